@@ -1,0 +1,30 @@
+"""Why a record can be rejected: short codes that never change, and what each one means."""
+
+REASONS = {
+    "missing_field": "a required value is missing, empty or blank",
+    "malformed_record": "the record cannot be read: a wrong number of fields, JSON that is not one object, "
+    "a name given twice, an unclosed quote, nesting that is too deep",
+    "record_too_large": "the record is larger than the limit for one record; only its beginning is kept",
+    "invalid_encoding": "the record holds bytes that are not UTF-8",
+    "invalid_character": "the value holds a NUL character, which PostgreSQL cannot store",
+    "invalid_uuid": "the value is not a UUID",
+    "invalid_text": "the value is a number, a boolean, a list or an object where text is due",
+    "invalid_boolean": "the value is neither true nor false",
+    "invalid_timestamp": "the value is not a date and time, or no such day exists",
+    "invalid_list": "the value is not a list of strings",
+    "too_long": "the value has more characters than its column allows",
+    "invalid_email_format": "the value is not an email address",
+    "invalid_role": "the role is not one of the allowed",
+    "invalid_active": "the value is neither true nor false",
+    "invalid_slug_format": "the slug is not kebab-case",
+    "invalid_tags": "the value is not a list of strings",
+    "invalid_status": "the status is neither draft nor published",
+    "draft_with_published_at": "a draft has a time of publication",
+    "body_too_long": "the text has too many words",
+    "duplicate_id": "another record of the file, or a row of the table, has this id",
+    "duplicate_email": "another record of the file, or a row of the table, has this address",
+    "duplicate_slug": "another record of the file, or a row of the table, has this slug",
+    "invalid_author_id": "no user has this id",
+    "invalid_article_id": "no article has this id",
+    "invalid_user_id": "no user has this id",
+}
