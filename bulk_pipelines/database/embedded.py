@@ -1,0 +1,119 @@
+"""The embedded server of one installation, shared by all its processes: the last one out turns off the light.
+
+Every process that uses the server holds a shared lock on `users.lock`; the kernel gives it back however the process
+ends. A small keeper process waits for the exclusive lock, which it gets when nobody is left, and stops the server.
+"""
+
+import atexit
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from bulk_pipelines.database.binaries import embedded
+from bulk_pipelines.database.server import Server
+
+START = threading.Lock()
+
+
+@contextmanager
+def held(folder: Path, binaries: Path | None = None) -> Iterator[Server]:
+    """The running server of this folder, for as long as the block lasts. Started when nobody uses it yet."""
+    server = Server(folder / "postgres", binaries or embedded())
+    users = joined(folder)
+    try:
+        with START, locked(folder / "start.lock"):
+            ensure_keeper(folder, server)
+            server.start()
+        yield server
+    finally:
+        leave(users, server)
+
+
+def joined(folder: Path) -> int:
+    """The lock of one user of this folder. Waits while the server is being stopped or removed."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "users.lock"
+        users = opened(path)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        if path.exists() and path.stat().st_ino == os.fstat(users).st_ino:
+            return users
+        os.close(users)
+
+
+@cache
+def url_until_exit(folder: Path, database: str) -> str:
+    """The running server's address, held until this process ends."""
+    holder = held(folder)
+    server = holder.__enter__()
+    atexit.register(holder.__exit__, None, None, None)
+    return server.url(database)
+
+
+def leave(users: int, server: Server) -> None:
+    """Give the server up. Who is the last returns when it has stopped; others return at once."""
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        server.stop()
+    except BlockingIOError:
+        # Others use it, or the keeper was quicker and is stopping it: the second is waited for.
+        fcntl.flock(users, fcntl.LOCK_SH)
+    finally:
+        os.close(users)
+
+
+def ensure_keeper(folder: Path, server: Server) -> None:
+    """Start a keeper when there is none. It is born with its lock, so there is never a second one."""
+    keeper = opened(folder / "keeper.lock")
+    try:
+        fcntl.flock(keeper, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    else:
+        subprocess.Popen(
+            [sys.executable, "-m", "bulk_pipelines.database.keeper", str(folder), str(server.binaries)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[keeper],
+            start_new_session=True,
+            cwd="/",
+        )
+    finally:
+        os.close(keeper)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    descriptor = opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def remove(folder: Path) -> bool:
+    """Delete the server of this folder with all its data, unless somebody uses it; whether that was so."""
+    users = opened(folder / "users.lock")
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        Server(folder / "postgres", embedded()).stop_immediately()
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    finally:
+        os.close(users)

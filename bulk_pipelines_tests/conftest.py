@@ -1,0 +1,101 @@
+"""Real servers for the tests: one PostgreSQL for a test session, a fresh database for each test.
+
+`DATABASE=15` in the environment names the major version of an installed server to use instead of the embedded one.
+"""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import binaries as programs
+from bulk_pipelines.database import embedded, migrations, pool
+from bulk_pipelines.database.server import Server
+
+TEMPLATE = "migrated"
+
+
+def server_folders() -> Path:
+    """Where the servers of test sessions keep their data: a short path, as unix sockets want it."""
+    return Path(tempfile.gettempdir()) / f"bulk-tests-{os.geteuid()}"
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    """The directory of the PostgreSQL programs that this session tests with."""
+    version = os.environ.get("DATABASE", "")
+    if not version:
+        return programs.embedded()
+    found = programs.installed(int(version))
+    if found is None:
+        pytest.skip(
+            f"DATABASE={version}: no PostgreSQL {version} server is installed here (no initdb in the usual places)"
+        )
+    return found
+
+
+@pytest.fixture(scope="session")
+def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A running PostgreSQL, shared by the workers of a parallel run; stopped when the last one ends, in any way."""
+    run = getattr(request.config, "workerinput", {}).get("testrunuid") or uuid.uuid4().hex
+    folder = server_folders() / run[:12]
+    with embedded.held(folder, binaries) as running:
+        yield running
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the data of this session, and of sessions that were killed."""
+    if not hasattr(config, "workerinput") and server_folders().exists():
+        for folder in server_folders().iterdir():
+            embedded.remove(folder)
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> str:
+    """A migrated database to copy, made once."""
+    with embedded.locked(server.data.parent / "template.lock"), admin(server) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone():
+            connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}_unfinished WITH (FORCE)")
+            connection.execute(f"CREATE DATABASE {TEMPLATE}_unfinished")
+            migrations.apply(server.url(f"{TEMPLATE}_unfinished"))
+            connection.execute(f"ALTER DATABASE {TEMPLATE}_unfinished RENAME TO {TEMPLATE}")
+    return TEMPLATE
+
+
+@pytest.fixture
+def empty_database_url(server: Server) -> Iterator[str]:
+    """A database of the test's own with nothing in it."""
+    yield from fresh_database(server, "template1")
+
+
+@pytest.fixture
+def database_url(server: Server, template: str) -> Iterator[str]:
+    """A migrated database of the test's own."""
+    yield from fresh_database(server, template)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """A pool on a migrated database of the test's own."""
+    made = pool.connect(database_url, application="test")
+    yield made
+    made.dispose()
+
+
+def fresh_database(server: Server, template: str) -> Iterator[str]:
+    name = f"test_{uuid.uuid4().hex[:16]}"
+    with admin(server) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield server.url(name)
+    with admin(server) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def admin(server: Server) -> psycopg.Connection[tuple[object, ...]]:
+    server.start()  # a test that stopped the server and failed must not take the others with it
+    return pool.single(server.url())
