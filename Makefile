@@ -1,0 +1,90 @@
+# Everything sets itself up: only Python 3.11 or newer (with venv and pip) and make are needed.
+# The set-up is done again when requirements.lock or pyproject.toml has changed, or the folder was moved.
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ARGS ?=
+
+# The first Python that is new enough; `make PYTHON=/path/to/python3` names another.
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \
+	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
+
+# A virtual environment cannot be moved with its folder: then a new one is made.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+$(shell rm -f $(READY))
+endif
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none is on the PATH."; exit 1; }
+	@test "$$(cat $(VENV)/.place 2>/dev/null)" = "$(CURDIR)" && $(PY) -m pip --version >/dev/null 2>&1 \
+		|| { echo "Making the virtual environment ($(VENV))"; $(PYTHON) -m venv --clear $(VENV) && echo "$(CURDIR)" >$(VENV)/.place; }
+	@echo "Installing what requirements.lock names"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "$(CURDIR)" >$(READY)
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+.PHONY: setup
+setup: $(READY) ## Install everything into .venv; every other target does this by itself
+
+.PHONY: demo
+demo: $(READY) ## Make the embedded database and show that everything works
+	@$(VENV)/bin/bulk migrate
+	@$(VENV)/bin/bulk doctor
+	@$(VENV)/bin/bulk status
+
+.PHONY: dev
+dev: $(READY) ## Open Dagster's UI with its daemon on the embedded database; Ctrl-C stops all
+	@exec $(VENV)/bin/bulk up
+
+.PHONY: test
+test: $(READY) ## Run the tests, except the long ones; DATABASE=15 uses an installed PostgreSQL 15
+	$(PY) -m pytest -n logical -m "not long" $(ARGS)
+
+.PHONY: test-long
+test-long: $(READY) ## Run the long tests; DATABASE=15 uses an installed PostgreSQL 15
+	$(PY) -m pytest -m long $(ARGS)
+
+.PHONY: check
+check: $(READY) ## Lint, formatting, types, boundaries between modules, and the lock
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+	$(PY) .ci/check_lock.py
+	$(PY) -m pip check --disable-pip-version-check
+
+.PHONY: format
+format: $(READY) ## Format the code and mend what the linter can mend
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+.PHONY: bench
+bench: $(READY) ## Run every benchmark; make bench-NAME runs one, benchmarks/NAME.py
+	@for each in $$(grep -l __main__ benchmarks/*.py | sed -e 's,benchmarks/,,' -e 's,[.]py$$,,'); do \
+		$(MAKE) --no-print-directory bench-$$each || exit 1; done
+
+bench-%: $(READY)
+	@$(PY) -m benchmarks.$(subst -,_,$*)
+
+.PHONY: docs
+docs: $(READY) ## Write the generated pages of docs/ anew
+	$(PY) -m bulk_pipelines.reference docs
+
+.PHONY: lock
+lock: $(READY) ## Make requirements.lock anew from pyproject.toml: names, versions and hashes only
+	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --extra bench --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock $(ARGS)
+	$(PY) .ci/check_lock.py
+
+.PHONY: clean
+clean: ## Remove the virtual environment and all caches; the data in .bulk stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info .tmp_dagster_home_*
+	find . -name __pycache__ -not -path './.bulk/*' -prune -exec rm -rf {} +
