@@ -74,7 +74,7 @@ class Settings:
     s3_access_key_id: str = setting(
         "BULK_S3_ACCESS_KEY_ID",
         "",
-        "The S3 access key. Empty: what boto3 finds (environment, profile, role of the machine), else unsigned requests.",
+        "The S3 access key. Empty: what boto3 finds (environment, profile, machine role), else unsigned requests.",
     )
     s3_secret_access_key: str = setting(
         "BULK_S3_SECRET_ACCESS_KEY", "", "The secret of the S3 access key.", secret=True
@@ -129,6 +129,11 @@ def load(environ: Mapping[str, str]) -> Settings:
 def current() -> Settings:
     """The settings of this process."""
     return load(os.environ)
+
+
+def environment(added: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a child process: this one's, and what is added."""
+    return {**os.environ, **added}
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:
