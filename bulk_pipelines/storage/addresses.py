@@ -1,0 +1,98 @@
+"""Addresses of files: where the storage is, and what is shown of an address in messages."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from bulk_pipelines.errors import InvalidInput
+
+SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://(.*)", re.DOTALL)
+SCHEMES = ("file", "s3", "ftp", "ftps", "sftp", "http", "https")
+KNOWN = "a path, file://, s3://, ftp://, ftps://, sftp://, http:// or https://"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    scheme: str
+    host: str
+    """The server; the bucket of S3; empty for a local path."""
+    path: str
+    """Decoded; local ones are absolute, all others without the slash that follows the host."""
+    port: int | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def server(self) -> str:
+        """The address up to the path, without the password."""
+        if self.scheme == "file":
+            return ""
+        user = f"{quote(self.user, safe='')}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{user}{host}{f':{self.port}' if self.port else ''}"
+
+
+def parse(url: str, field_name: str = "url") -> Address:
+    """What the address says. Whatever has no `scheme://` is a local path, relative to the working directory."""
+    if re.search(r"[\x00-\x1f\x7f]", url) or not url:
+        raise InvalidInput(field_name, "is empty" if not url else "has a control character in it")
+    found = SCHEME.fullmatch(url)
+    if not found:
+        return Address("file", "", str(Path(url).absolute()))
+    scheme, rest = found[1].lower(), found[2]
+    match scheme:
+        case "file":
+            return parse_file(rest, field_name)
+        case "s3":
+            bucket, _, path = rest.partition("/")
+            if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket):
+                raise InvalidInput(field_name, f"{redacted(url)} names no bucket: s3://bucket/path")
+            return Address("s3", bucket, path)
+        case "ftp" | "ftps" | "sftp" | "http" | "https":
+            return parse_server(url, scheme, field_name)
+    raise InvalidInput(field_name, f"{scheme}:// is not an address we know: use {KNOWN}")
+
+
+def parse_file(rest: str, field_name: str) -> Address:
+    host, slash, path = rest.partition("/")
+    if host not in {"", "localhost"} or not slash:
+        raise InvalidInput(field_name, "a file:// address has three slashes: file:///folder/name")
+    path = unquote("/" + path, errors="strict")
+    if "\0" in path:
+        raise InvalidInput(field_name, "has a control character in it")
+    return Address("file", "", path)
+
+
+def parse_server(url: str, scheme: str, field_name: str) -> Address:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        user, password = (unquote(each, errors="strict") if each else None for each in (parts.username, parts.password))
+        path = parts.path.removeprefix("/")
+        if scheme.startswith("http"):  # a web server's names are its own affair: passed on as they are
+            path += f"?{parts.query}" if parts.query else ""
+        else:
+            path = unquote(path + (f"?{parts.query}" if parts.query else ""), errors="strict")
+    except ValueError:  # its text would show the password of a badly quoted address
+        raise InvalidInput(field_name, f"{redacted(url)} is not a valid address") from None
+    if not host:
+        raise InvalidInput(field_name, f"{redacted(url)} names no server")
+    return Address(scheme, host, path, port, user, password)
+
+
+def redacted(url: str) -> str:
+    """An address as it may be shown: without password, query and fragment."""
+    found = SCHEME.fullmatch(url)
+    if not found or found[1].lower() in {"file", "s3"}:
+        return url
+    authority, slash, path = found[2].partition("/")
+    path = re.split(r"[?#]", path)[0]
+    user, at, host = authority.rpartition("@")
+    shown = f"{user.partition(':')[0]}{at}{host}"
+    if (
+        not re.fullmatch(r"([^:@?#]*@)?(\[[0-9a-fA-F:.%]*\]|[^:@?#\[\]]*)(:\d*)?", shown)
+        or "@" in path.partition("/")[0]
+    ):
+        return f"{found[1]}://…"  # a password with a slash, @ or ? in it, not quoted: no part is safe to show
+    return f"{found[1]}://{shown}{slash}{path}"

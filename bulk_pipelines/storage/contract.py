@@ -1,0 +1,147 @@
+"""What every storage promises; one test suite holds all of them to it.
+
+A key is a relative path with forward slashes (`paths` has the rules). What is published appears whole or not at all.
+A stream that ends without an error gave every byte of the one version its entry names.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bulk_pipelines.storage.errors import Missing
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one stored file."""
+
+    key: str
+    size: int
+    modified: datetime | None
+    """In UTC; None where the server does not tell."""
+    version: str
+    """Another one whenever the content changes: the ETag, else the time of change and the size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The bytes of a file, in pieces of some 100 kB to 8 MB."""
+
+    entry: Entry
+    pieces: Iterator[bytes]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.pieces
+
+
+class Sink(io.RawIOBase):
+    """Where the bytes of a new file go: as much of a file object as writers of file formats ask for."""
+
+    def __init__(self, write: Callable[[Buffer], object]) -> None:
+        super().__init__()
+        self.size = 0
+        self._write = write
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        self._write(data)
+        written = memoryview(data).nbytes
+        self.size += written
+        return written
+
+    def tell(self) -> int:
+        return self.size
+
+
+class Source(ABC):
+    """What can be read: a storage, or a web server."""
+
+    @abstractmethod
+    def url_of(self, key: str) -> str:
+        """The address of a file, to show and to store: without password or query."""
+
+    @abstractmethod
+    def stat(self, key: str) -> Entry:
+        """What is known of the file; `Missing` when there is none."""
+
+    @abstractmethod
+    def open(self, key: str) -> AbstractContextManager[Reader]:
+        """The whole file as a stream, in constant memory."""
+
+    def exists(self, key: str) -> bool:
+        try:
+            self.stat(key)
+        except Missing:
+            return False
+        return True
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to give back
+        """Give connections back. The storage can be used again afterwards."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Storage(Source):
+    """A folder of files, wherever it is. Threads may share it."""
+
+    @abstractmethod
+    def open(
+        self, key: str, start: int = 0, stop: int | None = None, version: str | None = None
+    ) -> AbstractContextManager[Reader]:
+        """The file, or its bytes from `start` to before `stop`, as a stream; `SourceChanged` if it is not `version`."""
+
+    def read(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> bytes:
+        """A range of the file as bytes; shorter, or empty, where the file ends before it."""
+        with self.open(key, start, stop, version) as reader:
+            return b"".join(reader)
+
+    @abstractmethod
+    def entries(self, pattern: str = "**") -> Iterator[Entry]:
+        """The files that match (`paths.Pattern`), in no promised order, without holding all of them in memory."""
+
+    @abstractmethod
+    def publish(self, key: str) -> AbstractContextManager[Sink]:
+        """Write a file: it appears, replacing one of that name, when the block ends; an error leaves nothing behind."""
+
+    def put(self, key: str, data: bytes) -> Entry:
+        """Publish a small file at once."""
+        with self.publish(key) as sink:
+            sink.write(data)
+        return self.stat(key)
+
+    @abstractmethod
+    def delete(self, *keys: str) -> None:
+        """Remove files; one that is not there is no error."""
+
+    @abstractmethod
+    def move(self, key: str, to: str) -> None:
+        """Give a file another name in this storage, replacing a file of that name."""
+
+    @abstractmethod
+    def sweep(self, before: datetime) -> int:
+        """Remove the unfinished files that killed writers left before that time; how many there were."""
+
+
+def copy(source: Source, key: str, target: Storage, to: str) -> None:
+    """Copy one file through this process."""
+    with source.open(key) as reader, target.publish(to) as sink:
+        for piece in reader:
+            sink.write(piece)
