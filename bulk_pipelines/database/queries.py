@@ -9,7 +9,14 @@ from bulk_pipelines.database.migrations import SQL
 
 
 @cache
-def load(name: str) -> Queries:
-    """The queries of `sql/<name>.sql`: `load("items").claim_items(connection, limit=10)`."""
-    loaded: Queries = aiosql.from_path(SQL / f"{name}.sql", "psycopg", mandatory_parameters=False)
+def load(file: str) -> Queries:
+    """All queries of `sql/<file>.sql`."""
+    loaded: Queries = aiosql.from_path(SQL / f"{file}.sql", "psycopg", mandatory_parameters=False)
     return loaded
+
+
+@cache
+def text(file: str, name: str) -> str:
+    """One query of `sql/<file>.sql`, its `:parameters` as psycopg names them."""
+    sql: str = getattr(load(file), name).sql
+    return sql

@@ -111,7 +111,9 @@ CREATE TABLE job_item (
     CONSTRAINT job_item_input_is_object CHECK (jsonb_typeof(input) = 'object'),
     CONSTRAINT job_item_running_is_leased CHECK ((status = 'RUNNING') = (lease_until IS NOT NULL)),
     CONSTRAINT job_item_running_has_owner CHECK (status <> 'RUNNING' OR lease_owner IS NOT NULL),
-    CONSTRAINT job_item_waiting_is_due CHECK ((status = 'RETRY_WAIT') = (due_at IS NOT NULL)),
+    -- A claimed retry keeps its due_at, so that the claim can tell where each item came from.
+    CONSTRAINT job_item_waiting_is_due CHECK (status <> 'RETRY_WAIT' OR due_at IS NOT NULL),
+    CONSTRAINT job_item_pending_is_not_due CHECK (status <> 'PENDING' OR due_at IS NULL),
     CONSTRAINT job_item_buried_has_reason CHECK (status <> 'DLQ' OR error_message IS NOT NULL),
     CONSTRAINT job_item_counts_are_not_negative CHECK (
         least(attempt_count, not_found_count, death_count, lease_term) >= 0
@@ -169,3 +171,15 @@ CREATE TABLE cursor_key (
 
 INSERT INTO cursor_key (secret)
 VALUES (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')));
+
+-- A glance at an input for lists: its first plain values, never the whole of it.
+CREATE FUNCTION input_summary(input jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (
+    SELECT string_agg(key || '=' || left(value #>> '{}', 60), ' ')
+    FROM (
+        SELECT key, value FROM jsonb_each(input)
+        WHERE jsonb_typeof(value) NOT IN ('object', 'array')
+        LIMIT 4
+    ) AS plain
+);

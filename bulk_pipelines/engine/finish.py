@@ -1,0 +1,48 @@
+"""The end of a job: when nothing is open any more, and what its items came to."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Ending, Kind
+from bulk_pipelines.engine.states import JobEvent, JobState
+
+BATCH = 1_000
+
+
+def verdict(job: Job) -> Ending:
+    """By the counters alone. What was not found or skipped was dealt with; what is buried was not."""
+    if not job.dlq_items:
+        return Ending(JobEvent.COMPLETE)
+    if job.fail_fast or job.dlq_items == job.total_items - job.cancelled_items:
+        return Ending(JobEvent.FAIL, error=f"{job.dlq_items} of {job.total_items} items are in the DLQ")
+    return Ending(JobEvent.COMPLETE_WITH_ERRORS)
+
+
+def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
+    """End the job if it is time to: by whoever comes first, worker or finalizer, with the same answer."""
+    with transaction(pool) as connection:
+        job_id, state = jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        if state is not JobState.RUNNING or job.planned_at is None or job.open_items:
+            return job
+        kind = kinds[job.kind]
+        ending = kind.finish(connection, job) if kind.finish else verdict(job)
+        target = jobs.checked_move(job_key, state, ending.event)
+        jobs.write(connection, job_id, target, ending.error, ending.result)
+        return jobs.find(connection, job_key)
+
+
+def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
+    """The finalizer's pass: jobs whose last worker died before it could end them, cancels cut short."""
+    with transaction(pool) as connection:
+        ready = connection.execute(queries.text("jobs", "unfinished_jobs"), {"most": BATCH}).fetchall()
+        half_cancelled = connection.execute(
+            queries.text("jobs", "cancelled_jobs_with_open_items"), {"most": BATCH}
+        ).fetchall()
+    ended = [attempt(pool, kinds, job_key) for (job_key,) in ready]
+    return ended + [jobs.cancel(pool, job_key) for (job_key,) in half_cancelled]

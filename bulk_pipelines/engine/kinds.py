@@ -1,0 +1,69 @@
+"""What the engine knows of a kind of job: how an item is worked, retried, and how the job ends."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.outcomes import Outcome
+from bulk_pipelines.engine.retry import RetryPolicy
+from bulk_pipelines.engine.slices import SliceLimits
+from bulk_pipelines.engine.states import JobEvent
+from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.errors import InvalidInput
+
+Connection = psycopg.Connection[Any]
+Handler = Callable[[Lease, Tools], Outcome]
+Prepare = Callable[[Sequence[Lease], Tools], None]
+Finish = Callable[[Connection, Job], "Ending"]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a kind says of the end of one of its jobs."""
+
+    event: JobEvent
+    result: dict[str, Any] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    handle: Handler
+    """Works one item. May be called from several threads at once."""
+    prepare: Prepare | None = None
+    """Called once for each claim, before its items: the place for one query for all of them."""
+    finish: Finish | None = None
+    """Called once no item is open, in the transaction that ends the job; without it the counters decide."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    slices: SliceLimits = field(default_factory=SliceLimits)
+    concurrency: int = 1
+    """How many items one worker works at once."""
+    item_timeout: float = 3600.0
+    """Seconds after which an item's lease is not renewed any more: a handler that hangs must not keep it for ever."""
+    fail_fast: bool = False
+    """The first buried item fails the job."""
+
+
+class Kinds(Mapping[str, Kind]):
+    """The kinds that this process knows."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self.by_name = {kind.name: kind for kind in kinds}
+
+    def __getitem__(self, name: str) -> Kind:
+        try:
+            return self.by_name[name]
+        except (KeyError, TypeError):
+            known = ", ".join(sorted(self.by_name)) or "none"
+            raise InvalidInput("kind", f"{name!r} is not a kind of job; known: {known}") from None
+
+    def __iter__(self) -> Any:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)

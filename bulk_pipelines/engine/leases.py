@@ -1,0 +1,87 @@
+"""Leases: the right to work an item, named by its term. Whoever holds an older term writes nothing."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.engine import payload
+from bulk_pipelines.engine.errors import LeaseLost
+from bulk_pipelines.engine.retry import Tries
+
+Connection = psycopg.Connection[Any]
+
+
+class Lease(NamedTuple):
+    """An item as it was claimed."""
+
+    item_id: int
+    item_key: str
+    lease_term: int
+    attempt_count: int
+    not_found_count: int
+    death_count: int
+    input: dict[str, Any]
+    normalized: dict[str, Any] | None
+    checkpoint: dict[str, Any] | None
+
+    @property
+    def tries(self) -> Tries:
+        return Tries(self.attempt_count, self.not_found_count, self.death_count)
+
+
+class ClaimUndone(Exception):
+    """The job was paused, cancelled or ended while its items were being claimed: the transaction must not commit."""
+
+
+def claim(connection: Connection, job_id: int, *, owner: str, most: int, lease_seconds: float) -> list[Lease]:
+    """Up to `most` items, theirs alone until the lease runs out. Raises ClaimUndone inside the transaction to undo."""
+    values = {"job_id": job_id, "owner": owner, "most": most, "lease_seconds": lease_seconds}
+    with connection.cursor() as cursor:
+        cursor.execute(queries.text("items", "claim_items"), values)
+        rows = cursor.fetchall()
+    if rows and not rows[0][-1]:
+        raise ClaimUndone
+    return [Lease._make(row[:-1]) for row in rows]
+
+
+def renew(connection: Connection, leases: Sequence[Lease], lease_seconds: float) -> set[int]:
+    """Longer leases; returns the ids of the items that are still held."""
+    with connection.cursor() as cursor:
+        cursor.execute(queries.text("items", "renew_leases"), {**terms(leases), "lease_seconds": lease_seconds})
+        return {row[0] for row in cursor.fetchall()}
+
+
+def hold(connection: Connection, lease: Lease) -> None:
+    """Begin a transaction of data with this: until it ends nobody can take the item. Raises LeaseLost."""
+    values = {"item_id": lease.item_id, "lease_term": lease.lease_term}
+    if connection.execute(queries.text("items", "hold_item"), values).fetchone() is None:
+        raise LeaseLost(lease.item_id, lease.lease_term)
+
+
+def checkpoint(connection: Connection, lease: Lease, progress: dict[str, Any], lease_seconds: float) -> None:
+    """How far the item has come, in the transaction of its data. Raises LeaseLost."""
+    values = {
+        "item_id": lease.item_id,
+        "lease_term": lease.lease_term,
+        "checkpoint": payload.encode("checkpoint", progress),
+        "lease_seconds": lease_seconds,
+    }
+    if connection.execute(queries.text("items", "checkpoint_item"), values).fetchone() is None:
+        raise LeaseLost(lease.item_id, lease.lease_term)
+
+
+def terms(leases: Sequence[Lease]) -> dict[str, list[int]]:
+    """In the order of ids: statements that lock many rows then never wait for each other in a circle."""
+    ordered = sorted(leases, key=lambda lease: lease.item_id)
+    return {
+        "item_ids": [lease.item_id for lease in ordered],
+        "lease_terms": [lease.lease_term for lease in ordered],
+    }
+
+
+def seconds_to_next(connection: Connection, job_id: int) -> float | None:
+    """Until something can next be done for a job: a retry falls due, a lease runs out. None: nothing is waiting."""
+    row = connection.execute(queries.text("items", "next_moment"), {"job_id": job_id}).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,85 @@
+"""JSON that comes from outside, checked before it is written, so that PostgreSQL never has to refuse it."""
+
+import json
+from typing import Any
+
+from bulk_pipelines.errors import InvalidInput
+
+MAX_BYTES = 1024 * 1024
+MAX_TEXT = 1_000
+
+encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True)
+sorted_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+
+
+def encode(field: str, value: object, max_bytes: int = MAX_BYTES) -> str:
+    """The object as JSON text that a jsonb column takes; `field` is named in whatever is wrong with it."""
+    return checked(encoder, field, value, max_bytes)
+
+
+def canonical(field: str, value: object, max_bytes: int = MAX_BYTES) -> str:
+    """The same text for equal objects, for comparing requests."""
+    return checked(sorted_encoder, field, value, max_bytes)
+
+
+def checked(by: json.JSONEncoder, field: str, value: object, max_bytes: int) -> str:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, f"must be a JSON object, not {type(value).__name__}")
+    try:
+        encoded = by.encode(value)
+    except ValueError as error:
+        raise InvalidInput(field, f"is not JSON: {error}") from None
+    except (TypeError, RecursionError) as error:
+        raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
+    # Two bytes a character at the least past the limit: long texts are not encoded only to be refused.
+    if len(encoded) > max_bytes or (not encoded.isascii() and utf8_length(field, encoded) > max_bytes):
+        raise InvalidInput(field, f"is larger than {max_bytes:,} bytes: pass a reference to the data instead")
+    if "\\u0000" in encoded and any("\0" in text for text in texts(value)):
+        raise InvalidInput(field, "contains a NUL character, which PostgreSQL's text cannot hold")
+    return encoded
+
+
+def utf8_length(field: str, text: str) -> int:
+    try:
+        return len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidInput(field, "contains half a surrogate pair, which is not Unicode text") from None
+
+
+def texts(value: Any) -> list[str]:
+    """Every string in it, the keys included."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, dict):
+            waiting.extend(each.keys())
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+    return found
+
+
+def text(field: str, value: object, max_length: int = MAX_TEXT) -> str:
+    """A short, non-empty text such as a key or a name."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    if not value:
+        raise InvalidInput(field, "is empty")
+    if len(value) > max_length:
+        raise InvalidInput(field, f"is longer than {max_length:,} characters")
+    if "\0" in value:
+        raise InvalidInput(field, "contains a NUL character, which PostgreSQL's text cannot hold")
+    utf8_length(field, value)
+    return value
+
+
+def size(field: str, value: object, most: int) -> int:
+    """A number of rows to take."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {value!r}")
+    if not 1 <= value <= most:
+        raise InvalidInput(field, f"must be between 1 and {most:,}, not {value}")
+    return value

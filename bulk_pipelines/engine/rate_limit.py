@@ -1,0 +1,123 @@
+"""One token bucket for all workers on all machines, in PostgreSQL.
+
+Tokens are reserved a block at a time, so that the bucket's row is not a hot spot. A block is short-lived: a Retry-After
+that one worker hears reaches the others as soon as their blocks are used or stale.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.errors import InvalidInput, NotFound
+
+Connection = psycopg.Connection[Any]
+
+BLOCK_SECONDS = 0.5
+"""A block holds what the bucket gains in this time, and is good for as long."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    name: str
+    tokens_per_second: float
+    capacity: float
+
+    @property
+    def block(self) -> int:
+        return max(1, int(min(self.tokens_per_second * BLOCK_SECONDS, self.capacity)))
+
+
+@dataclass(frozen=True)
+class Grant:
+    tokens: int
+    wait_seconds: float
+
+
+def define(connection: Connection, limit: Limit) -> None:
+    """Make the bucket, or change its speed."""
+    if limit.tokens_per_second <= 0:
+        raise InvalidInput("tokens_per_second", f"must be above 0, not {limit.tokens_per_second}")
+    if limit.capacity < 1:
+        raise InvalidInput("capacity", f"must be at least 1, not {limit.capacity}")
+    values = {"name": limit.name, "tokens_per_second": limit.tokens_per_second, "capacity": limit.capacity}
+    connection.execute(queries.text("rate_limit", "define_limit"), values)
+
+
+def reserve(connection: Connection, name: str, most: int) -> Grant:
+    row = connection.execute(queries.text("rate_limit", "reserve_tokens"), {"name": name, "most": most}).fetchone()
+    if row is None:
+        raise NotFound(f"no rate limit is named {name!r}")
+    return Grant(*row)
+
+
+def give_back(connection: Connection, name: str, unused: int) -> None:
+    connection.execute(queries.text("rate_limit", "return_tokens"), {"name": name, "unused": unused})
+
+
+def block(connection: Connection, name: str, seconds: float) -> None:
+    """Nobody takes a token for that long: the other side said so."""
+    connection.execute(queries.text("rate_limit", "block_limit"), {"name": name, "seconds": max(0.0, seconds)})
+
+
+class Limiter:
+    """One process' hold on a bucket; its threads share the blocks."""
+
+    def __init__(
+        self,
+        pool: Engine,
+        limit: Limit,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.pool = pool
+        self.limit = limit
+        self.clock = clock
+        self.sleep = sleep
+        self.lock = threading.Lock()
+        self.tokens = 0
+        self.stale_at = 0.0
+
+    def take(self, patience: float) -> bool:
+        """A token, waited for as long as `patience`. False: there was none in that time."""
+        deadline = self.clock() + patience
+        while True:
+            wait = self.attempt()
+            if wait <= 0:
+                return True
+            if self.clock() + wait > deadline:
+                return False
+            self.sleep(wait)
+
+    def attempt(self) -> float:
+        """0 when a token was taken; else the seconds to wait before the next attempt."""
+        with self.lock:
+            if self.tokens and self.clock() < self.stale_at:
+                self.tokens -= 1
+                return 0.0
+            with transaction(self.pool) as connection:
+                grant = reserve(connection, self.limit.name, self.limit.block)
+            self.tokens = max(0, grant.tokens - 1)
+            self.stale_at = self.clock() + BLOCK_SECONDS
+            return 0.0 if grant.tokens else max(grant.wait_seconds, 0.001)
+
+    def blocked(self, seconds: float) -> None:
+        """The other side answered with Retry-After: for everyone."""
+        with self.lock:
+            self.tokens = 0
+            with transaction(self.pool) as connection:
+                block(connection, self.limit.name, seconds)
+
+    def close(self) -> None:
+        """Hand back what is still good; a stale block's tokens are gone, as they would be in one bucket's overflow."""
+        with self.lock:
+            if self.tokens and self.clock() < self.stale_at:
+                with transaction(self.pool) as connection:
+                    give_back(connection, self.limit.name, self.tokens)
+            self.tokens = 0

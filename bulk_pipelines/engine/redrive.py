@@ -1,0 +1,76 @@
+"""Buried and unfound items, tried again from the start."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.errors import WrongState
+from bulk_pipelines.engine.states import (
+    FINISHED_JOBS,
+    ITEM_MOVES,
+    JOB_MOVES,
+    ItemEvent,
+    ItemState,
+    JobEvent,
+    JobState,
+    sources,
+)
+from bulk_pipelines.errors import InvalidInput
+
+BATCH = 10_000
+REDRIVABLE = sources(ITEM_MOVES, ItemEvent.REDRIVE)
+
+
+def redrive(
+    pool: Engine,
+    job_key: str,
+    statuses: Iterable[ItemState] = REDRIVABLE,
+    item_ids: Sequence[int] | None = None,
+) -> int:
+    """Back to PENDING: all of a job, those of some statuses, or chosen items. A job that was over goes on.
+
+    Returns how many; items that are in other states are left alone.
+    """
+    chosen = checked_statuses(statuses)
+    total = 0
+    for status in chosen:
+        while redriven := one_batch(pool, job_key, status, item_ids):
+            total += redriven
+    return total
+
+
+def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None) -> int:
+    over = sources(JOB_MOVES, JobEvent.REDRIVE)
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+        refuse_cancelled(job_key, job.status)
+        values = {
+            "job_id": job.job_id,
+            "status": status,
+            "item_ids": None if item_ids is None else list(item_ids),
+            "most": BATCH,
+            "over": over,
+        }
+        row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
+        if row is None:
+            return 0
+        # A cancel that committed since the look above: undo.
+        refuse_cancelled(job_key, JobState(row[1]))
+        return int(row[0])
+
+
+def refuse_cancelled(job_key: str, status: JobState) -> None:
+    if status in FINISHED_JOBS and status not in sources(JOB_MOVES, JobEvent.REDRIVE):
+        raise WrongState(job_key, status, JobEvent.REDRIVE)
+
+
+def checked_statuses(statuses: Iterable[ItemState | str]) -> list[ItemState]:
+    chosen = []
+    for status in statuses:
+        if status not in REDRIVABLE:
+            raise InvalidInput("statuses", f"{status!s} cannot be redriven; only {', '.join(REDRIVABLE)} can")
+        chosen.append(ItemState(status))
+    return chosen

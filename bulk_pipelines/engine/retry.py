@@ -1,0 +1,142 @@
+"""Whether and when an item is tried again. Decisions only; nothing is written here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bulk_pipelines.engine.errors import ErrorClass, HandlerError
+from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
+from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
+
+MESSAGE_LIMIT = 2_000
+
+Random = Callable[[], float]
+"""Uniform in [0, 1)."""
+
+STATE_AFTER = {event: target(ITEM_MOVES, event) for event in ItemEvent}
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Exponential, with full jitter: anywhere between nothing and the doubling bound."""
+
+    base: float
+    cap: float
+
+    def bound(self, tries: int) -> float:
+        doublings = min(max(tries - 1, 0), 60)
+        return min(self.cap, self.base * 2.0**doublings)
+
+    def delay(self, tries: int, random: Random) -> float:
+        return self.bound(tries) * random()
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how far apart. Counts are tries in all, the first one included."""
+
+    max_attempts: int = 5
+    not_found_attempts: int = 2
+    max_deaths: int = 3
+    backoffs: Mapping[ErrorClass, Backoff] = field(
+        default_factory=lambda: {
+            ErrorClass.TRANSIENT: Backoff(base=1, cap=300),
+            ErrorClass.THROTTLED: Backoff(base=5, cap=600),
+            ErrorClass.UNKNOWN: Backoff(base=5, cap=600),
+            ErrorClass.NOT_FOUND: Backoff(base=30, cap=3600),
+            ErrorClass.DIED: Backoff(base=1, cap=60),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What an item has behind it, the try that just ended included."""
+
+    attempts: int
+    not_found: int = 0
+    deaths: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What is to be written for an item that was worked."""
+
+    event: ItemEvent
+    delay: float | None = None
+    result: dict[str, Any] | None = None
+    normalized: dict[str, Any] | None = None
+    error_class: ErrorClass | None = None
+    error: str | None = None
+
+    @property
+    def status(self) -> ItemState:
+        return STATE_AFTER[self.event]
+
+
+def outcome_of(error: Exception) -> Outcome:
+    """The one place where a handler's exception becomes an outcome."""
+    text = f"{type(error).__name__}: {error}"
+    if not isinstance(error, HandlerError):
+        return RetryLater(text, error_class=ErrorClass.UNKNOWN)
+    if error.error_class is ErrorClass.PERMANENT:
+        return Bury(str(error))
+    return RetryLater(str(error), after=error.retry_after, error_class=error.error_class)
+
+
+def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, spacing: float = 1.0) -> Settlement:
+    """`spacing` stretches the delays while the other side is in trouble."""
+    match outcome:
+        case Done(result, normalized):
+            return Settlement(ItemEvent.SUCCEED, result=result, normalized=normalized)
+        case Unfinished():
+            return Settlement(ItemEvent.GIVE_BACK)
+        case Skip(reason):
+            return Settlement(ItemEvent.SKIP, error=storable(reason))
+        case Bury(error, error_class):
+            return Settlement(ItemEvent.BURY, error_class=error_class, error=storable(error))
+        case NotFound(reason):
+            return decide_not_found(policy, storable(reason), tries, random, spacing)
+        case RetryLater(error, after, error_class):
+            return decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
+
+
+def decide_not_found(policy: RetryPolicy, reason: str, tries: Tries, random: Random, spacing: float) -> Settlement:
+    misses = tries.not_found + 1
+    if misses >= policy.not_found_attempts:
+        return Settlement(ItemEvent.MISS, error_class=ErrorClass.NOT_FOUND, error=reason)
+    delay = policy.backoffs[ErrorClass.NOT_FOUND].delay(misses, random) * spacing
+    return Settlement(ItemEvent.RETRY, delay=delay, error_class=ErrorClass.NOT_FOUND, error=reason)
+
+
+def decide_retry(
+    policy: RetryPolicy,
+    error: str,
+    after: float | None,
+    error_class: ErrorClass,
+    tries: Tries,
+    random: Random,
+    spacing: float,
+) -> Settlement:
+    failures = tries.attempts - tries.not_found
+    if failures >= policy.max_attempts:
+        reason = f"{error} (given up after {failures} attempts)"
+        return Settlement(ItemEvent.BURY, error_class=error_class, error=reason)
+    # A server's own Retry-After is an order, not a hint: no jitter below it, no cap.
+    delay = after if after is not None else policy.backoffs[error_class].delay(failures, random) * spacing
+    return Settlement(ItemEvent.RETRY, delay=max(delay, 0.0), error_class=error_class, error=error)
+
+
+def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random) -> Settlement:
+    """For an item whose lease ran out. `tries.deaths` includes this one."""
+    if tries.deaths >= policy.max_deaths:
+        reason = f"poison pill: {tries.deaths} workers died on it, the last one {owner}"
+        return Settlement(ItemEvent.BURY, error_class=ErrorClass.DIED, error=storable(reason))
+    lost = f"the lease of {owner} ran out"
+    return decide_retry(policy, storable(lost), None, ErrorClass.DIED, tries, random, 1.0)
+
+
+def storable(text: str) -> str:
+    """Bounded, and free of what PostgreSQL's text cannot hold: an error message must never be what fails."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+    return clean if len(clean) <= MESSAGE_LIMIT else clean[: MESSAGE_LIMIT - 1] + "…"

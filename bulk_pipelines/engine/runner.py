@@ -1,0 +1,221 @@
+"""A worker: takes items of one job a slice at a time, works them, and hands their outcomes to its settler."""
+
+import os
+import random as random_module
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import leases, pressure, retry, slices, work
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.outcomes import Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.pressure import Pressure, PressureLimits
+from bulk_pipelines.engine.retry import Random
+from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.settler import Settler, SettlerLimits
+from bulk_pipelines.engine.slices import Ewma
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.work import Tally, Worked
+
+LOOK_SECONDS = 1.0
+"""How often a long item may ask whether to stop."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One slice as it went."""
+
+    claimed: int
+    tally: Tally
+    seconds: float
+    left: int
+    """Claimed and not begun when the slice was over: the next slice begins with them."""
+
+    @property
+    def idle(self) -> bool:
+        return not self.claimed and not self.tally.total and not self.left
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a worker has learned of its items; adjusted after each slice."""
+
+    item_seconds: Ewma = field(default_factory=Ewma)
+    pressure: Pressure = field(default_factory=Pressure)
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+class Worker:
+    """Use as a context: leaving it gives back what was not begun and writes what was done."""
+
+    def __init__(
+        self,
+        pool: Engine,
+        kinds: Mapping[str, Kind],
+        job: Job,
+        *,
+        name: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random: Random = random_module.random,
+        pressure_limits: PressureLimits | None = None,
+        settler_limits: SettlerLimits | None = None,
+    ) -> None:
+        self.pool = pool
+        self.kinds = kinds
+        self.kind = kinds[job.kind]
+        self.job = job
+        self.name = name or worker_name()
+        self.clock = clock
+        self.random = random
+        self.pressure_limits = pressure_limits or PressureLimits()
+        self.pace = Pace()
+        self.waiting: deque[Lease] = deque()
+        self.in_work: dict[int, Lease] = {}
+        self.stop_asked = threading.Event()
+        self.looked_at = clock()
+        self.status = job.status
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
+        self.settler = Settler(pool, job.job_id, self.lease_seconds, self.kind.item_timeout, settler_limits, clock)
+        self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run_once(self) -> Slice:
+        """One slice."""
+        begun = self.clock()
+        claimed = self.take()
+        tally = Tally()
+        for lease, outcome in self.worked(begun + self.kind.slices.target_seconds):
+            self.settle(lease, outcome, tally)
+        seconds = self.clock() - begun
+        self.adjust(tally, seconds)
+        return Slice(claimed, tally, seconds, len(self.waiting))
+
+    def take(self) -> int:
+        """Items for this slice: those left over from the last one, if it is still right to work them, or new ones."""
+        if self.waiting:
+            if self.look() is not JobState.RUNNING:
+                self.give_back()
+            return 0
+        claimed = self.claim()
+        if claimed:
+            self.waiting.extend(claimed)
+            self.settler.hold(claimed)
+            self.prepare(claimed)
+        return len(claimed)
+
+    def claim(self) -> list[Lease]:
+        size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
+        try:
+            with transaction(self.pool) as connection:
+                return leases.claim(
+                    connection, self.job.job_id, owner=self.name, most=size, lease_seconds=self.lease_seconds()
+                )
+        except leases.ClaimUndone:
+            return []
+
+    def prepare(self, claimed: list[Lease]) -> None:
+        """When the preparation fails, so do its items, each by its own budget."""
+        if self.kind.prepare is None:
+            return
+        try:
+            self.kind.prepare(claimed, self.tools)
+        except Exception as error:  # noqa: BLE001 - a failed preparation is the outcome of its items
+            outcome = retry.outcome_of(error)
+            while self.waiting:
+                self.settle(self.waiting.popleft(), outcome, Tally())
+
+    def worked(self, deadline: float) -> Iterator[Worked]:
+        def go_on(lease: Lease) -> bool:
+            if self.clock() >= deadline or self.stop_asked.is_set():
+                return False
+            self.in_work[lease.item_id] = lease
+            return True
+
+        if self.executor is None:
+            return work.one_by_one(self.waiting, self.perform, go_on)
+        concurrency = self.pace.pressure.concurrency(self.kind.concurrency)
+        return work.side_by_side(self.waiting, self.perform, go_on, self.executor, concurrency)
+
+    def perform(self, lease: Lease) -> Outcome | None:
+        return work.perform(self.kind, lease, self.tools) if self.settler.begin(lease) else None
+
+    def settle(self, lease: Lease, outcome: Outcome | None, tally: Tally) -> None:
+        self.in_work.pop(lease.item_id, None)
+        if outcome is None:
+            self.settler.forget(lease)
+            return
+        tally.count(outcome)
+        settlement = retry.decide(self.kind.retry, outcome, lease.tries, self.random, self.pace.pressure.spacing)
+        self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
+
+    def adjust(self, tally: Tally, seconds: float) -> None:
+        if not tally.total:
+            return
+        self.pace = Pace(
+            self.pace.item_seconds.observe(seconds / tally.total, tally.total),
+            pressure.after_slice(self.pressure_limits, self.pace.pressure, tally.total, tally.throttled, tally.failed),
+        )
+
+    def lease_seconds(self) -> float:
+        """By how long one item takes; with several at once that is longer than what one adds to a slice."""
+        per_item = self.pace.item_seconds.value
+        return slices.lease_seconds(self.kind.slices, None if per_item is None else per_item * self.kind.concurrency)
+
+    def look(self) -> JobState:
+        """The job's state, as the database has it now."""
+        with transaction(self.pool) as connection:
+            row = connection.execute(queries.text("jobs", "job_status"), {"job_id": self.job.job_id}).fetchone()
+        assert row is not None, "a job with leased items is not deleted"
+        self.looked_at = self.clock()
+        self.status = JobState(row[0])
+        return self.status
+
+    def stopping(self) -> bool:
+        if self.stop_asked.is_set():
+            return True
+        if self.clock() - self.looked_at > LOOK_SECONDS:
+            self.look()
+        return self.status is not JobState.RUNNING
+
+    def stop(self) -> None:
+        """Ask the worker to end at the next item; safe from a signal handler or another thread."""
+        self.stop_asked.set()
+
+    def give_back(self) -> None:
+        """What was claimed and not begun, to whoever comes next."""
+        while self.waiting:
+            self.settle(self.waiting.popleft(), Unfinished(), Tally())
+
+    def close(self) -> None:
+        self.stop_asked.set()
+        self.give_back()
+        if self.executor is not None:
+            self.executor.shutdown(cancel_futures=True)
+        # Begun and interrupted: what it did is unknown, so it costs an attempt; others may take it at once.
+        for lease in list(self.in_work.values()):
+            self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
+        self.settler.stop()

@@ -1,0 +1,40 @@
+"""What a handler is given besides its item."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.engine import leases
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.leases import Lease
+
+Connection = psycopg.Connection[Any]
+
+
+class Tools:
+    def __init__(
+        self,
+        pool: Engine,
+        job: Job,
+        worker: str,
+        lease_seconds: Callable[[], float],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self.pool = pool
+        self.job = job
+        self.worker = worker
+        self.lease_seconds = lease_seconds
+        self.stopping = stopping
+        """True when a long item should checkpoint and return Unfinished: pause, cancel, or the worker's own stop."""
+        self.prepared: Any = None
+        """What Kind.prepare left for the items of its claim."""
+
+    def hold(self, connection: Connection, lease: Lease) -> None:
+        """First in every transaction of data that belongs to an item. Raises LeaseLost."""
+        leases.hold(connection, lease)
+
+    def checkpoint(self, connection: Connection, lease: Lease, progress: dict[str, Any]) -> None:
+        """Last in such a transaction: data, checkpoint and lease commit together. Raises LeaseLost."""
+        leases.checkpoint(connection, lease, progress, self.lease_seconds())

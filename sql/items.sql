@@ -1,0 +1,260 @@
+-- name: add_items
+-- Persists a batch of inputs. A key that is there already is left alone, so that a plan cut short can be run again.
+WITH added AS (
+    INSERT INTO job_item (job_id, item_key, owner, kind, input)
+    SELECT job.job_id, given.item_key, job.owner, job.kind, given.input::jsonb
+    FROM job, unnest(:keys::text[], :inputs::text[]) WITH ORDINALITY AS given (item_key, input, position)
+    WHERE job.job_id = :job_id
+    ORDER BY given.position
+    ON CONFLICT (job_id, item_key) DO NOTHING
+    RETURNING item_id
+)
+UPDATE job
+SET total_items = total_items + (SELECT count(*) FROM added),
+    pending_items = pending_items + (SELECT count(*) FROM added),
+    heartbeat_at = now(),
+    updated_at = now()
+WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_status[])
+RETURNING (SELECT count(*) FROM added);
+
+-- name: claim_items
+-- Takes up to :most items for one worker: due retries first, then the oldest pending.
+-- A suspect (a worker died holding it) is claimed alone, so that a second death tells which item it was.
+WITH ready AS (
+    SELECT status = 'RUNNING' AS yes FROM job WHERE job_id = :job_id
+),
+suspect AS (
+    SELECT ctid FROM job_item
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND due_at <= now()
+        AND (SELECT yes FROM ready)
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+),
+due AS (
+    SELECT ctid FROM job_item
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND due_at <= now()
+        AND (SELECT yes FROM ready)
+    ORDER BY due_at
+    LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int END
+    FOR UPDATE SKIP LOCKED
+),
+pending AS (
+    SELECT ctid FROM job_item
+    WHERE job_id = :job_id AND status = 'PENDING' AND (SELECT yes FROM ready)
+    ORDER BY updated_at, item_id
+    LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int - (SELECT count(*) FROM due) END
+    FOR UPDATE SKIP LOCKED
+),
+-- By physical place, which the locks above hold still: a join here would let the planner scan the table.
+claimed AS (
+    UPDATE job_item AS item
+    SET status = 'RUNNING',
+        lease_term = item.lease_term + 1,
+        attempt_count = item.attempt_count + 1,
+        lease_owner = :owner,
+        lease_until = now() + make_interval(secs => :lease_seconds),
+        updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+    WHERE item.ctid = ANY (ARRAY(
+        SELECT ctid FROM suspect UNION ALL SELECT ctid FROM due UNION ALL SELECT ctid FROM pending
+    ))
+    RETURNING item.item_id, item.item_key, item.lease_term, item.attempt_count, item.not_found_count,
+        item.death_count, item.input, item.normalized, item.checkpoint, item.due_at
+),
+taken AS (
+    SELECT count(*) AS items, count(due_at) AS waited FROM claimed
+),
+-- Locks the job last, so that a pause or cancel that came first is seen; no row here means: take it all back.
+counted AS (
+    UPDATE job
+    SET pending_items = pending_items - (taken.items - taken.waited),
+        retry_wait_items = retry_wait_items - taken.waited,
+        running_items = running_items + taken.items,
+        heartbeat_at = now(),
+        updated_at = now()
+    FROM taken
+    WHERE job_id = :job_id AND status = 'RUNNING' AND taken.items > 0
+    RETURNING job_id
+)
+SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_count, input, normalized, checkpoint,
+    EXISTS (SELECT FROM counted) AS counted
+FROM claimed;
+
+-- name: renew_leases
+-- Longer leases for the items that are still held; the others are not returned.
+UPDATE job_item AS item
+SET lease_until = now() + make_interval(secs => :lease_seconds)
+FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
+WHERE item.item_id = held.item_id AND item.lease_term = held.lease_term AND item.lease_until IS NOT NULL
+RETURNING item.item_id;
+
+-- name: hold_item
+-- Keeps a lease from being taken until the transaction ends; no row when it is lost.
+SELECT item_id FROM job_item
+WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
+FOR NO KEY UPDATE;
+
+-- name: checkpoint_item
+-- How far an item has come, in the transaction of the data it stands for; no row when the lease is lost.
+-- An item that gets on is not failing: its tries begin anew.
+UPDATE job_item
+SET checkpoint = :checkpoint::jsonb,
+    attempt_count = 1,
+    not_found_count = 0,
+    death_count = 0,
+    lease_until = now() + make_interval(secs => :lease_seconds),
+    updated_at = greatest(now(), updated_at + interval '1 microsecond')
+WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
+RETURNING item_id;
+
+-- name: settle_items
+-- Writes what a batch of items came to, and moves the job's counters once.
+-- The fence is the term and a lease that is still set (set exactly while RUNNING): naming the status instead would
+-- invite the planner to walk an index of all running items. A rescue takes the lease away, so it raises the term.
+-- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
+WITH outcome AS (
+    SELECT * FROM unnest(
+        :item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
+        :results::text[], :normalized::text[], :error_classes::text[], :errors::text[]
+    ) AS o (item_id, lease_term, status, delay, result, normalized, error_class, error)
+),
+settled AS (
+    UPDATE job_item AS item
+    SET status = o.status,
+        lease_until = NULL,
+        lease_term = item.lease_term + CASE WHEN :rescue THEN 1 ELSE 0 END,
+        due_at = CASE WHEN o.status = 'RETRY_WAIT' THEN now() + make_interval(secs => o.delay) END,
+        not_found_count = item.not_found_count + CASE WHEN o.error_class = 'not_found' THEN 1 ELSE 0 END,
+        attempt_count = item.attempt_count - CASE WHEN o.status = 'PENDING' THEN 1 ELSE 0 END,
+        death_count = CASE WHEN :rescue THEN item.death_count + 1 WHEN o.status = 'PENDING' THEN item.death_count ELSE 0 END,
+        result = coalesce(o.result::jsonb, item.result),
+        normalized = coalesce(o.normalized::jsonb, item.normalized),
+        error_class = CASE WHEN o.status = 'PENDING' THEN item.error_class ELSE o.error_class END,
+        error_message = CASE WHEN o.status = 'PENDING' THEN item.error_message ELSE o.error END,
+        updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+    FROM outcome AS o
+    WHERE item.item_id = o.item_id AND item.lease_term = o.lease_term AND item.lease_until IS NOT NULL
+    RETURNING item.item_id, item.status, item.item_key, item.error_message
+),
+moved AS (
+    SELECT count(*) AS items,
+        count(*) FILTER (WHERE status = 'PENDING') AS pending,
+        count(*) FILTER (WHERE status = 'SUCCEEDED') AS succeeded,
+        count(*) FILTER (WHERE status = 'NOT_FOUND') AS not_found,
+        count(*) FILTER (WHERE status = 'SKIPPED') AS skipped,
+        count(*) FILTER (WHERE status = 'RETRY_WAIT') AS retry_wait,
+        count(*) FILTER (WHERE status = 'DLQ') AS dlq,
+        min(item_key || ': ' || error_message) FILTER (WHERE status = 'DLQ') AS dlq_error
+    FROM settled
+),
+counted AS (
+    UPDATE job
+    SET running_items = running_items - moved.items,
+        pending_items = pending_items + moved.pending,
+        succeeded_items = succeeded_items + moved.succeeded,
+        not_found_items = not_found_items + moved.not_found,
+        skipped_items = skipped_items + moved.skipped,
+        retry_wait_items = retry_wait_items + moved.retry_wait,
+        dlq_items = dlq_items + moved.dlq,
+        last_error = coalesce(moved.dlq_error, last_error),
+        status = CASE WHEN fail_fast AND moved.dlq > 0 AND status = ANY (:failable::job_status[])
+            THEN 'FAILED' ELSE status END,
+        finished_at = CASE WHEN fail_fast AND moved.dlq > 0 AND status = ANY (:failable::job_status[])
+            THEN now() ELSE finished_at END,
+        heartbeat_at = CASE WHEN :rescue THEN heartbeat_at ELSE now() END,
+        updated_at = now()
+    FROM moved
+    WHERE job_id = :job_id AND moved.items > 0
+    RETURNING status, pending_items + running_items + retry_wait_items AS open_items
+)
+SELECT moved.pending + moved.retry_wait AS waiting, counted.status, counted.open_items,
+    -- The ids cost time to send: only when some lease was lost must the caller know which.
+    CASE WHEN moved.items < cardinality(:item_ids::bigint[]) THEN ARRAY(SELECT item_id FROM settled) END AS settled_ids
+FROM moved LEFT JOIN counted ON true;
+
+-- name: items_settled_by
+-- Which of these terms are over by their own settlement: tells a lost answer to a commit from a lost lease.
+SELECT item.item_id
+FROM job_item AS item
+JOIN unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
+    ON item.item_id = held.item_id AND item.lease_term = held.lease_term
+WHERE item.lease_until IS NULL;
+
+-- name: expired_leases
+-- Items whose worker did not come back in time, locked for the rescue; :job_id narrows it to one job.
+SELECT item.item_id, item.job_id, item.lease_term, item.lease_owner, job.kind,
+    item.attempt_count, item.not_found_count, item.death_count + 1 AS death_count
+FROM job_item AS item
+JOIN job USING (job_id)
+WHERE item.status = 'RUNNING' AND item.lease_until < now()
+    AND (:job_id::bigint IS NULL OR item.job_id = :job_id)
+ORDER BY item.lease_until
+LIMIT :most
+FOR UPDATE OF item SKIP LOCKED;
+
+-- name: cancel_items
+-- What waits in a cancelled job. Those locked by a claim or a settlement are left to it: it sees the cancel at its end.
+WITH cancelled AS (
+    UPDATE job_item AS item
+    SET status = 'CANCELLED', updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+    WHERE item.ctid = ANY (ARRAY(
+        SELECT ctid FROM job_item
+        WHERE job_id = :job_id AND status = ANY (:waiting::item_status[])
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING item.due_at
+),
+moved AS (
+    SELECT count(*) AS items, count(due_at) AS waited FROM cancelled
+)
+UPDATE job
+SET pending_items = pending_items - (moved.items - moved.waited),
+    retry_wait_items = retry_wait_items - moved.waited,
+    cancelled_items = cancelled_items + moved.items,
+    updated_at = now()
+FROM moved
+WHERE job_id = :job_id AND moved.items > 0
+RETURNING moved.items;
+
+-- name: redrive_items
+-- Buried or unfound items back to pending, with fresh budgets.
+WITH redriven AS (
+    UPDATE job_item AS item
+    SET status = 'PENDING',
+        attempt_count = 0,
+        not_found_count = 0,
+        death_count = 0,
+        due_at = NULL,
+        updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+    WHERE item.ctid = ANY (ARRAY(
+        SELECT ctid FROM job_item
+        WHERE job_id = :job_id AND status = :status::item_status
+            AND (:item_ids::bigint[] IS NULL OR item_id = ANY (:item_ids))
+        ORDER BY updated_at, item_id
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING item.item_id
+)
+UPDATE job
+SET pending_items = pending_items + (SELECT count(*) FROM redriven),
+    dlq_items = dlq_items - CASE WHEN :status = 'DLQ' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
+    not_found_items = not_found_items
+        - CASE WHEN :status = 'NOT_FOUND' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
+    -- A paused job stays paused; one that is over goes on.
+    status = CASE WHEN status = ANY (:over::job_status[]) THEN 'RUNNING' ELSE status END,
+    finished_at = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE finished_at END,
+    updated_at = now()
+WHERE job_id = :job_id AND EXISTS (SELECT FROM redriven)
+RETURNING (SELECT count(*) FROM redriven) AS items, status;
+
+-- name: next_moment
+-- When something can next be done for a job: the first due retry, or the first lease that runs out.
+SELECT extract(epoch FROM least(
+    (SELECT min(due_at) FROM job_item WHERE job_id = :job_id AND status = 'RETRY_WAIT'),
+    (SELECT min(lease_until) FROM job_item WHERE job_id = :job_id AND status = 'RUNNING')
+) - clock_timestamp())::float8 AS seconds;
+
+-- name: recount_items
+-- The truth about a job's counters.
+SELECT status, count(*) FROM job_item WHERE job_id = :job_id GROUP BY status;

@@ -1,0 +1,74 @@
+-- name: insert_job
+-- A new job, or no row when its owner used the idempotency key before (a concurrent use is waited for).
+INSERT INTO job (kind, owner, origin, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent)
+VALUES (:kind, :owner, :origin, :params::jsonb, :idempotency_key, :request_hash, :fail_fast, :request_id, :trace_parent)
+ON CONFLICT (owner, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+RETURNING job_key;
+
+-- name: job_of_idempotency_key
+-- The job that a key of this owner stands for.
+SELECT job_key, request_hash FROM job WHERE owner = :owner AND idempotency_key = :idempotency_key;
+
+-- name: find_job
+-- One job, whole.
+SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
+    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
+    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
+    finished_at
+FROM job WHERE job_key = :job_key;
+
+-- name: lock_job
+-- Holds a job still while its next state is decided.
+SELECT job_id, status FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
+
+-- name: move_job
+-- Writes a job's next state. The time of its end is set and taken back with the state.
+UPDATE job
+SET status = :status::job_status,
+    finished_at = CASE WHEN :finished THEN now() END,
+    started_at = CASE WHEN :status = 'RUNNING' THEN coalesce(started_at, now()) ELSE started_at END,
+    last_error = coalesce(:error, last_error),
+    result = coalesce(:result::jsonb, result),
+    updated_at = now()
+WHERE job_id = :job_id;
+
+-- name: start_job
+-- A run begins, or begins again.
+UPDATE job
+SET status = 'RUNNING',
+    attempts = attempts + 1,
+    started_at = coalesce(started_at, now()),
+    heartbeat_at = now(),
+    dagster_run_id = coalesce(:dagster_run_id, dagster_run_id),
+    updated_at = now()
+WHERE job_id = :job_id;
+
+-- name: seal_job
+-- All its items are known.
+UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHERE job_id = :job_id;
+
+-- name: job_status
+-- What a worker asks at a slice border.
+SELECT status, planned_at IS NOT NULL AS planned, pending_items + running_items + retry_wait_items AS open_items
+FROM job WHERE job_id = :job_id;
+
+-- name: unfinished_jobs
+-- Jobs that could be over: all their items are known and none is open.
+SELECT job_key FROM job
+WHERE finished_at IS NULL AND status = 'RUNNING' AND planned_at IS NOT NULL
+    AND pending_items + running_items + retry_wait_items = 0
+ORDER BY created_at LIMIT :most;
+
+-- name: cancelled_jobs_with_open_items
+-- Cancelled jobs in which something still waits: a worker died before it could cancel it.
+SELECT job_key FROM job
+WHERE status = 'CANCELLED' AND pending_items + retry_wait_items > 0
+ORDER BY job_id LIMIT :most;
+
+-- name: add_batch_steps
+-- The trajectory of the adaptive batch sizes.
+INSERT INTO batch_step (job_id, worker, step, row_count, byte_count, seconds, next_rows, reason)
+SELECT :job_id, :worker, * FROM unnest(
+    :steps::int[], :rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[], :reasons::text[]
+)
+ON CONFLICT (job_id, worker, step) DO NOTHING;

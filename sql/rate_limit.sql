@@ -1,0 +1,53 @@
+-- name: define_limit
+-- A bucket as it should be; one that is there keeps its tokens.
+INSERT INTO rate_limit (name, tokens_per_second, capacity, tokens)
+VALUES (:name, :tokens_per_second, :capacity, :capacity)
+ON CONFLICT (name) DO UPDATE
+SET tokens_per_second = excluded.tokens_per_second,
+    capacity = excluded.capacity,
+    tokens = least(rate_limit.tokens, excluded.capacity)
+WHERE (rate_limit.tokens_per_second, rate_limit.capacity) <> (excluded.tokens_per_second, excluded.capacity);
+
+-- name: reserve_tokens
+-- Up to :most whole tokens out of the bucket, and how long to wait when there are none.
+-- The clock is read after the row is locked: the time spent waiting for it counts as refilling.
+WITH bucket AS MATERIALIZED (
+    SELECT name, capacity, tokens_per_second, tokens, refilled_at, blocked_until
+    FROM rate_limit WHERE name = :name FOR UPDATE
+),
+filled AS MATERIALIZED (
+    SELECT name, tokens_per_second, moment, blocked_until,
+        least(capacity, tokens + tokens_per_second * greatest(0, extract(epoch FROM moment - refilled_at)))::float8
+            AS tokens
+    FROM (SELECT *, clock_timestamp() AS moment FROM bucket) AS now_locked
+),
+grant_of AS (
+    SELECT name, tokens, moment, tokens_per_second, blocked_until,
+        CASE WHEN blocked_until > moment THEN 0 ELSE least(:most::int, floor(tokens))::int END AS granted
+    FROM filled
+)
+UPDATE rate_limit
+SET tokens = grant_of.tokens - grant_of.granted,
+    refilled_at = greatest(rate_limit.refilled_at, grant_of.moment),
+    blocked_until = CASE WHEN grant_of.blocked_until > grant_of.moment THEN grant_of.blocked_until END
+FROM grant_of
+WHERE rate_limit.name = grant_of.name
+RETURNING grant_of.granted,
+    CASE
+        WHEN grant_of.blocked_until > grant_of.moment
+            THEN extract(epoch FROM grant_of.blocked_until - grant_of.moment)::float8
+        WHEN grant_of.granted > 0 THEN 0
+        ELSE (1 - grant_of.tokens) / grant_of.tokens_per_second
+    END AS wait_seconds;
+
+-- name: return_tokens
+-- Reserved and not used.
+UPDATE rate_limit SET tokens = least(capacity, tokens + :unused) WHERE name = :name;
+
+-- name: block_limit
+-- The other side said how long to wait: nobody takes a token until then, and none is left over from before.
+UPDATE rate_limit
+SET blocked_until = greatest(blocked_until, clock_timestamp() + make_interval(secs => :seconds)),
+    tokens = 0,
+    refilled_at = greatest(blocked_until, clock_timestamp() + make_interval(secs => :seconds))
+WHERE name = :name;
