@@ -5,6 +5,7 @@
       Conflict          the request contradicts what is already there
       NotFound          what was asked for does not exist
       Unavailable       a server or a file that is needed cannot be reached
+      Cancelled         a person called it off before its end
 """
 
 
@@ -31,3 +32,7 @@ class NotFound(BulkError):
 
 class Unavailable(BulkError):
     """A server or a file that is needed cannot be reached now."""
+
+
+class Cancelled(BulkError):
+    """A person called it off before its end."""

@@ -11,7 +11,7 @@ COMMENTS = Resource(
         Column("id", Kind.UUID, "identifies the comment", fill=Fill.NEW_ID),
         Column("article_id", Kind.UUID, "the article it is about", required=True),
         Column("user_id", Kind.UUID, "the user who wrote it", required=True),
-        Column("body", Kind.TEXT, "the text", required=True, rules=(MaxWords(500, "body_too_long"),)),
+        Column("body", Kind.TEXT, "the text", required=True, rules=(MaxWords(500, "body_too_long"),), searchable=True),
         Column("created_at", Kind.TIMESTAMP, "when the comment was made", fill=Fill.IMPORT_TIME),
     ),
     keys=(Key("id", "duplicate_id", "comments_pkey"),),

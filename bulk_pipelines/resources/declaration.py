@@ -29,6 +29,8 @@ class Column:
     fill: Fill | None = None
     rules: tuple[Rule, ...] = ()
     own_code: str | None = None
+    searchable: bool = False
+    """Whether exports can ask for the rows whose text holds certain words."""
 
     @property
     def code(self) -> str:

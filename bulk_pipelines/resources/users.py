@@ -26,7 +26,7 @@ USERS = Resource(
             ),
             own_code="invalid_email_format",
         ),
-        Column("name", Kind.TEXT, "how the user is called", required=True, rules=(MaxLength(200),)),
+        Column("name", Kind.TEXT, "how the user is called", required=True, rules=(MaxLength(200),), searchable=True),
         Column(
             "role",
             Kind.TEXT,
@@ -35,9 +35,7 @@ USERS = Resource(
             rules=(OneOf(("admin", "editor", "author", "reader"), "invalid_role"),),
             own_code="invalid_role",
         ),
-        Column(
-            "active", Kind.BOOLEAN, "whether the account is in use", fill=Fill.TRUE, own_code="invalid_active"
-        ),
+        Column("active", Kind.BOOLEAN, "whether the account is in use", fill=Fill.TRUE, own_code="invalid_active"),
         Column("created_at", Kind.TIMESTAMP, "when the user was made", fill=Fill.IMPORT_TIME),
         Column("updated_at", Kind.TIMESTAMP, "when the user was last changed", fill=Fill.IMPORT_TIME),
     ),
