@@ -5,8 +5,9 @@ transaction. Here an advisory lock of the working connection is the guard, and a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from yoyo.migrations import Migration, MigrationList, default_migration_table
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.settings import CHECKOUT
 
-SQL = Path(__file__).resolve().parents[2] / "sql"
-MIGRATIONS = SQL / "migrations"
+MIGRATIONS = CHECKOUT / "sql" / "migrations"
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
 
 
@@ -97,7 +98,8 @@ def backend(url: str) -> Iterator[Backend]:
 
 def apply_one(yoyo: Backend, migration: Migration) -> None:
     try:
-        yoyo.apply_one(migration)
+        with redirect_stdout(StringIO()):  # yoyo prints what a SELECT in a migration returns
+            yoyo.apply_one(migration)
     except psycopg.Error as error:
         if yoyo.connection.closed:
             raise

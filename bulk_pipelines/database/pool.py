@@ -108,4 +108,5 @@ def unavailable(error: Exception, url: URL) -> Unavailable:
     reason = " ".join(str(cause).split()) or type(cause).__name__
     if url.password:
         reason = reason.replace(str(url.password), "***")
-    return Unavailable(f"the database {url.render_as_string(hide_password=True)} cannot be used: {reason}")
+    shown = url.set(drivername="postgresql").render_as_string(hide_password=True)
+    return Unavailable(f"the database {shown} cannot be used: {reason}")

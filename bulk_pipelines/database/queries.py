@@ -1,18 +1,17 @@
 """Named queries: one file of `sql/` for each concept, `-- name: claim_items`, a sentence of why, the query."""
 
 from functools import cache
+from typing import Any
 
 import aiosql
-from aiosql.queries import Queries
 
-from bulk_pipelines.database.migrations import SQL
+from bulk_pipelines.settings import CHECKOUT
 
 
 @cache
-def load(file: str) -> Queries:
+def load(file: str) -> Any:
     """All queries of `sql/<file>.sql`."""
-    loaded: Queries = aiosql.from_path(SQL / f"{file}.sql", "psycopg", mandatory_parameters=False)
-    return loaded
+    return aiosql.from_path(CHECKOUT / "sql" / f"{file}.sql", "psycopg", mandatory_parameters=False)
 
 
 @cache

@@ -55,7 +55,8 @@ class Server:
         self.let_server_user_in()
         self.create_data_directory()
         self.keep_log_short()
-        self.ensure_socket_directory()
+        if self.socket_directory != self.data.resolve():
+            make_private(self.socket_directory, server_owner())
         options = " ".join(f"-c {name}='{value}'" for name, value in self.settings().items())
         deadline = time.monotonic() + timeout
         while True:
@@ -115,11 +116,7 @@ class Server:
 
     @cached_property
     def socket_directory(self) -> Path:
-        """The data directory itself, or a short one under the temporary folder when its path is too long."""
-        if len(str(self.data.resolve() / ".s.PGSQL.5432.lock")) <= LONGEST_SOCKET:
-            return self.data.resolve()
-        key = hashlib.sha256(str(self.data.resolve()).encode()).hexdigest()[:16]
-        return Path(tempfile.gettempdir()).resolve() / f"bulk-{key}"
+        return socket_folder(self.data, ".s.PGSQL.5432.lock")
 
     def settings(self) -> dict[str, str]:
         return SETTINGS | {"unix_socket_directories": str(self.socket_directory)}
@@ -152,16 +149,6 @@ class Server:
                 f"{self.data} was made by PostgreSQL {kept} and the server here is PostgreSQL {self.version}: "
                 "dump it with the old version and load it with the new one, or move the folder away"
             )
-
-    def ensure_socket_directory(self) -> None:
-        directory = self.socket_directory
-        if directory == self.data.resolve():
-            return
-        directory.mkdir(mode=0o700, exist_ok=True)
-        if directory.is_symlink() or directory.stat().st_uid not in {os.geteuid(), server_owner()[0]}:
-            raise Unavailable(f"{directory} belongs to somebody else: remove it, or name a shorter folder as BULK_HOME")
-        directory.chmod(0o700)
-        os.chown(directory, *server_owner())
 
     def remove_foreign_pid_file(self) -> None:
         """After a crash the id in the pid file may belong to some other program, and PostgreSQL would refuse to start.
@@ -244,6 +231,24 @@ def server_owner() -> tuple[int, int]:
             ) from None
         entry = pwd.getpwnam(SYSTEM_USER)
     return entry.pw_uid, entry.pw_gid
+
+
+def socket_folder(folder: Path, name: str) -> Path:
+    """The folder itself, or a short one under the temporary folder when a socket in it would have too long a path."""
+    folder = folder.resolve()
+    if len(str(folder / name)) <= LONGEST_SOCKET:
+        return folder
+    key = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()).resolve() / f"bulk-{key}"
+
+
+def make_private(folder: Path, owner: tuple[int, int]) -> None:
+    """A folder that only its owner can enter. One that somebody else has made in its place is refused."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid not in {os.geteuid(), owner[0]}:
+        raise Unavailable(f"{folder} belongs to somebody else: remove it, or name a shorter folder as BULK_HOME")
+    folder.chmod(0o700)
+    os.chown(folder, *owner)
 
 
 def allow(path: Path, permissions: int) -> None:

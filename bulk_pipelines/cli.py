@@ -1,0 +1,77 @@
+"""The command line, `bulk`. What a command needs is imported when it runs, so that `bulk --help` answers at once."""
+
+import click
+
+from bulk_pipelines import settings
+from bulk_pipelines.errors import BulkError
+
+
+class OneLineErrors(click.Group):
+    """What a user can put right is one line and a non-zero exit, never a traceback."""
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except BulkError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="bulk-pipelines")
+def main() -> None:
+    """Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL, run by Dagster.
+
+    Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
+    """
+
+
+@main.command()
+def up() -> None:
+    """Run Dagster's UI, its daemon and the database, until Ctrl-C."""
+    from bulk_pipelines.up import supervisor
+
+    supervisor.run(settings.current(), click.echo)
+
+
+@main.command()
+def migrate() -> None:
+    """Bring the database to the newest schema."""
+    from bulk_pipelines import database
+    from bulk_pipelines.database import migrations
+    from bulk_pipelines.up import home
+
+    chosen = settings.current()
+    url = database.url(chosen)
+    applied = migrations.apply(url)
+    for name in applied:
+        click.echo(f"applied {name}")
+    if not applied:
+        click.echo("the schema is up to date")
+    home.migrate(chosen, url)
+
+
+@main.command()
+def doctor() -> None:
+    """Check the installation, and say what to do about each thing that is wrong."""
+    from bulk_pipelines import doctor as checks
+
+    findings = checks.examine(settings.current())
+    for finding in findings:
+        click.echo(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.subject}: {finding.message}")
+        if finding.remedy:
+            click.echo(f"      -> {finding.remedy}")
+    if not all(finding.ok for finding in findings):
+        raise SystemExit(1)
+
+
+@main.command()
+def status() -> None:
+    """Show jobs by kind and state, the workers, and how much is waiting."""
+    from bulk_pipelines import database
+    from bulk_pipelines import status as overview
+
+    click.echo(overview.shown(overview.read(database.url(settings.current()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""What can be wrong with an installation, and what to do about it. Each check finds one thing."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib import metadata
+
+from packaging.requirements import Requirement
+
+from bulk_pipelines import database, settings
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.errors import BulkError
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.up import home
+
+DISTRIBUTION = "bulk-pipelines"
+SMALLEST_DISK = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found; `remedy` says what to do."""
+
+    subject: str
+    ok: bool
+    message: str
+    remedy: str = ""
+
+
+def examine(chosen: Settings) -> list[Finding]:
+    """Every check, in the order in which a person would put things right. What needs the database waits for it."""
+    findings = [python(), packages(), variables(), storage(chosen), server(chosen)]
+    if findings[-1].ok:
+        findings += [schema(chosen), *dagster(chosen)]
+    return findings
+
+
+def python() -> Finding:
+    return Finding("python", True, f"{'.'.join(str(part) for part in sys.version_info[:3])}, {sys.executable}")
+
+
+def packages() -> Finding:
+    """The installed packages answer what the project asks for."""
+    wrong = [problem for text in metadata.requires(DISTRIBUTION) or [] if (problem := unanswered(text))]
+    if wrong:
+        remedy = "install what the lock names: make setup, or pip install --no-deps -r requirements.lock"
+        return Finding("packages", False, "; ".join(wrong), remedy)
+    shown = ", ".join(f"{name} {metadata.version(name)}" for name in ("dagster", "psycopg", "sqlalchemy", "pyarrow"))
+    return Finding("packages", True, shown)
+
+
+def unanswered(text: str) -> str:
+    requirement = Requirement(text)
+    if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+        return ""
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return f"{requirement.name} is not installed"
+    if requirement.specifier.contains(version, prereleases=True):
+        return ""
+    return f"{requirement.name} {version} is installed and {requirement.specifier} is needed"
+
+
+def variables() -> Finding:
+    unknown = settings.unknown(os.environ)
+    if unknown:
+        return Finding(
+            "settings", False, f"no such setting: {', '.join(unknown)}", "look for the right name in docs/settings.md"
+        )
+    return Finding("settings", True, "every BULK_ variable is known")
+
+
+def storage(chosen: Settings) -> Finding:
+    """The folder that everything is kept in can be written, and has room."""
+    folder = chosen.home
+    remedy = f"make {folder} writable for this user, or name another folder as BULK_HOME"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"written")
+    except OSError as error:
+        return Finding("storage", False, f"{folder} cannot be written: {error.strerror}", remedy)
+    free = shutil.disk_usage(folder).free
+    if free < SMALLEST_DISK:
+        return Finding("storage", False, f"{free // 1_000_000} MB are left on the disk of {folder}", "make room")
+    return Finding("storage", True, f"{folder}, {free / 1e9:.0f} GB free")
+
+
+def server(chosen: Settings) -> Finding:
+    """The database answers, and is new enough."""
+    try:
+        with pool.single(database.url(chosen), timeout=chosen.connect_timeout) as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+    except BulkError as error:
+        return Finding("database", False, str(error), remedy_for(str(error), chosen))
+    where = "the address in BULK_DATABASE_URL" if chosen.database_url else f"embedded, in {chosen.home / 'database'}"
+    return Finding("database", True, f"PostgreSQL {row[0] if row else '?'}, {where}")
+
+
+REMEDIES = {
+    r"password authentication failed|no password supplied|role .* does not exist": "correct the user and the password",
+    r"database .* does not exist": "make that database, or correct its name",
+    r"or newer is needed": "name a newer server",
+    r"not a database address|must be PostgreSQL": "write it as postgresql://user:password@host:5432/name",
+    r"too many (clients|connections)|connection slots": "raise max_connections, or lower BULK_POOL_SIZE",
+    r"name resolution|not known|could not translate": "correct the host's name",
+}
+
+
+def remedy_for(message: str, chosen: Settings) -> str:
+    if not chosen.database_url:
+        return f"read {chosen.home / 'database' / 'postgres' / 'server.log'}; or set BULK_DATABASE_URL"
+    for pattern, remedy in REMEDIES.items():
+        if re.search(pattern, message):
+            return f"{remedy} (BULK_DATABASE_URL)"
+    return "see that the server runs and can be reached from here, and that BULK_DATABASE_URL is right"
+
+
+def schema(chosen: Settings) -> Finding:
+    state = migrations.state(database.url(chosen))
+    if state.pending:
+        return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
+    if state.unknown:
+        return Finding(
+            "migrations",
+            False,
+            f"the database is ahead of this program: {', '.join(state.unknown)}",
+            "update this program to the version that made the database",
+        )
+    return Finding("migrations", True, f"{len(state.applied)} applied, none missing")
+
+
+def dagster(chosen: Settings) -> list[Finding]:
+    """Dagster's instance can be opened with its storage, and our definitions load."""
+    url = database.url(chosen)
+    definitions = home.dagster(chosen, url, "definitions", "validate", "-m", "bulk_pipelines.definitions")
+    findings = [
+        Finding("definitions", True, "they load")
+        if definitions.returncode == 0
+        else Finding(
+            "definitions", False, told(definitions), "mend the code; `dagster definitions validate` shows more"
+        )
+    ]
+    if not home.place(chosen).prepared():
+        return [*findings, Finding("dagster instance", True, "not made yet; `bulk up` makes it")]
+    instance = home.dagster(chosen, url, "instance", "info")
+    if instance.returncode != 0:
+        remedy = f"compare {home.place(chosen).folder / 'dagster.yaml'} with dagster.yaml; `bulk up` writes it anew"
+        return [*findings, Finding("dagster instance", False, told(instance), remedy)]
+    revisions = re.findall(r"current: (\w+)\s+latest: (\w+)", instance.stdout)
+    if not revisions or any(current != latest for current, latest in revisions):
+        return [
+            *findings,
+            Finding("dagster instance", False, "its storage is of another version", "run `bulk migrate`"),
+        ]
+    return [*findings, Finding("dagster instance", True, f"{home.place(chosen).folder}, storage up to date")]
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """What a failed program said last."""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return lines[-1] if lines else f"it ended with code {done.returncode}"

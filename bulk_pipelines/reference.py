@@ -1,0 +1,55 @@
+"""The generated pages of the documentation: every setting, every command. A test compares them with the code."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from bulk_pipelines import settings
+from bulk_pipelines.cli import main
+
+NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
+
+
+def pages() -> dict[str, str]:
+    """File name to content."""
+    return {"settings.md": settings_page(), "cli.md": cli_page()}
+
+
+def settings_page() -> str:
+    rows = [
+        f"| `{each.variable}` | {each.kind} | {f'`{each.default}`' if each.default else 'empty'} | {each.doc} |"
+        for each in settings.describe()
+    ]
+    text = [
+        "# Settings",
+        NOTICE,
+        "Every setting is an environment variable. None is needed: the defaults work in a checkout.",
+        "\n".join(["| variable | type | default | what it does |", "| --- | --- | --- | --- |", *rows]),
+    ]
+    return "\n\n".join(text) + "\n"
+
+
+def cli_page() -> str:
+    parts = ["# The command line", NOTICE, "Errors that can be put right are one line, and the exit code is not 0."]
+    for context in contexts(click.Context(main, info_name="bulk", terminal_width=100, max_content_width=100)):
+        parts += [f"## {context.command_path}", f"```\n{context.get_help()}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def contexts(parent: click.Context) -> Iterator[click.Context]:
+    """The command and all below it."""
+    yield parent
+    if isinstance(parent.command, click.Group):
+        for name in parent.command.list_commands(parent):
+            command = parent.command.get_command(parent, name)
+            if command is not None:
+                yield from contexts(
+                    click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+                )
+
+
+if __name__ == "__main__":
+    for file, content in pages().items():
+        (Path(sys.argv[1]) / file).write_text(content)

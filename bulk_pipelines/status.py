@@ -1,0 +1,104 @@
+"""What is going on: jobs by kind and state, workers, and how much waits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import migrations, pool, queries
+from bulk_pipelines.errors import Unavailable
+
+UNFINISHED = {"SUBMITTED", "RUNNING", "PAUSED"}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of one kind in one state, and the items in them."""
+
+    kind: str
+    status: str
+    jobs: int
+    items: int
+    pending: int
+    running: int
+    waiting: int
+    succeeded: int
+    without_result: int
+    dlq: int
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who holds leases: on how many items, how many of them expired, and how long the last one lasts."""
+
+    worker: str
+    items: int
+    expired: int
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Status:
+    jobs: Sequence[Jobs]
+    workers: Sequence[Worker]
+
+    @property
+    def ready(self) -> int:
+        """Items that a worker could take now."""
+        return sum(each.pending for each in self.jobs if each.status in {"SUBMITTED", "RUNNING"})
+
+    @property
+    def waiting(self) -> int:
+        """Items that wait for their next attempt."""
+        return sum(each.waiting for each in self.jobs if each.status in UNFINISHED)
+
+
+def read(url: str) -> Status:
+    """The state of this moment: one snapshot."""
+    if migrations.pending(url):
+        raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
+    named = queries.load("status")
+    with pool.single(url, application="bulk status") as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with connection.cursor(row_factory=class_row(Jobs)) as cursor:
+            jobs = cursor.execute(named.jobs_by_kind_and_state.sql).fetchall()
+        with connection.cursor(row_factory=class_row(Worker)) as cursor:
+            workers = cursor.execute(named.workers.sql).fetchall()
+    return Status(jobs, workers)
+
+
+def shown(status: Status) -> str:
+    """The same for people."""
+    if not status.jobs:
+        return "no jobs yet"
+    header = ("kind", "state", "jobs", "items", "pending", "running", "retrying", "done", "no result", "DLQ")
+    rows = [
+        (
+            *(each.kind, each.status, each.jobs, each.items, each.pending, each.running),
+            *(each.waiting, each.succeeded, each.without_result, each.dlq),
+        )
+        for each in status.jobs
+    ]
+    queue = f"queue: {status.ready} items ready, {status.waiting} waiting for their next attempt"
+    return "\n".join([*table(header, rows), "", queue, *workers(status.workers)])
+
+
+def workers(found: Sequence[Worker]) -> list[str]:
+    if not found:
+        return ["workers: none at work"]
+    rows = [(each.worker, each.items, each.expired, f"{max(each.seconds_left, 0):.0f} s") for each in found]
+    return ["", *table(("worker", "items", "expired", "lease left"), rows)]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Text to the left, numbers to the right."""
+    lines = [[str(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    numbers = [all(not isinstance(row[column], str) for row in rows) for column in range(len(header))]
+    return [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in lines
+    ]

@@ -1,0 +1,108 @@
+"""The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.server import make_private, socket_folder
+from bulk_pipelines.errors import BulkError
+from bulk_pipelines.settings import CHECKOUT, Settings
+from bulk_pipelines.settings import environment as child_environment
+
+SCHEMA = "dagster"
+STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
+
+STORAGE = f"""
+# Added by `bulk up`. The address stands in the environment: the UI shows this file.
+storage:
+  postgres:
+    postgres_url:
+      env: {STORAGE_VARIABLE}
+"""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where Dagster keeps its things in this installation."""
+
+    folder: Path
+
+    def prepared(self) -> bool:
+        return (self.folder / "dagster.yaml").exists()
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "workspace.yaml"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder.parent / "logs"
+
+    @property
+    def socket(self) -> Path:
+        """Where the code server listens."""
+        return socket_folder(self.folder, "code.sock") / "code.sock"
+
+
+def prepare(settings: Settings, url: str) -> Home:
+    """Write the instance's configuration and make its schema."""
+    home = place(settings)
+    home.folder.mkdir(parents=True, exist_ok=True)
+    home.logs.mkdir(exist_ok=True)
+    home.socket.unlink(missing_ok=True)  # of a code server that was killed
+    make_private(home.socket.parent, (os.geteuid(), os.getegid()))
+    (home.folder / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text() + STORAGE)
+    home.workspace.write_text(
+        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n"
+    )
+    with pool.single(url, timeout=settings.connect_timeout) as connection:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    return home
+
+
+def place(settings: Settings) -> Home:
+    return Home(settings.home / "dagster")
+
+
+def environment(settings: Settings, url: str) -> dict[str, str]:
+    """The variables that make a Dagster process use this installation."""
+    return {
+        "DAGSTER_HOME": str(place(settings).folder),
+        STORAGE_VARIABLE: storage_url(url),
+        "BULK_HOME": str(settings.home),
+    }
+
+
+def storage_url(url: str) -> str:
+    """The same database for Dagster's storage: its own schema, and the one driver its storage works with."""
+    target = make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2")
+    given = target.query.get("options", "")
+    options = f"{given if isinstance(given, str) else ' '.join(given)} -csearch_path={SCHEMA}".strip()
+    return target.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
+def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Dagster's own commands for this installation."""
+    return subprocess.run(
+        [sys.executable, "-m", "dagster", *arguments],
+        env=child_environment(environment(settings, url)),
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def migrate(settings: Settings, url: str) -> None:
+    """Bring Dagster's storage to the installed Dagster's version. Nothing to do before the first `bulk up`."""
+    if not place(settings).prepared():
+        return
+    done = dagster(settings, url, "instance", "migrate")
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        raise BulkError(f"Dagster's storage was not migrated: {lines[-1]}")

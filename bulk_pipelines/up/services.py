@@ -1,0 +1,103 @@
+"""The three processes of a local Dagster: code server, web server, daemon."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.up.home import Home
+
+MODULE = "bulk_pipelines.definitions"
+STEADY = 30
+"""Seconds a service must have lived for its end to be an accident, not a mistake in the set-up."""
+
+LONGEST_LOG = 10_000_000
+
+
+@dataclass
+class Service:
+    """One program that is kept running, its output in a log file."""
+
+    name: str
+    command: list[str]
+    log: Path
+    environment: Mapping[str, str]
+    ready: Callable[[], bool]
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    started: float = field(default=0, init=False)
+
+    def start(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > LONGEST_LOG:
+            self.log.replace(self.log.with_suffix(".log.old"))
+        with self.log.open("ab") as output:
+            # A session of its own: a Ctrl-C at the terminal is for the supervisor alone.
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                cwd=CHECKOUT,
+                start_new_session=True,
+            )
+        self.started = time.monotonic()
+
+    def ensure_running(self) -> bool:
+        """Start the service again when it has ended; whether that was needed. One that keeps ending is an error."""
+        if self.process is None or self.process.poll() is None:
+            return False
+        if time.monotonic() - self.started < STEADY:
+            raise Unavailable(
+                f"the {self.name} ended with code {self.process.returncode}: {self.last_words()} (see {self.log})"
+            )
+        self.start()
+        return True
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Service]:
+    """The services of this installation, in the order to start them."""
+    workspace = ["--workspace", str(home.workspace)]
+    commands = {
+        "code server": [
+            *("-m", "dagster", "code-server", "start", "--socket", str(home.socket)),
+            *("--module-name", MODULE, "--location-name", "bulk_pipelines", "--working-directory", str(CHECKOUT)),
+        ],
+        "web server": ["-m", "dagster_webserver", "--host", "127.0.0.1", "--port", str(port), *workspace],
+        "daemon": ["-m", "dagster._daemon", "run", *workspace],
+    }
+    ready: dict[str, Callable[[], bool]] = {
+        "code server": lambda: listens(home.socket),
+        "web server": lambda: answers(f"http://127.0.0.1:{port}/server_info"),
+        "daemon": lambda: True,
+    }
+    return [
+        Service(name, [sys.executable, *command], home.logs / f"{name.replace(' ', '-')}.log", environment, ready[name])
+        for name, command in commands.items()
+    ]
+
+
+def listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:  # noqa: S310 - an address of our own
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,126 @@
+"""Starts the services, keeps them running, and leaves no process behind."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from bulk_pipelines import database, settings
+from bulk_pipelines.database import migrations
+from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.up import home, processes
+from bulk_pipelines.up.services import Service, services
+
+GRACE = 15
+"""Seconds for running work to stop by itself."""
+
+READY = 180
+"""Seconds for a service to answer."""
+
+PAUSE = 0.1
+
+
+class Signals:
+    """How often this process was asked to stop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, self.receive)
+
+    def receive(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    def stop(self) -> bool:
+        return self.count > 0
+
+    def hurry(self) -> bool:
+        return self.count > 1
+
+
+def run(chosen: Settings, say: Callable[[str], None]) -> None:
+    """Run everything until a signal asks to stop; a second signal does not wait for running work."""
+    signals = Signals()
+    chosen.home.mkdir(parents=True, exist_ok=True)
+    with only_one(chosen.home / "up.lock"):
+        if processes.marked(chosen.home):
+            say("Ending what an earlier run left behind")
+            processes.end(chosen.home, GRACE, signals.hurry)
+        refuse_taken_port(chosen.ui_port)
+        url = database.url(chosen)
+        migrations.apply(url)
+        place = home.prepare(chosen, url)
+        variables = home.environment(chosen, url) | processes.mark(chosen.home)
+        with guarded(chosen.home):
+            try:
+                supervise(services(place, chosen.ui_port, settings.environment(variables)), chosen, signals, say)
+            finally:
+                say("Stopping")
+                processes.end(chosen.home, GRACE, signals.hurry)
+    say("Everything has stopped")
+
+
+def supervise(running: list[Service], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
+    say(f"Starting Dagster; logs in {running[0].log.parent}")
+    for service in running:
+        service.start()
+        deadline = time.monotonic() + READY
+        while not signals.stop() and not service.ready():
+            service.ensure_running()
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the {service.name} does not answer (see {service.log})")
+            time.sleep(PAUSE)
+    if not signals.stop():
+        say(f"Dagster's UI: http://127.0.0.1:{chosen.ui_port}   (Ctrl-C stops everything)")
+    while not signals.stop():
+        for service in running:
+            if service.ensure_running():
+                say(f"The {service.name} had ended and was started again")
+        time.sleep(PAUSE)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold the lock of this installation's supervisor; another one that lives is a `Conflict`."""
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Conflict(f"`bulk up` runs already for {path.parent}, as process {file.read().strip()}") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[None]:
+    """A guard beside this process, so that even its sudden end leaves nothing running."""
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "bulk_pipelines.up.guard", str(folder)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    )
+    try:
+        yield
+    finally:
+        guard.communicate()
+
+
+def refuse_taken_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InvalidInput("BULK_UI_PORT", f"port {port} cannot be used ({error.strerror}): name another") from None
