@@ -80,12 +80,19 @@ SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_coun
 FROM claimed;
 
 -- name: renew_leases
--- Longer leases for the items that are still held; the others are not returned.
-UPDATE job_item AS item
+-- Longer leases for the items that are still held; the others are not returned. Found and written as by settle_items.
+UPDATE job_item
 SET lease_until = now() + make_interval(secs => :lease_seconds)
-FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
-WHERE item.item_id = held.item_id AND item.lease_term = held.lease_term AND item.lease_until IS NOT NULL
-RETURNING item.item_id;
+WHERE ctid = ANY (ARRAY(
+    SELECT found.place
+    FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
+    CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM job_item
+        WHERE item_id = held.item_id AND lease_term = held.lease_term AND lease_until IS NOT NULL
+        OFFSET 0
+    ) AS found
+))
+RETURNING item_id;
 
 -- name: hold_item
 -- Keeps a lease from being taken until the transaction ends; no row when it is lost.
@@ -108,14 +115,25 @@ RETURNING item_id;
 
 -- name: settle_items
 -- Writes what a batch of items came to, and moves the job's counters once.
--- The fence is the term and a lease that is still set (set exactly while RUNNING): naming the status instead would
--- invite the planner to walk an index of all running items. A rescue takes the lease away, so it raises the term.
+-- The fence is the term and a lease that is still set, which it is exactly while RUNNING. The rows are looked up one by
+-- one (OFFSET 0) and then written by place: statistics of columns that change this often are always wrong, and a join
+-- planned by them scans the table for each batch. A row that somebody changes in between has left its place, so the fence
+-- holds to the end. A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
 WITH outcome AS (
     SELECT * FROM unnest(
         :item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
         :results::text[], :normalized::text[], :error_classes::text[], :errors::text[]
     ) AS o (item_id, lease_term, status, delay, result, normalized, error_class, error)
+),
+held AS (
+    SELECT found.place
+    FROM outcome AS o
+    CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM job_item
+        WHERE item_id = o.item_id AND lease_term = o.lease_term AND lease_until IS NOT NULL
+        OFFSET 0
+    ) AS found
 ),
 settled AS (
     UPDATE job_item AS item
@@ -132,7 +150,7 @@ settled AS (
         error_message = CASE WHEN o.status = 'PENDING' THEN item.error_message ELSE o.error END,
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     FROM outcome AS o
-    WHERE item.item_id = o.item_id AND item.lease_term = o.lease_term AND item.lease_until IS NOT NULL
+    WHERE item.ctid = ANY (ARRAY(SELECT place FROM held)) AND item.item_id = o.item_id
     RETURNING item.item_id, item.status, item.item_key, item.error_message
 ),
 moved AS (
@@ -173,11 +191,13 @@ FROM moved LEFT JOIN counted ON true;
 
 -- name: items_settled_by
 -- Which of these terms are over by their own settlement: tells a lost answer to a commit from a lost lease.
-SELECT item.item_id
-FROM job_item AS item
-JOIN unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
-    ON item.item_id = held.item_id AND item.lease_term = held.lease_term
-WHERE item.lease_until IS NULL;
+SELECT held.item_id
+FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
+CROSS JOIN LATERAL (
+    SELECT 1 FROM job_item
+    WHERE item_id = held.item_id AND lease_term = held.lease_term AND lease_until IS NULL
+    OFFSET 0
+) AS found;
 
 -- name: expired_leases
 -- Items whose worker did not come back in time, locked for the rescue; :job_id narrows it to one job.
