@@ -1,7 +1,8 @@
 """What Dagster's side shares: the database as a resource, and the executor that runs steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -24,23 +25,28 @@ PRELOADED = [
 class Database(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The database of jobs and items: `database.engine` is this process's pool."""
 
+    url: str = ""
+    """Empty: the one that the settings name."""
+
     @property
     def engine(self) -> Engine:
-        return process_pool()
+        return process_pool(self.url)
 
 
 @cache
-def process_pool() -> Engine:
+def process_pool(url: str) -> Engine:
     """The pool of this process, made when it is first needed."""
     chosen = settings.current()
-    url = database.url(chosen)
-    if not chosen.database_url:
-        migrations.apply(url)  # nobody else looks after the embedded server
+    if not url:
+        url = database.url(chosen)
+        if not chosen.database_url:
+            migrations.apply(url)  # nobody else looks after the embedded server
     return pool.connect(url, application="bulk dagster", size=chosen.pool_size, timeout=chosen.connect_timeout)
 
 
-def step_executor(preloaded: Sequence[str] = tuple(PRELOADED)) -> dg.ExecutorDefinition:
-    """Steps in processes of their own, forked from one that has the modules loaded."""
-    return dg.multiprocess_executor.configured(
-        {"start_method": {"forkserver": {"preload_modules": list(preloaded)}}}, name="forked_steps"
-    )
+@dg.configured(dg.multi_or_in_process_executor, config_schema={"in_process": dg.Field(bool, default_value=False)})
+def step_executor(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Steps in processes of their own, forked from one that has the modules loaded; a small job needs only one process."""
+    if config["in_process"]:
+        return {"in_process": {}}
+    return {"multiprocess": {"start_method": {"forkserver": {"preload_modules": PRELOADED}}}}

@@ -1,0 +1,181 @@
+"""A kind of job as a partitioned asset: one partition is one job, its steps lease the job's items from the database.
+
+The lanes are fixed steps, because dynamic ones lose work when a crashed run is retried; `plan` wakes only as many as
+the job needs. Nothing passes between steps but "done": what they need stands in PostgreSQL. `finish` believes the
+database, not the steps: whatever the lanes left over, it works itself before it calls anything done.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import drain, finish, jobs, redrive
+from bulk_pipelines.engine.drain import Drained, End
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.runner import Slice, Worker
+from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+from bulk_pipelines.errors import BulkError, Unavailable
+
+Metadata = Mapping[str, dg.MetadataValue | str | int | float]
+
+STEP_RETRIES = dg.RetryPolicy(max_retries=20, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+"""For a step whose process was killed, or that lost the database for longer than it waits by itself."""
+
+MOST_WAITS = 1_000
+SHORTEST_WAIT = 1.0
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What a slice adds: how its jobs are planned, and what people are shown of them."""
+
+    kind: Kind
+    plan: Callable[[Engine, Job], None]
+    """Adds the items and seals the job. Runs again after a crash, so it must come to the same items."""
+    report: Callable[[Engine, Job], Metadata]
+    """What the materialization shows of a job that ended."""
+
+
+def graph(pipeline: Pipeline, lanes: int) -> Callable[[], object]:
+    """The steps, to be given to dg.graph_asset."""
+    plan = plan_op(pipeline, lanes)
+    lane = lane_op(pipeline)
+    end = finish_op(pipeline)
+
+    def composed() -> object:
+        planned = plan()
+        wanted = (planned,) if lanes == 1 else planned
+        done = [lane.alias(lane_name(number))(start) for number, start in enumerate(wanted, 1)]
+        return end(done)
+
+    return composed
+
+
+def lane_name(number: int) -> str:
+    return f"lane_{number}"
+
+
+def plan_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
+    @dg.op(
+        name="plan",
+        out={lane_name(number): dg.Out(dg.Nothing, is_required=False) for number in range(1, lanes + 1)},
+        retry_policy=STEP_RETRIES,
+        description="Lands and cuts the work into items, and wakes as many lanes as they need.",
+    )
+    def plan(context: dg.OpExecutionContext, database: Database) -> Iterator[dg.Output[None]]:
+        job = started(context, database.engine)
+        if job.status is not JobState.RUNNING:
+            context.log.info(f"job {job.job_key} is {job.status}: nothing to do")
+            return
+        if job.planned_at is None:
+            try:
+                pipeline.plan(database.engine, job)
+            except Unavailable:
+                raise  # may pass: the step is tried again
+            except BulkError as error:
+                with transaction(database.engine) as connection:
+                    job = jobs.fail(connection, job.job_key, str(error))
+                raise failure(context, pipeline, database.engine, job) from error
+        with transaction(database.engine) as connection:
+            job = jobs.find(connection, job.job_key)
+        wanted = min(lanes, job.open_items)
+        context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
+        for number in range(1, wanted + 1):
+            yield dg.Output(None, lane_name(number))
+
+    return plan
+
+
+def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
+    @dg.op(
+        name="lane",
+        ins={"start": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+        retry_policy=STEP_RETRIES,
+        description="Leases items and works them, slice after slice, until none is left.",
+    )
+    def lane(context: dg.OpExecutionContext, database: Database) -> None:
+        drained = worked(context, pipeline, database.engine)
+        if drained.end is End.WAITING:
+            raise wait_for_retries(drained)
+
+    return lane
+
+
+def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
+    @dg.op(
+        name="finish",
+        ins={"lanes": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing, is_required=False),
+        retry_policy=STEP_RETRIES,
+        description="Works what the lanes left, ends the job, and says what it came to.",
+    )
+    def end(context: dg.OpExecutionContext, database: Database) -> Iterator[dg.Output[None]]:
+        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind}, context.partition_key)
+        if job.status is JobState.RUNNING:
+            drained = worked(context, pipeline, database.engine)
+            if drained.end is End.WAITING:
+                raise wait_for_retries(drained)
+            with transaction(database.engine) as connection:
+                job = jobs.find(connection, job.job_key)
+        if job.status is JobState.FAILED:
+            raise failure(context, pipeline, database.engine, job)
+        if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
+            yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
+        else:
+            context.log.info(f"job {job.job_key} is {job.status}: nothing is materialized")
+
+    return end
+
+
+def started(context: dg.OpExecutionContext, pool: Engine) -> Job:
+    """The job of this run's partition. Running a job that is over again means: try again what it gave up."""
+    job_key = context.partition_key
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+    if job.status in sources(JOB_MOVES, JobEvent.REDRIVE) and job.dlq_items:
+        redriven = redrive.redrive(pool, job_key)
+        context.log.info(f"job {job_key} was {job.status}: {redriven} items are tried again")
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+        if job.status is JobState.FAILED and job.planned_at is None:
+            jobs.move(connection, job_key, JobEvent.REDRIVE)  # it failed before it had items: plan again
+            job = jobs.find(connection, job_key)
+        if job.status in sources(JOB_MOVES, JobEvent.START):
+            return jobs.start(connection, job_key, context.run_id)
+        return job
+
+
+def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> Drained:
+    kinds = {pipeline.kind.name: pipeline.kind}
+    with transaction(pool) as connection:
+        job = jobs.find(connection, context.partition_key)
+
+    def tell(slice_: Slice) -> None:
+        tally = slice_.tally
+        context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
+
+    with Worker(pool, kinds, job) as worker:
+        drained = drain.drain(worker, patient=False, on_slice=tell)
+    context.log.info(f"{drained.worked} items worked here, then {drained.end}")
+    return drained
+
+
+def wait_for_retries(drained: Drained) -> dg.RetryRequested:
+    """Free the process until the next item is due."""
+    return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
+
+
+def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
+    """The run fails for good: another automatic try would find the same. Re-executing it redrives the buried items."""
+    context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+    return dg.Failure(
+        description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
+        metadata=dict(pipeline.report(pool, job)),
+        allow_retries=False,
+    )

@@ -1,0 +1,65 @@
+"""A small kind of job for tests of the lanes: its items say what is to happen to them."""
+
+import os
+import signal
+from typing import Any
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines.dagster_resources import Database, step_executor
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import adaptive, jobs, persist
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater
+from bulk_pipelines.engine.slices import SliceLimits
+from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.lanes.definitions import Metadata, Pipeline, graph
+
+LANES = 3
+
+
+def handle(lease: Lease, tools: Tools) -> Outcome:
+    first = lease.attempt_count == 1
+    match lease.input.get("do"):
+        case "die" if first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "retry" if first:
+            return RetryLater("not yet", after=1.0)
+        case "bury" if not lease.input.get("mended") and not healed(tools.pool):
+            return Bury("cannot be done")
+    return Done({"pid": os.getpid(), "attempt": lease.attempt_count})
+
+
+def healed(pool: Engine) -> bool:
+    """Whether a test has put right what was wrong."""
+    with transaction(pool) as connection:
+        row = connection.execute("SELECT to_regclass('healed') IS NOT NULL").fetchone()
+    return bool(row and row[0])
+
+
+def plan(pool: Engine, job: Job) -> None:
+    if job.params.get("refuse"):
+        raise InvalidInput("source", "is no good")
+    items: list[tuple[str, dict[str, Any]]] = [(f"{n:05}", item) for n, item in enumerate(job.params["items"])]
+    persist.add_items(pool, job.job_id, items, adaptive.BatchSizer.within(adaptive.BatchLimits()))
+    with transaction(pool) as connection:
+        jobs.seal(connection, job.job_id)
+
+
+def report(pool: Engine, job: Job) -> Metadata:
+    return {"items": job.total_items, "succeeded": job.succeeded_items}
+
+
+KIND = Kind("echo", handle, fail_fast=True, slices=SliceLimits(first_claim=2, max_claim=5, lease_floor=3.0))
+PIPELINE = Pipeline(KIND, plan, report)
+
+echoes = dg.graph_asset(name="echoes", partitions_def=dg.DynamicPartitionsDefinition(name="echoes"))(
+    graph(PIPELINE, LANES)
+)
+echo = dg.define_asset_job("echo", selection=[echoes])
+
+defs = dg.Definitions(assets=[echoes], jobs=[echo], resources={"database": Database()}, executor=step_executor)
