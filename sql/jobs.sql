@@ -40,6 +40,8 @@ SET status = 'RUNNING',
     started_at = coalesce(started_at, now()),
     heartbeat_at = now(),
     dagster_run_id = coalesce(:dagster_run_id, dagster_run_id),
+    run_wanted = false,
+    offered_at = NULL,
     updated_at = now()
 WHERE job_id = :job_id;
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import payload
+from bulk_pipelines.engine import dispatch, payload
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
@@ -167,7 +167,14 @@ def pause(connection: Connection, job_key: str) -> Job:
 
 
 def resume(connection: Connection, job_key: str) -> Job:
-    return move(connection, job_key, JobEvent.RESUME, settled=(JobState.RUNNING, JobState.SUBMITTED))
+    """The run that worked it ended at the pause: it wants another one."""
+    job_id, state = locked(connection, job_key)
+    if state is JobState.PAUSED:
+        write(connection, job_id, after(JOB_MOVES, state, JobEvent.RESUME))
+        dispatch.want(connection, job_id)
+    elif state not in (JobState.RUNNING, JobState.SUBMITTED):
+        raise WrongState(job_key, state, JobEvent.RESUME)
+    return find(connection, job_key)
 
 
 def cancel(pool: Engine, job_key: str) -> Job:

@@ -29,20 +29,25 @@ def redrive(
     job_key: str,
     statuses: Iterable[ItemState] = REDRIVABLE,
     item_ids: Sequence[int] | None = None,
+    *,
+    run_follows: bool = False,
 ) -> int:
-    """Back to PENDING: all of a job, those of some statuses, or chosen items. A job that was over goes on.
+    """Back to PENDING: all of a job, those of some statuses, or chosen items. A job that was over goes on, in a run
+    of its own that the relay launches, unless the caller is one (`run_follows`).
 
     Returns how many; items that are in other states are left alone.
     """
     chosen = checked_statuses(statuses)
     total = 0
     for status in chosen:
-        while redriven := one_batch(pool, job_key, status, item_ids):
+        while redriven := one_batch(pool, job_key, status, item_ids, run_follows):
             total += redriven
     return total
 
 
-def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None) -> int:
+def one_batch(
+    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool
+) -> int:
     over = sources(JOB_MOVES, JobEvent.REDRIVE)
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
@@ -53,6 +58,7 @@ def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[
             "item_ids": None if item_ids is None else list(item_ids),
             "most": BATCH,
             "over": over,
+            "run_follows": run_follows,
         }
         row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
         if row is None:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import drain, finish, jobs, redrive
+from bulk_pipelines.engine import dispatch, drain, finish, jobs, redrive
 from bulk_pipelines.engine.drain import Drained, End
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
@@ -74,7 +74,8 @@ def plan_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
             return
         if job.planned_at is None:
             try:
-                pipeline.plan(database.engine, job)
+                with dispatch.beating(database.engine, job.job_id):
+                    pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # may pass: the step is tried again
             except BulkError as error:
@@ -139,7 +140,7 @@ def started(context: dg.OpExecutionContext, pool: Engine) -> Job:
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     if job.status in sources(JOB_MOVES, JobEvent.REDRIVE) and job.dlq_items:
-        redriven = redrive.redrive(pool, job_key)
+        redriven = redrive.redrive(pool, job_key, run_follows=True)
         context.log.info(f"job {job_key} was {job.status}: {redriven} items are tried again")
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
@@ -155,12 +156,13 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> 
     kinds = {pipeline.kind.name: pipeline.kind}
     with transaction(pool) as connection:
         job = jobs.find(connection, context.partition_key)
+        dispatch.begun(connection, job.job_id, context.run_id)
 
     def tell(slice_: Slice) -> None:
         tally = slice_.tally
         context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
 
-    with Worker(pool, kinds, job) as worker:
+    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job) as worker:
         drained = drain.drain(worker, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained

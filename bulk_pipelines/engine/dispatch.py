@@ -1,0 +1,118 @@
+"""Which jobs want a run, and which have one: the outbox that the relay empties. What a run is, is not known here."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.rows import class_row
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Unavailable
+
+Connection = psycopg.Connection[Any]
+
+BEAT_SECONDS = 15.0
+OFFER_AGAIN_SECONDS = 30.0
+BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class DispatchLimits:
+    """How many jobs may be at work, or on their way to it, at once."""
+
+    of_kind: int = 10
+    of_owner: int = 10
+    in_one_pass: int = 50
+
+
+class Offer(NamedTuple):
+    """A launch. Offering it twice must come to one run: `key` is what to know it by."""
+
+    job_key: str
+    kind: str
+    dispatch_count: int
+    priority: int
+
+    @property
+    def key(self) -> str:
+        return run_key(self.job_key, self.dispatch_count)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A job that should be at work and is silent."""
+
+    job_id: int
+    job_key: str
+    kind: str
+    status: JobState
+    dagster_run_id: str | None
+    run_wanted: bool
+    dispatch_count: int
+
+    @property
+    def key(self) -> str:
+        return run_key(self.job_key, self.dispatch_count)
+
+
+def run_key(job_key: str, dispatch_count: int) -> str:
+    return f"{job_key}:{dispatch_count}"
+
+
+def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits) -> list[Offer]:
+    values = {
+        "kinds": list(kinds),
+        "again_after": OFFER_AGAIN_SECONDS,
+        "most_of_kind": limits.of_kind,
+        "most_of_owner": limits.of_owner,
+        "most": limits.in_one_pass,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(queries.text("dispatch", "one_at_a_time"))
+        cursor.execute(queries.text("dispatch", "offer_runs"), values)
+        found = [Offer._make(row) for row in cursor.fetchall()]
+    return sorted(found, key=lambda offer: (-offer.priority, offer.job_key))
+
+
+def begun(connection: Connection, job_id: int, dagster_run_id: str | None = None) -> None:
+    connection.execute(
+        queries.text("dispatch", "run_has_begun"), {"job_id": job_id, "dagster_run_id": dagster_run_id}
+    )
+
+
+def want(connection: Connection, job_id: int) -> None:
+    connection.execute(queries.text("dispatch", "want_run"), {"job_id": job_id})
+
+
+def silent(connection: Connection, seconds: float) -> list[Launched]:
+    with connection.cursor(row_factory=class_row(Launched)) as cursor:
+        cursor.execute(queries.text("dispatch", "launched_jobs"), {"silent_seconds": seconds, "most": BATCH})
+        return cursor.fetchall()
+
+
+@contextmanager
+def beating(pool: Engine, job_id: int) -> Iterator[None]:
+    """Say that somebody is at work, for as long as the block lasts and the process lives."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT_SECONDS):
+            try:
+                with transaction(pool) as connection:
+                    connection.execute(queries.text("dispatch", "beat"), {"job_id": job_id})
+            except (Unavailable, psycopg.OperationalError):
+                continue  # a beat that is missed is made up for by the next
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
