@@ -1,0 +1,86 @@
+"""Rows as Arrow record batches, read by ADBC from COPY's binary form: for the formats with types of their own."""
+
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import URL
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.exports.snapshot import Plan
+
+BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+
+# 4713 BC, PostgreSQL's first moment. ADBC counts from 1970 where PostgreSQL counts from 2000, and what overflows by
+# that, infinity and the years after 294246, comes out before it.
+FIRST_MOMENT = -210_866_803_200_000_000
+
+PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
+
+
+@contextmanager
+def lane(url: URL, plan: Plan, resource: str, schema: pa.Schema, batch: int) -> Iterator["ArrowLane"]:
+    """A connection of its own, whose batches have about so many bytes."""
+    options = {name: str(value) for name, value in pool.KEEPALIVE.items()} | {"application_name": "bulk export"}
+    address = url.set(drivername="postgresql").update_query_dict(options).render_as_string(hide_password=False)
+    with asked_of(resource, url), adbc.connect(address) as connection, connection.cursor() as cursor:
+        for statement in plan.joining():
+            cursor.execute(statement)
+        cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
+        yield ArrowLane(cursor, plan, schema)
+
+
+@dataclass(frozen=True)
+class ArrowLane:
+    cursor: Any
+    plan: Plan
+    schema: pa.Schema
+
+    def read(self, part: int) -> Generator[pa.RecordBatch]:
+        self.cursor.execute(self.plan.selects[part])
+        total = 0
+        with self.cursor.fetch_record_batch() as batches:
+            for batch in batches:
+                total += batch.num_rows
+                yield declared(batch, self.schema)
+        # ADBC keeps PostgreSQL's count of the rows to itself.
+        self.cursor.execute(self.plan.counts[part])
+        (expected,) = self.cursor.fetchone()
+        if total != expected:
+            raise Unavailable(f"PostgreSQL sent {total} rows and counted {expected}")
+
+    def cancel(self) -> None:
+        with suppress(adbc.Error, OSError):
+            self.cursor.adbc_cancel()
+
+
+def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the declaration's types, which for all but the names of list members costs nothing."""
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    for column, field in zip(columns, schema, strict=True):
+        if pa.types.is_timestamp(field.type):
+            first = pc.min(column.cast(pa.int64())).as_py()
+            if first is not None and first < FIRST_MOMENT:
+                raise InvalidInput(
+                    field.name, "a row holds infinity, which only csv, ndjson and json can write: use one, or a filter"
+                )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def asked_of(resource: str, url: URL) -> Iterator[None]:
+    """What ADBC raises, in one line: its own errors, and OSError for whatever happens while rows are coming."""
+    try:
+        yield
+    except (adbc.Error, OSError) as error:
+        # ADBC adds its own words before PostgreSQL's, and the whole statement after them.
+        reason = " ".join(PREFACE.sub("", str(error)).partition("Query was:")[0].split())
+        if url.password:
+            reason = reason.replace(str(url.password), "***")
+        raise Unavailable(f"the {resource} cannot be exported: {reason}") from error

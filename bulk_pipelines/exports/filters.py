@@ -1,0 +1,161 @@
+"""Which rows are exported: conditions on declared columns, all of which must hold. docs/exports.md has the grammar."""
+
+import csv
+import re
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.resources.declaration import Column, Resource
+from bulk_pipelines.resources.kinds import Kind
+
+Value = str | bool | datetime | uuid.UUID
+
+
+class Operator(StrEnum):
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    AT_MOST = "<="
+    MORE = ">"
+    AT_LEAST = ">="
+    PREFIX = "^="
+    CONTAINS = "~="
+    IN = "in"
+    NOT_IN = "not in"
+    NULL = "is null"
+    NOT_NULL = "is not null"
+
+
+SETS = {Operator.IN, Operator.NOT_IN}
+NULLS = {Operator.NULL, Operator.NOT_NULL}
+EQUALITY = {Operator.EQUAL, Operator.NOT_EQUAL}
+RANGES = {Operator.LESS, Operator.AT_MOST, Operator.MORE, Operator.AT_LEAST}
+
+OPERATORS: dict[Kind, set[Operator]] = {
+    Kind.UUID: EQUALITY | SETS | RANGES | NULLS,
+    Kind.TEXT: EQUALITY | SETS | RANGES | NULLS | {Operator.PREFIX},
+    Kind.BOOLEAN: EQUALITY | NULLS,
+    Kind.TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
+    Kind.TEXT_LIST: {Operator.CONTAINS} | NULLS,
+}
+
+TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+FILTER = re.compile(
+    r"""\s* (?P<field>[A-Za-z_][A-Za-z0-9_]*) \s*
+        (?: \s (?P<null> is \s+ null | is \s+ not \s+ null ) \s* $
+          | \s (?P<set> in | not \s+ in ) \s (?P<members>.*)
+          | (?P<sign> [=!<>^~]+ ) (?P<value>.*) )""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One condition. The values are in their text form: a filter can be stored, shown and parsed again."""
+
+    field: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.operator in NULLS:
+            return f"{self.field} {self.operator}"
+        if self.operator in SETS:
+            return f"{self.field} {self.operator} {','.join(quoted(value) for value in self.values)}"
+        return f"{self.field}{self.operator}{quoted(self.values[0])}"
+
+
+def parse(text: str) -> Filter:
+    """The filter that a person wrote: `role=admin`, `created_at>=2026-01-01`, `role in admin,editor`."""
+    found = FILTER.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            "where", f"{text!r} is no condition: write it like role=admin, role in admin,editor or description is null"
+        )
+    field = found["field"]
+    if found["null"]:
+        return Filter(field, Operator(" ".join(found["null"].lower().split())))
+    if found["set"]:
+        return Filter(field, Operator(" ".join(found["set"].lower().split())), members(field, found["members"]))
+    if found["sign"] not in set(Operator):
+        raise InvalidInput(
+            field, f"there is no operator {found['sign']!r}; there are {listed(Operator)}. Quote a value that starts so"
+        )
+    return Filter(field, Operator(found["sign"]), (single(field, found["value"]),))
+
+
+def quoted(value: str) -> str:
+    plain = value == value.strip() and value[:1] not in {"", '"', *"=!<>^~"} and not set(value) & set(",\r\n")
+    return value if plain else '"' + value.replace('"', '""') + '"'
+
+
+def single(field: str, text: str) -> str:
+    """A value as it stands, without the space around it; in double quotes when it is empty or begins with a quote."""
+    text = text.strip()
+    if not text:
+        raise InvalidInput(field, f'no value follows the operator: "" is the empty text, `{field} is null` no value')
+    if not text.startswith('"'):
+        return text
+    values = members(field, text)
+    if len(values) != 1:
+        raise InvalidInput(field, f"{text} goes on after its closing quote")
+    return values[0]
+
+
+def members(field: str, text: str) -> tuple[str, ...]:
+    """Values parted by commas, those with a comma in them in double quotes: one line of CSV."""
+    try:
+        rows = list(csv.reader([text.strip()], skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise InvalidInput(field, f"{text.strip()} is not a list of values: {error}") from None
+    if len(rows) != 1 or not rows[0]:
+        raise InvalidInput(field, "no value follows the operator")
+    return tuple(rows[0])
+
+
+def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:
+    """The condition's values, each of its column's kind; an error if the resource does not allow the condition."""
+    column = find(resource, condition.field)
+    allowed = OPERATORS[column.kind] | ({Operator.CONTAINS} if column.searchable else set())
+    if condition.operator not in allowed:
+        raise InvalidInput(
+            column.name, f"{condition.operator!s} cannot be asked of a {column.kind.value}; there are {listed(allowed)}"
+        )
+    few, many = (0, 0) if condition.operator in NULLS else (1, None if condition.operator in SETS else 1)
+    if len(condition.values) < few or (many is not None and len(condition.values) > many):
+        raise InvalidInput(column.name, f"{condition.operator!s} does not take {len(condition.values)} values")
+    if condition.operator is Operator.CONTAINS and not any(map(str.isalnum, condition.values[0])):
+        raise InvalidInput(column.name, f"{condition.values[0]!r} has no word in it to look for")
+    return tuple(typed(column, value) for value in condition.values)
+
+
+def find(resource: Resource, name: str) -> Column:
+    if name not in resource.column_names:
+        raise InvalidInput(name, f"{resource.name} have no such field; they have {', '.join(resource.column_names)}")
+    return resource.column(name)
+
+
+def typed(column: Column, text: str) -> Value:
+    if "\0" in text:
+        raise InvalidInput(column.name, "the value holds a NUL character, which no text in PostgreSQL can")
+    try:
+        text.encode()
+        match column.kind:
+            case Kind.UUID:
+                return uuid.UUID(text)
+            case Kind.BOOLEAN:
+                return TRUTH[text.strip().lower()]
+            case Kind.TIMESTAMP:
+                moment = datetime.fromisoformat(text.strip())
+                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            case Kind.TEXT | Kind.TEXT_LIST:
+                return text
+    except (ValueError, KeyError, OverflowError):
+        raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None
+
+
+def listed(operators: type[Operator] | set[Operator]) -> str:
+    return ", ".join(each.value for each in Operator if each in operators)

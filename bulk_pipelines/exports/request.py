@@ -1,0 +1,146 @@
+"""What is asked for. A request that exists is one that can be answered: everything in it is declared."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from bulk_pipelines import resources
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import filters
+from bulk_pipelines.exports.filters import Filter
+from bulk_pipelines.resources.declaration import Column, Resource
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    NDJSON = "ndjson"
+    JSON = "json"
+    PARQUET = "parquet"
+    XLSX = "xlsx"
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    ZSTD = "zstd"
+
+
+SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".zst"}
+NAMES = ("resource", "format", "fields", "where", "order", "compression", "escape_formulas")
+Choice = TypeVar("Choice", Format, Compression)
+
+
+@dataclass(frozen=True)
+class Order:
+    field: str
+    descending: bool = False
+
+    def __str__(self) -> str:
+        return f"-{self.field}" if self.descending else self.field
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    resource: str
+    format: Format = Format.CSV
+    fields: tuple[str, ...] = ()
+    """The columns of the file, in this order; none named: all of them, as declared."""
+    filters: tuple[Filter, ...] = ()
+    order: tuple[Order, ...] = ()
+    """Empty: as the rows lie in the table, which is quickest. Equal rows are ordered by their id."""
+    compression: Compression = Compression.NONE
+    escape_formulas: bool = False
+    """Puts an apostrophe before text that a spreadsheet would take for a formula. Such a file is for people:
+    read back, the text keeps the apostrophe."""
+
+    def __post_init__(self) -> None:
+        for name in (*self.fields, *(each.field for each in self.order)):
+            filters.find(self.declared, name)
+        refuse_repeated("fields", self.fields)
+        refuse_repeated("order", [each.field for each in self.order])
+        for condition in self.filters:
+            filters.check(condition, self.declared)
+        if self.escape_formulas and self.format is not Format.CSV:
+            raise InvalidInput("escape_formulas", f"is for csv: {self.format} tells text from formulas")
+        if self.compression is not Compression.NONE and self.format is Format.XLSX:
+            raise InvalidInput("compression", "an xlsx file is compressed already")
+
+    @property
+    def declared(self) -> Resource:
+        return resources.find(self.resource)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self.declared.column(name) for name in self.fields or self.declared.column_names)
+
+    @property
+    def suffix(self) -> str:
+        """How the name of such a file ends."""
+        inside = self.format is Format.PARQUET
+        return f".{self.format}{'' if inside else SUFFIXES[self.compression]}"
+
+    def params(self) -> dict[str, object]:
+        """The request as JSON can hold it; `parse` takes it back."""
+        return {
+            "resource": self.resource,
+            "format": self.format.value,
+            "fields": list(self.fields),
+            "where": [str(each) for each in self.filters],
+            "order": [str(each) for each in self.order],
+            "compression": self.compression.value,
+            "escape_formulas": self.escape_formulas,
+        }
+
+
+def parse(params: Mapping[str, object]) -> ExportRequest:
+    """The request that these parameters describe, as they come from a command line, a launchpad or JSON.
+
+    Lists may be given as one text with commas, except `where`, whose values may hold commas.
+    """
+    for name in params:
+        if name not in NAMES:
+            raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
+    escape = params.get("escape_formulas", False)
+    if not isinstance(escape, bool):
+        raise InvalidInput("escape_formulas", f"{escape!r} is neither true nor false")
+    return ExportRequest(
+        resource=text("resource", params.get("resource", "")),
+        format=chosen(Format, "format", params.get("format", Format.CSV)),
+        fields=tuple(texts("fields", params.get("fields", ()))),
+        filters=tuple(filters.parse(each) for each in texts("where", params.get("where", ()), commas=False)),
+        order=tuple(
+            Order(each.removeprefix("-"), each.startswith("-")) for each in texts("order", params.get("order", ()))
+        ),
+        compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
+        escape_formulas=escape,
+    )
+
+
+def text(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise InvalidInput(name, f"{given!r} is not text")
+    return given
+
+
+def texts(name: str, given: object, commas: bool = True) -> list[str]:
+    if isinstance(given, str):
+        given = [each.strip() for each in given.split(",")] if commas else [given]
+    if not isinstance(given, Iterable):
+        raise InvalidInput(name, f"{given!r} is not a list")
+    return [each for each in (text(name, each) for each in given) if each]
+
+
+def chosen(choices: type[Choice], name: str, given: object) -> Choice:
+    try:
+        return choices(text(name, given))
+    except ValueError:
+        raise InvalidInput(name, f"there is no {given!r}; there are {', '.join(choices)}") from None
+
+
+def refuse_repeated(name: str, given: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for each in given:
+        if each in seen:
+            raise InvalidInput(name, f"{each} is named twice")
+        seen.add(each)

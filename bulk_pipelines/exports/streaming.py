@@ -1,0 +1,93 @@
+"""An export as bytes, as they come: the first ones long before the query is done."""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from sqlalchemy import Engine
+
+from bulk_pipelines.exports import batches, copying, parquet, text_formats, xlsx
+from bulk_pipelines.exports.compression import compressed
+from bulk_pipelines.exports.copying import Chunk
+from bulk_pipelines.exports.lanes import in_order
+from bulk_pipelines.exports.request import Compression, ExportRequest, Format
+from bulk_pipelines.exports.snapshot import Plan, planned
+
+CONNECTIONS = 2
+"""How many read a large table at the same time."""
+
+Reading = Callable[..., Iterator[bytes]]
+
+
+@dataclass
+class Tally:
+    """How far an export has come."""
+
+    rows: int = 0
+    bytes: int = 0
+    expected_rows: int = 0
+    """What PostgreSQL's planner thinks; nothing to rely on."""
+
+
+def never() -> bool:
+    return False
+
+
+def stream(
+    engine: Engine,
+    request: ExportRequest,
+    *,
+    connections: int = CONNECTIONS,
+    cancelled: Callable[[], bool] = never,
+    tally: Tally | None = None,
+) -> Generator[bytes]:
+    """The export's bytes. Memory stays the same at any size, and all rows are of one state of the database.
+
+    Closing it early cancels the query. `cancelled` is asked between pieces and while PostgreSQL thinks; when it says
+    yes, `Cancelled` is raised. `tally` is kept up to date.
+    """
+    tally = tally or Tally()
+    read = arrow_read if request.format in {Format.PARQUET, Format.XLSX} else text_read
+    with ExitStack() as until_joined:
+        plan = until_joined.enter_context(planned(engine, request, connections))
+        tally.expected_rows = plan.expected_rows
+        lanes = min(connections, len(plan.selects))
+        source = partial(in_order, lanes=lanes, parts=len(plan.selects), joined=until_joined.close, cancelled=cancelled)
+        outside = Compression.NONE if request.format is Format.PARQUET else request.compression
+        with closing(read(engine, request, plan, source, tally)) as pieces:
+            for data in compressed(pieces, outside):
+                if data:
+                    tally.bytes += len(data)
+                    yield data
+
+
+def text_read(
+    engine: Engine, request: ExportRequest, plan: Plan, source: Callable[..., Generator[Chunk]], tally: Tally
+) -> Generator[bytes]:
+    options = text_formats.CSV if request.format is Format.CSV else text_formats.JSON_LINES
+    shape = text_formats.array if request.format is Format.JSON else text_formats.lines
+
+    def counted(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        for chunk in chunks:
+            tally.rows += chunk.rows
+            yield chunk
+
+    with closing(source(partial(copying.lane, engine.url, plan, request.resource, options))) as chunks:
+        yield from shape(counted(chunks))
+
+
+def arrow_read(
+    engine: Engine, request: ExportRequest, plan: Plan, source: Callable[..., Generator[pa.RecordBatch]], tally: Tally
+) -> Generator[bytes]:
+    writer = parquet if request.format is Format.PARQUET else xlsx
+    lane = partial(batches.lane, engine.url, plan, request.resource, writer.schema(request), writer.BATCH)
+
+    def counted(read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in read:
+            tally.rows += batch.num_rows
+            yield batch
+
+    with closing(source(lane)) as read:
+        yield from writer.written(request, counted(read))
