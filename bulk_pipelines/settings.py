@@ -103,6 +103,15 @@ class Settings:
     http_seconds: float = setting(
         "BULK_HTTP_SECONDS", 3600.0, "The longest one HTTP download may take in all, in seconds.", at_least=1
     )
+    jobs_of_kind: int = setting(
+        "BULK_JOBS_OF_KIND", 10, "How many jobs of one kind may run at once; the others wait their turn.", at_least=1
+    )
+    jobs_of_owner: int = setting(
+        "BULK_JOBS_OF_OWNER", 10, "How many jobs of one owner may run at once; the others wait their turn.", at_least=1
+    )
+    lanes: int = setting(
+        "BULK_LANES", 2, "How many steps of one run work a job's items side by side.", at_least=1, at_most=64
+    )
 
 
 @dataclass(frozen=True)
@@ -131,15 +140,15 @@ def current() -> Settings:
     return load(os.environ)
 
 
-def environment(added: Mapping[str, str]) -> dict[str, str]:
+def environment(**added: str) -> dict[str, str]:
     """The environment for a child process: this one's, and what is added."""
     return {**os.environ, **added}
 
 
-def unknown(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like settings and are none: most often a misspelling."""
+def unknown() -> list[str]:
+    """Variables of this process that look like settings and are none: most often a misspelling."""
     known = {each.metadata["variable"] for each in fields(Settings)}
-    return sorted(name for name in environ if name.startswith("BULK_") and name not in known)
+    return sorted(name for name in os.environ if name.startswith("BULK_") and name not in known)
 
 
 def describe() -> list[Description]:

@@ -21,7 +21,7 @@ FROM job WHERE job_key = :job_key;
 -- Holds a job still while its next state is decided.
 SELECT job_id, status FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
 
--- name: move_job
+-- name: move_job!
 -- Writes a job's next state. The time of its end is set and taken back with the state.
 UPDATE job
 SET status = :status::job_status,
@@ -32,7 +32,7 @@ SET status = :status::job_status,
     updated_at = now()
 WHERE job_id = :job_id;
 
--- name: start_job
+-- name: start_job!
 -- A run begins, or begins again.
 UPDATE job
 SET status = 'RUNNING',
@@ -45,7 +45,7 @@ SET status = 'RUNNING',
     updated_at = now()
 WHERE job_id = :job_id;
 
--- name: seal_job
+-- name: seal_job!
 -- All its items are known.
 UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHERE job_id = :job_id;
 
@@ -67,7 +67,7 @@ SELECT job_key FROM job
 WHERE status = 'CANCELLED' AND pending_items + retry_wait_items > 0
 ORDER BY job_id LIMIT :most;
 
--- name: add_batch_steps
+-- name: add_batch_steps!
 -- The trajectory of the adaptive batch sizes.
 INSERT INTO batch_step (job_id, worker, step, row_count, byte_count, seconds, next_rows, reason)
 SELECT :job_id, :worker, * FROM unnest(

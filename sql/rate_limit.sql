@@ -1,4 +1,4 @@
--- name: define_limit
+-- name: define_limit!
 -- A bucket as it should be; one that is there keeps its tokens.
 INSERT INTO rate_limit (name, tokens_per_second, capacity, tokens)
 VALUES (:name, :tokens_per_second, :capacity, :capacity)
@@ -40,11 +40,11 @@ RETURNING grant_of.granted,
         ELSE (1 - grant_of.tokens) / grant_of.tokens_per_second
     END AS wait_seconds;
 
--- name: return_tokens
+-- name: return_tokens!
 -- Reserved and not used.
 UPDATE rate_limit SET tokens = least(capacity, tokens + :unused) WHERE name = :name;
 
--- name: block_limit
+-- name: block_limit!
 -- The other side said how long to wait: nobody takes a token until then, and none is left over from before.
 UPDATE rate_limit
 SET blocked_until = greatest(blocked_until, clock_timestamp() + make_interval(secs => :seconds)),

@@ -1,6 +1,7 @@
 """Which jobs want a run, and which have one: the outbox that the relay empties. What a run is, is not known here."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,24 +67,41 @@ def run_key(job_key: str, dispatch_count: int) -> str:
 
 
 def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits) -> list[Offer]:
-    values = {
-        "kinds": list(kinds),
-        "again_after": OFFER_AGAIN_SECONDS,
-        "most_of_kind": limits.of_kind,
-        "most_of_owner": limits.of_owner,
-        "most": limits.in_one_pass,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(queries.text("dispatch", "one_at_a_time"))
-        cursor.execute(queries.text("dispatch", "offer_runs"), values)
-        found = [Offer._make(row) for row in cursor.fetchall()]
-    return sorted(found, key=lambda offer: (-offer.priority, offer.job_key))
+    """What is to be launched now. One pass at a time, so that two relays never fill the same room."""
+    connection.execute(queries.text("dispatch", "one_at_a_time"))
+    values = {"kinds": list(kinds), "again_after": OFFER_AGAIN_SECONDS, "most": BATCH}
+    rows = connection.execute(queries.text("dispatch", "wanting_jobs"), values).fetchall()
+    wanting = [(Offer(*row[:4]), row[4], row[5]) for row in rows]
+    of_kind: Counter[str] = Counter()
+    of_owner: Counter[str] = Counter()
+    for kind, owner, count in connection.execute(queries.text("dispatch", "active_jobs")):
+        of_kind[kind] += count
+        of_owner[owner] += count
+    chosen = choose(wanting, of_kind, of_owner, limits)
+    connection.execute(queries.text("dispatch", "mark_offered"), {"job_keys": [offer.job_key for offer in chosen]})
+    return chosen
+
+
+def choose(
+    wanting: Sequence[tuple[Offer, str, bool]], of_kind: Counter[str], of_owner: Counter[str], limits: DispatchLimits
+) -> list[Offer]:
+    """In order of urgency, as far as there is room. `wanting` says of each its owner, and whether it has its room."""
+    chosen: list[Offer] = []
+    of_kind, of_owner = Counter(of_kind), Counter(of_owner)
+    for offer, owner, counted in wanting:
+        if len(chosen) == limits.in_one_pass:
+            break
+        if not counted:
+            if of_kind[offer.kind] >= limits.of_kind or of_owner[owner] >= limits.of_owner:
+                continue
+            of_kind[offer.kind] += 1
+            of_owner[owner] += 1
+        chosen.append(offer)
+    return chosen
 
 
 def begun(connection: Connection, job_id: int, dagster_run_id: str | None = None) -> None:
-    connection.execute(
-        queries.text("dispatch", "run_has_begun"), {"job_id": job_id, "dagster_run_id": dagster_run_id}
-    )
+    connection.execute(queries.text("dispatch", "run_has_begun"), {"job_id": job_id, "dagster_run_id": dagster_run_id})
 
 
 def want(connection: Connection, job_id: int) -> None:

@@ -7,6 +7,7 @@ database, not the steps: whatever the lanes left over, it works itself before it
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -20,6 +21,9 @@ from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.runner import Slice, Worker
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 from bulk_pipelines.errors import BulkError, Unavailable
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
@@ -39,6 +43,24 @@ class Pipeline:
     """Adds the items and seals the job. Runs again after a crash, so it must come to the same items."""
     report: Callable[[Engine, Job], Metadata]
     """What the materialization shows of a job that ended."""
+    small: Callable[[Job], bool] = lambda _: False
+    """Whether a job is not worth processes of its own for its steps."""
+
+    def run_config(self, job: Job) -> dict[str, Any]:
+        return {"execution": {"config": {"in_process": self.small(job)}}}
+
+
+@dataclass(frozen=True)
+class Launchable:
+    """A pipeline and the Dagster job that runs it; the job has the name of the kind."""
+
+    pipeline: Pipeline
+    job: "UnresolvedAssetJobDefinition"
+
+
+def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
+    """The jobs of a kind, by their keys."""
+    return dg.DynamicPartitionsDefinition(name=f"{kind}_jobs")
 
 
 def graph(pipeline: Pipeline, lanes: int) -> Callable[[], object]:

@@ -17,7 +17,8 @@ from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.lanes.definitions import Metadata, Pipeline, graph
+from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.relay.definitions import relay
 
 LANES = 3
 
@@ -57,9 +58,13 @@ def report(pool: Engine, job: Job) -> Metadata:
 KIND = Kind("echo", handle, fail_fast=True, slices=SliceLimits(first_claim=2, max_claim=5, lease_floor=3.0))
 PIPELINE = Pipeline(KIND, plan, report)
 
-echoes = dg.graph_asset(name="echoes", partitions_def=dg.DynamicPartitionsDefinition(name="echoes"))(
-    graph(PIPELINE, LANES)
-)
+echoes = dg.graph_asset(name="echoes", partitions_def=partitions("echo"))(graph(PIPELINE, LANES))
 echo = dg.define_asset_job("echo", selection=[echoes])
 
-defs = dg.Definitions(assets=[echoes], jobs=[echo], resources={"database": Database()}, executor=step_executor)
+defs = dg.Definitions(
+    assets=[echoes],
+    jobs=[echo],
+    sensors=[relay([Launchable(PIPELINE, echo)])],
+    resources={"database": Database()},
+    executor=step_executor,
+)

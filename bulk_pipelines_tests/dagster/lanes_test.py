@@ -33,7 +33,7 @@ def submitted(engine: Engine, instance: dg.DagsterInstance, **params: Any) -> st
     with transaction(engine) as connection:
         request = jobs.Request("echo", "me", params)
         job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
-    instance.add_dynamic_partitions("echoes", [job.job_key])
+    instance.add_dynamic_partitions("echo_jobs", [job.job_key])
     return job.job_key
 
 

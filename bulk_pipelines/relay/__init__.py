@@ -1,0 +1,1 @@
+"""Launches submitted jobs: the other end of the outbox."""

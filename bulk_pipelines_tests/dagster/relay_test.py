@@ -1,0 +1,136 @@
+"""The relay's ticks, evaluated as Dagster's daemon does, on a real instance."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import dispatch, jobs, redrive
+from bulk_pipelines.engine.dispatch import DispatchLimits
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines_tests.dagster import echo_definitions
+
+SENSOR = echo_definitions.defs.resolve_sensor_def("relay")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+        yield made
+
+
+def submitted(engine: Engine, owner: str = "me", **params: Any) -> Job:
+    with transaction(engine) as connection:
+        return jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", owner, params)).job
+
+
+def tick(engine: Engine, url: str, instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    context = dg.build_sensor_context(
+        instance=instance, definitions=echo_definitions.defs, resources={"database": Database(url=url)}
+    )
+    result = SENSOR(context)
+    if not isinstance(result, dg.SensorResult):
+        return []
+    for request in result.dynamic_partitions_requests or []:
+        instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+    return list(result.run_requests or [])
+
+
+def offered(engine: Engine, limits: DispatchLimits | None = None) -> list[str]:
+    with transaction(engine) as connection:
+        return [offer.key for offer in dispatch.offers(connection, ["echo"], limits or DispatchLimits())]
+
+
+def age_offers(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET offered_at = offered_at - interval '1 hour'")
+
+
+def test_a_submitted_job_is_launched_with_its_partition(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    job = submitted(engine, items=[])
+    (request,) = tick(engine, database_url, instance)
+    assert (request.job_name, request.partition_key) == ("echo", job.job_key)
+    assert request.run_key == f"{job.job_key}:0"
+    assert instance.has_dynamic_partition("echo_jobs", job.job_key)
+    assert tick(engine, database_url, instance) == []
+
+
+def test_a_launch_that_was_lost_is_offered_again_under_the_same_key(engine: Engine) -> None:
+    submitted(engine)
+    first = offered(engine)
+    assert offered(engine) == []
+    age_offers(engine)
+    assert offered(engine) == first
+
+
+def test_a_job_whose_run_has_begun_is_not_offered(engine: Engine) -> None:
+    job = submitted(engine)
+    offered(engine)
+    with transaction(engine) as connection:
+        jobs.start(connection, job.job_key, "run")
+    age_offers(engine)
+    assert offered(engine) == []
+
+
+def test_a_resumed_job_wants_another_run_under_another_key(engine: Engine) -> None:
+    job = submitted(engine)
+    first = offered(engine)
+    with transaction(engine) as connection:
+        jobs.start(connection, job.job_key)
+        jobs.pause(connection, job.job_key)
+    assert offered(engine) == []
+    with transaction(engine) as connection:
+        jobs.resume(connection, job.job_key)
+    second = offered(engine)
+    assert len(second) == 1
+    assert second != first
+
+
+def test_a_job_paused_before_its_launch_waits_for_its_resume(engine: Engine) -> None:
+    job = submitted(engine)
+    with transaction(engine) as connection:
+        jobs.pause(connection, job.job_key)
+    assert offered(engine) == []
+    with transaction(engine) as connection:
+        jobs.resume(connection, job.job_key)
+    assert len(offered(engine)) == 1
+
+
+def test_a_redriven_job_wants_a_run_unless_one_redrives_it(engine: Engine) -> None:
+    for run_follows in (False, True):
+        job = submitted(engine)
+        offered(engine)
+        with transaction(engine) as connection:
+            jobs.start(connection, job.job_key)
+            connection.execute(
+                "INSERT INTO job_item (job_id, item_key, owner, kind, status, error_message)"
+                " VALUES (%s, 'a', 'me', 'echo', 'DLQ', 'bad')",
+                [job.job_id],
+            )
+            connection.execute("UPDATE job SET total_items = 1, dlq_items = 1 WHERE job_id = %s", [job.job_id])
+            jobs.fail(connection, job.job_key, "bad")
+        assert redrive.redrive(engine, job.job_key, run_follows=run_follows) == 1
+        assert bool(offered(engine)) is not run_follows
+
+
+def test_the_urgent_come_first_and_limits_hold(engine: Engine) -> None:
+    late, urgent = submitted(engine, "a"), submitted(engine, "a")
+    other = submitted(engine, "b")
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET priority = 5 WHERE job_id = %s", [urgent.job_id])
+    one_each = DispatchLimits(of_kind=2, of_owner=1)
+    assert offered(engine, one_each) == [f"{urgent.job_key}:0", f"{other.job_key}:0"]
+    assert offered(engine, one_each) == []
+    with transaction(engine) as connection:
+        jobs.start(connection, urgent.job_key)
+    assert offered(engine, one_each) == [], "a running job keeps its place"
+    jobs.cancel(engine, urgent.job_key)
+    assert offered(engine, one_each) == [f"{late.job_key}:0"]
