@@ -36,12 +36,11 @@ def up() -> None:
 @main.command()
 def migrate() -> None:
     """Bring the database to the newest schema."""
-    from bulk_pipelines import database
-    from bulk_pipelines.database import migrations
+    from bulk_pipelines.database import address, migrations
     from bulk_pipelines.up import home
 
     chosen = settings.current()
-    url = database.url(chosen)
+    url = address.url(chosen)
     applied = migrations.apply(url)
     for name in applied:
         click.echo(f"applied {name}")
@@ -67,10 +66,10 @@ def doctor() -> None:
 @main.command()
 def status() -> None:
     """Show jobs by kind and state, the workers, and how much is waiting."""
-    from bulk_pipelines import database
     from bulk_pipelines import status as overview
+    from bulk_pipelines.database import address
 
-    click.echo(overview.shown(overview.read(database.url(settings.current()))))
+    click.echo(overview.shown(overview.read(address.url(settings.current()))))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import Engine
 
-from bulk_pipelines import database, settings
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines import settings
+from bulk_pipelines.database import address, migrations, pool
 
 PRELOADED = [
     "bulk_pipelines.definitions",
@@ -38,7 +38,7 @@ def process_pool(url: str) -> Engine:
     """The pool of this process, made when it is first needed."""
     chosen = settings.current()
     if not url:
-        url = database.url(chosen)
+        url = address.url(chosen)
         if not chosen.database_url:
             migrations.apply(url)  # nobody else looks after the embedded server
     return pool.connect(url, application="bulk dagster", size=chosen.pool_size, timeout=chosen.connect_timeout)
@@ -46,7 +46,7 @@ def process_pool(url: str) -> Engine:
 
 @dg.configured(dg.multi_or_in_process_executor, config_schema={"in_process": dg.Field(bool, default_value=False)})
 def step_executor(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Steps in processes of their own, forked from one that has the modules loaded; a small job needs only one process."""
+    """Steps in processes forked from one that has the modules loaded; a small job needs only one process."""
     if config["in_process"]:
         return {"in_process": {}}
     return {"multiprocess": {"start_method": {"forkserver": {"preload_modules": PRELOADED}}}}

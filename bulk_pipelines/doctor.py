@@ -1,6 +1,5 @@
 """What can be wrong with an installation, and what to do about it. Each check finds one thing."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -11,8 +10,8 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from bulk_pipelines import database, settings
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines import settings
+from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
@@ -67,7 +66,7 @@ def unanswered(text: str) -> str:
 
 
 def variables() -> Finding:
-    unknown = settings.unknown(os.environ)
+    unknown = settings.unknown()
     if unknown:
         return Finding(
             "settings", False, f"no such setting: {', '.join(unknown)}", "look for the right name in docs/settings.md"
@@ -94,7 +93,7 @@ def storage(chosen: Settings) -> Finding:
 def server(chosen: Settings) -> Finding:
     """The database answers, and is new enough."""
     try:
-        with pool.single(database.url(chosen), timeout=chosen.connect_timeout) as connection:
+        with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
             row = connection.execute("SHOW server_version").fetchone()
     except BulkError as error:
         return Finding("database", False, str(error), remedy_for(str(error), chosen))
@@ -122,7 +121,7 @@ def remedy_for(message: str, chosen: Settings) -> str:
 
 
 def schema(chosen: Settings) -> Finding:
-    state = migrations.state(database.url(chosen))
+    state = migrations.state(address.url(chosen))
     if state.pending:
         return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
     if state.unknown:
@@ -137,7 +136,7 @@ def schema(chosen: Settings) -> Finding:
 
 def dagster(chosen: Settings) -> list[Finding]:
     """Dagster's instance can be opened with its storage, and our definitions load."""
-    url = database.url(chosen)
+    url = address.url(chosen)
     definitions = home.dagster(chosen, url, "definitions", "validate", "-m", "bulk_pipelines.definitions")
     findings = [
         Finding("definitions", True, "they load")

@@ -15,7 +15,19 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import binaries as programs
 from bulk_pipelines.database import embedded, migrations, pool
+from bulk_pipelines.database.locks import locked
 from bulk_pipelines.database.server import Server
+from bulk_pipelines_tests.storage_fixtures import (
+    faulty_s3,
+    ftp_server,
+    ftps_server,
+    plain_ftp_server,
+    s3_bucket,
+    s3_server,
+    sftp_server,
+)
+
+__all__ = ["faulty_s3", "ftp_server", "ftps_server", "plain_ftp_server", "s3_bucket", "s3_server", "sftp_server"]
 
 TEMPLATE = "migrated"
 
@@ -42,23 +54,28 @@ def binaries() -> Path:
 @pytest.fixture(scope="session")
 def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """A running PostgreSQL, shared by the workers of a parallel run; stopped when the last one ends, in any way."""
-    run = getattr(request.config, "workerinput", {}).get("testrunuid") or uuid.uuid4().hex
-    folder = server_folders() / run[:12]
-    with embedded.held(folder, binaries) as running:
+    run = getattr(request.config, "workerinput", {}).get("testrunuid") or request.config.option.testrunuid
+    with embedded.held(server_folders() / run[:12], binaries) as running:
         yield running
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One name for the session, which the workers of a parallel run get, too."""
+    if not hasattr(config, "workerinput") and not config.option.testrunuid:
+        config.option.testrunuid = uuid.uuid4().hex
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the data of this session, and of sessions that were killed."""
     if not hasattr(config, "workerinput") and server_folders().exists():
         for folder in server_folders().iterdir():
-            embedded.remove(folder)
+            embedded.remove(folder, patience=10 if folder.name == config.option.testrunuid[:12] else 0)
 
 
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
     """A migrated database to copy, made once."""
-    with embedded.locked(server.data.parent / "template.lock"), admin(server) as connection:
+    with locked(server.data.parent / "template.lock"), admin(server) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone():
             connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}_unfinished WITH (FORCE)")
             connection.execute(f"CREATE DATABASE {TEMPLATE}_unfinished")

@@ -11,15 +11,23 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from bulk_pipelines.database.binaries import embedded
-from bulk_pipelines.database.server import Server
+import psycopg
 
-START = threading.Lock()
+from bulk_pipelines.database.binaries import embedded
+from bulk_pipelines.database.locks import locked, opened, taken
+from bulk_pipelines.database.server import Server
+from bulk_pipelines.errors import Unavailable
+
+PATIENCE = 60
+"""Seconds for a server to recover from a crash."""
+
+STARTING = threading.Lock()
 
 
 @contextmanager
@@ -28,9 +36,9 @@ def held(folder: Path, binaries: Path | None = None) -> Iterator[Server]:
     server = Server(folder / "postgres", binaries or embedded())
     users = joined(folder)
     try:
-        with START, locked(folder / "start.lock"):
+        with STARTING, locked(folder / "start.lock"):
             ensure_keeper(folder, server)
-            server.start()
+            start(server)
         yield server
     finally:
         leave(users, server)
@@ -60,58 +68,60 @@ def url_until_exit(folder: Path, database: str) -> str:
 def leave(users: int, server: Server) -> None:
     """Give the server up. Who is the last returns when it has stopped; others return at once."""
     try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        server.stop()
-    except BlockingIOError:
-        # Others use it, or the keeper was quicker and is stopping it: the second is waited for.
-        fcntl.flock(users, fcntl.LOCK_SH)
+        if taken(users, fcntl.LOCK_EX):
+            server.stop()
+        else:
+            # Others use it, or the keeper was quicker and is stopping it: the second is waited for.
+            fcntl.flock(users, fcntl.LOCK_SH)
     finally:
         os.close(users)
+
+
+def start(server: Server) -> None:
+    """Start the server and see that it answers: one that is just dying still looks alive."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        server.start()
+        try:
+            psycopg.connect(server.url(), connect_timeout=10).close()
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"PostgreSQL in {server.data} does not answer: {error}") from error
+            time.sleep(0.05)
+        else:
+            return
 
 
 def ensure_keeper(folder: Path, server: Server) -> None:
     """Start a keeper when there is none. It is born with its lock, so there is never a second one."""
     keeper = opened(folder / "keeper.lock")
     try:
-        fcntl.flock(keeper, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return
-    else:
-        subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.database.keeper", str(folder), str(server.binaries)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[keeper],
-            start_new_session=True,
-            cwd="/",
-        )
+        if taken(keeper, fcntl.LOCK_EX):
+            subprocess.Popen(
+                [sys.executable, "-m", "bulk_pipelines.database.keeper", str(folder), str(server.binaries)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[keeper],
+                start_new_session=True,
+                cwd="/",
+            )
     finally:
         os.close(keeper)
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    descriptor = opened(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def remove(folder: Path, patience: float = 0) -> bool:
+    """Delete the server of this folder with all its data, unless somebody uses it; whether that was done.
 
-
-def opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def remove(folder: Path) -> bool:
-    """Delete the server of this folder with all its data, unless somebody uses it; whether that was so."""
+    `patience`: seconds to wait for a last user that is just leaving.
+    """
+    deadline = time.monotonic() + patience
     users = opened(folder / "users.lock")
     try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
+        while not taken(users, fcntl.LOCK_EX):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)
         Server(folder / "postgres", embedded()).stop_immediately()
         shutil.rmtree(folder, ignore_errors=True)
         return True

@@ -4,7 +4,7 @@ import fcntl
 import sys
 from pathlib import Path
 
-from bulk_pipelines.database.embedded import opened
+from bulk_pipelines.database.locks import opened
 from bulk_pipelines.database.server import Server
 
 

@@ -3,6 +3,7 @@
 The server's programs come from a directory, see `binaries`.
 """
 
+import contextlib
 import hashlib
 import os
 import pwd
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from bulk_pipelines import settings
 from bulk_pipelines.errors import Unavailable
 
 SYSTEM_USER = "embedded_postgres"
@@ -27,7 +29,10 @@ SYSTEM_USER = "embedded_postgres"
 LONGEST_SOCKET = 100
 """Unix socket paths end at 104 characters on macOS and 108 on Linux."""
 
-SETTINGS = {
+PLAIN = re.compile(r"[\w./-]+")
+"""Paths that mean the same in a shell, in PostgreSQL's lists and in a URL."""
+
+PARAMETERS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "300",
@@ -51,13 +56,13 @@ class Server:
         if self.running():
             return
         self.data.parent.mkdir(parents=True, exist_ok=True)
-        self.remove_foreign_pid_file()
+        self.remove_foreign_locks()
         self.let_server_user_in()
         self.create_data_directory()
         self.keep_log_short()
         if self.socket_directory != self.data.resolve():
             make_private(self.socket_directory, server_owner())
-        options = " ".join(f"-c {name}='{value}'" for name, value in self.settings().items())
+        options = " ".join(f"-c {name}='{value}'" for name, value in self.parameters().items())
         deadline = time.monotonic() + timeout
         while True:
             failure = self.run(
@@ -68,9 +73,8 @@ class Server:
                 return
             # The processes of a server that was killed need a moment to notice; until then a new one is refused.
             if "shared memory block" not in self.log_tail() or time.monotonic() > deadline:
-                raise Unavailable(
-                    f"the embedded PostgreSQL in {self.data} does not start: {self.log_tail() or failure}"
-                )
+                reason = self.log_tail() or failure
+                raise Unavailable(f"PostgreSQL in {self.data} does not start: {reason} (see {self.log})")
             time.sleep(0.2)
 
     def stop(self, timeout: float = 60) -> None:
@@ -118,8 +122,8 @@ class Server:
     def socket_directory(self) -> Path:
         return socket_folder(self.data, ".s.PGSQL.5432.lock")
 
-    def settings(self) -> dict[str, str]:
-        return SETTINGS | {"unix_socket_directories": str(self.socket_directory)}
+    def parameters(self) -> dict[str, str]:
+        return PARAMETERS | {"unix_socket_directories": str(self.socket_directory)}
 
     def create_data_directory(self) -> None:
         if (self.data / "PG_VERSION").exists():
@@ -150,15 +154,13 @@ class Server:
                 "dump it with the old version and load it with the new one, or move the folder away"
             )
 
-    def remove_foreign_pid_file(self) -> None:
-        """After a crash the id in the pid file may belong to some other program, and PostgreSQL would refuse to start.
-        A file whose process is gone is left to PostgreSQL: it also tells whether old sessions are still ending."""
-        try:
-            pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        except (OSError, ValueError):
-            return
-        if psutil.pid_exists(pid):
-            (self.data / "postmaster.pid").unlink()
+    def remove_foreign_locks(self) -> None:
+        """After a crash the process id in a lock file may belong to some other program, or to a dead process that
+        nobody has buried, and PostgreSQL would refuse to start. A file whose process is gone is left to PostgreSQL."""
+        for lock in (self.data / "postmaster.pid", self.socket_directory / ".s.PGSQL.5432.lock"):
+            with contextlib.suppress(OSError, ValueError):
+                if psutil.pid_exists(int(lock.read_text().split("\n", 1)[0])):
+                    lock.unlink()
 
     def let_server_user_in(self) -> None:
         """Root only: the server's own user must reach its binaries and its data."""
@@ -179,20 +181,17 @@ class Server:
         process = self.postmaster()
         if process is None:
             return
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(request)
-            process.wait(timeout)
-        except psutil.NoSuchProcess:
-            pass
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(timeout)
+            if not ended(process, timeout):
+                process.kill()
+                ended(process, timeout)
 
     def run(self, *command: str | Path) -> str | None:
         """Run one of the server's programs as the server's user; None, or what it said when it failed."""
         root = os.geteuid() == 0
         user, group = server_owner()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        environment = {name: value for name, value in settings.environment().items() if not name.startswith("PG")}
         # A file, not a pipe: the server inherits it and would keep a pipe open.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
@@ -234,9 +233,9 @@ def server_owner() -> tuple[int, int]:
 
 
 def socket_folder(folder: Path, name: str) -> Path:
-    """The folder itself, or a short one under the temporary folder when a socket in it would have too long a path."""
+    """The folder itself, or a short one under the temporary folder when sockets do not go with its path."""
     folder = folder.resolve()
-    if len(str(folder / name)) <= LONGEST_SOCKET:
+    if len(str(folder / name)) <= LONGEST_SOCKET and PLAIN.fullmatch(str(folder)):
         return folder
     key = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()).resolve() / f"bulk-{key}"
@@ -255,6 +254,16 @@ def allow(path: Path, permissions: int) -> None:
     mode = path.stat().st_mode
     if mode & permissions != permissions:
         path.chmod(mode | permissions)
+
+
+def ended(process: psutil.Process, timeout: float) -> bool:
+    """Wait for a process that is no child of this one. One that nobody has buried yet has ended, too."""
+    deadline = time.monotonic() + timeout
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def last_line(lines: Sequence[str]) -> str:

@@ -90,7 +90,7 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
     """Run one of Dagster's own commands for this installation."""
     return subprocess.run(
         [sys.executable, "-m", "dagster", *arguments],
-        env=child_environment(environment(settings, url)),
+        env=child_environment(**environment(settings, url)),
         cwd=CHECKOUT,
         capture_output=True,
         text=True,

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from bulk_pipelines import database, settings
-from bulk_pipelines.database import migrations
+from bulk_pipelines import settings
+from bulk_pipelines.database import address, migrations
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes
@@ -55,13 +55,13 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             say("Ending what an earlier run left behind")
             processes.end(chosen.home, GRACE, signals.hurry)
         refuse_taken_port(chosen.ui_port)
-        url = database.url(chosen)
+        url = address.url(chosen)
         migrations.apply(url)
         place = home.prepare(chosen, url)
         variables = home.environment(chosen, url) | processes.mark(chosen.home)
         with guarded(chosen.home):
             try:
-                supervise(services(place, chosen.ui_port, settings.environment(variables)), chosen, signals, say)
+                supervise(services(place, chosen.ui_port, settings.environment(**variables)), chosen, signals, say)
             finally:
                 say("Stopping")
                 processes.end(chosen.home, GRACE, signals.hurry)

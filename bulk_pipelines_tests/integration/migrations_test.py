@@ -1,0 +1,143 @@
+"""Migrations: what is applied, what is refused, and that the real ones are well formed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.errors import BulkError
+
+NAME = re.compile(r"^(\d{4})_[a-z0-9]+(_[a-z0-9]+)*\.sql$")
+
+
+def files(tmp_path: Path, **content: str) -> Path:
+    for name, text in content.items():
+        (tmp_path / f"{name}.sql").write_text(text)
+    return tmp_path
+
+
+def query(url: str, text: str) -> list[tuple[object, ...]]:
+    with pool.single(url) as connection:
+        return connection.execute(text).fetchall()
+
+
+def test_apply_runs_what_is_missing_in_order(empty_database_url: str, tmp_path: Path) -> None:
+    directory = files(tmp_path, m0002_b="INSERT INTO a VALUES (2);", m0001_a="CREATE TABLE a (n int);")
+    assert migrations.pending(empty_database_url, directory) == ["m0001_a", "m0002_b"]
+    assert migrations.apply(empty_database_url, directory) == ["m0001_a", "m0002_b"]
+    assert migrations.apply(empty_database_url, directory) == []
+    files(tmp_path, m0003_c="INSERT INTO a VALUES (3);")
+    assert migrations.pending(empty_database_url, directory) == ["m0003_c"]
+    assert migrations.apply(empty_database_url, directory) == ["m0003_c"]
+    assert query(empty_database_url, "SELECT n FROM a ORDER BY n") == [(2,), (3,)]
+
+
+def test_looking_writes_nothing(empty_database_url: str, tmp_path: Path) -> None:
+    migrations.pending(empty_database_url, files(tmp_path, m0001_a="CREATE TABLE a (n int);"))
+    assert query(empty_database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+
+
+def test_a_broken_migration_leaves_nothing_behind_and_the_good_ones_stay(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    directory = files(
+        tmp_path,
+        m0001_good="CREATE TABLE good (n int);",
+        m0002_bad="CREATE TABLE bad (n int); INSERT INTO good VALUES (1); SELECT 1 / 0;",
+    )
+    with pytest.raises(BulkError, match="migration m0002_bad failed and left nothing behind: division by zero"):
+        migrations.apply(empty_database_url, directory)
+    assert migrations.pending(empty_database_url, directory) == ["m0002_bad"]
+    assert query(empty_database_url, "SELECT to_regclass('bad')::text, count(*) FROM good") == [(None, 0)]
+    (directory / "m0002_bad.sql").write_text("CREATE TABLE bad (n int);")
+    assert migrations.apply(empty_database_url, directory) == ["m0002_bad"]
+
+
+def test_functions_comments_and_percent_signs_survive(empty_database_url: str, tmp_path: Path) -> None:
+    directory = files(
+        tmp_path,
+        m0001_a="""
+            -- A comment; with a semicolon.
+            CREATE TABLE a (n int, t text DEFAULT '100 %; :name');
+            CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF new.n > 1 THEN new.n := 1; END IF;
+                RETURN new;
+            END;
+            $$;
+            CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW EXECUTE FUNCTION f();
+            DO $body$ BEGIN INSERT INTO a VALUES (7); END $body$;
+            CREATE FUNCTION g(x int) RETURNS int LANGUAGE sql RETURN x + 1;
+        """,
+    )
+    migrations.apply(empty_database_url, directory)
+    assert query(empty_database_url, "SELECT n, t, g(1) FROM a") == [(1, "100 %; :name", 2)]
+
+
+def test_what_a_migration_selects_is_not_printed(
+    empty_database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    migrations.apply(empty_database_url, files(tmp_path, m0001_a="SELECT 'noise';"))
+    assert capsys.readouterr().out == ""
+
+
+def test_migrations_of_a_newer_program_are_reported(empty_database_url: str, tmp_path: Path) -> None:
+    directory = files(tmp_path, m0001_a="CREATE TABLE a (n int);", m0002_b="CREATE TABLE b (n int);")
+    migrations.apply(empty_database_url, directory)
+    (directory / "m0002_b.sql").unlink()
+    assert migrations.state(empty_database_url, directory) == migrations.State(["m0001_a"], [], ["m0002_b"])
+
+
+def test_the_schema_is_the_migrations_applied(database_url: str, empty_database_url: str) -> None:
+    """Whoever starts today has what whoever migrated step by step has, and both have all of it."""
+    assert migrations.pending(database_url) == []
+    assert migrations.apply(empty_database_url) == [path.stem for path in real_files()]
+    assert schema(database_url) == schema(empty_database_url)
+    assert any(kind == "table" for kind, *_ in schema(database_url))
+
+
+def test_the_names_are_numbered_without_gaps() -> None:
+    names = [path.name for path in real_files()]
+    assert all(NAME.match(name) for name in names), names
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+
+
+def test_nothing_else_lies_among_the_migrations() -> None:
+    assert [path.name for path in migrations.MIGRATIONS.iterdir() if not NAME.match(path.name)] == []
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted(migrations.MIGRATIONS.iterdir())])
+def test_every_migration_is_one_transaction(path: Path) -> None:
+    """A killed process must find either all of a migration or nothing of it."""
+    text = re.sub(r"\$(\w*)\$.*?\$\1\$", "", path.read_text(), flags=re.DOTALL)
+    assert not re.search(r"^--\s*transactional", text, re.MULTILINE | re.IGNORECASE)
+    assert not re.search(r"^\s*(BEGIN|COMMIT|ROLLBACK|START TRANSACTION)\b[^;]*;", text, re.MULTILINE | re.IGNORECASE)
+    assert not re.search(r"\bCONCURRENTLY\b|^\s*VACUUM\b", text, re.MULTILINE | re.IGNORECASE)
+
+
+def real_files() -> list[Path]:
+    return sorted(migrations.MIGRATIONS.glob("*.sql"))
+
+
+def schema(url: str) -> list[tuple[object, ...]]:
+    """Every table, column, constraint, index and function of ours, as the database describes them."""
+    return query(
+        url,
+        """
+        SELECT 'table', relname, relkind::text, reloptions::text FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+        UNION ALL
+        SELECT 'column', table_name, column_name, concat_ws(' ', udt_name, is_nullable, column_default)
+        FROM information_schema.columns WHERE table_schema = 'public'
+        UNION ALL
+        SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace
+        UNION ALL
+        SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+        UNION ALL
+        SELECT 'function', proname, '', pg_get_functiondef(oid) FROM pg_proc
+        WHERE pronamespace = 'public'::regnamespace AND prokind = 'f'
+        ORDER BY 1, 2, 3, 4
+        """,
+    )

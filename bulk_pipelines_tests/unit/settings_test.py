@@ -1,0 +1,86 @@
+"""Settings: defaults, parsing, errors that name the variable, and the documentation that is made from them."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines import reference, settings
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.settings import CHECKOUT, Settings
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    assert settings.load({}) == Settings()
+    assert settings.load({"BULK_UI_PORT": "  "}) == Settings()
+    assert Settings().home == CHECKOUT / ".bulk"
+
+
+def test_values_get_the_type_of_their_default(tmp_path: Path) -> None:
+    given = settings.load({"BULK_UI_PORT": "3100", "BULK_HOME": str(tmp_path), "BULK_DATABASE_URL": "postgresql:///x"})
+    assert (given.ui_port, given.home, given.database_url) == (3100, tmp_path, "postgresql:///x")
+
+
+def test_a_relative_folder_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert settings.load({"BULK_HOME": "here"}).home == tmp_path / "here"
+
+
+@pytest.mark.parametrize("value", ["abc", "3000.5", "0", "-1", "65536", "nan", "1e999"])
+def test_a_wrong_number_names_its_variable(value: str) -> None:
+    with pytest.raises(InvalidInput, match="^BULK_UI_PORT: ") as caught:
+        settings.load({"BULK_UI_PORT": value})
+    assert caught.value.field == "BULK_UI_PORT"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1,5"])
+def test_a_number_that_cannot_be_counted_with_is_refused(value: str) -> None:
+    with pytest.raises(InvalidInput, match="^BULK_X: "):
+        settings.parsed(value, float, {"variable": "BULK_X", "at_least": None, "at_most": None})
+
+
+@pytest.mark.parametrize(("value", "meant"), [("1", True), ("Yes", True), ("off", False), ("FALSE", False)])
+def test_flags(value: str, meant: bool) -> None:
+    assert settings.parsed_flag(value, "BULK_X") is meant
+    with pytest.raises(InvalidInput, match="^BULK_X: 'maybe'"):
+        settings.parsed_flag("maybe", "BULK_X")
+
+
+def test_secrets_are_never_printed() -> None:
+    secret = [each for each in fields(Settings) if each.metadata["secret"]]
+    assert secret
+    given = settings.load({each.metadata["variable"]: "s3cret" for each in secret})
+    assert "s3cret" not in f"{given} {given!r}"
+
+
+def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BULK_UI_PROT", "1")
+    monkeypatch.setenv("BULK_UI_PORT", "1")
+    assert settings.unknown() == ["BULK_UI_PROT"]
+
+
+def test_every_setting_is_described_once() -> None:
+    described = settings.describe()
+    assert len({each.variable for each in described}) == len(described) == len(fields(Settings))
+    for each in described:
+        assert each.variable.startswith("BULK_"), each
+        assert each.doc.endswith("."), each
+
+
+def test_no_default_or_page_shows_a_path_of_this_machine() -> None:
+    assert str(CHECKOUT) not in "".join(reference.pages().values())
+
+
+@pytest.mark.parametrize("page", ["settings.md", "cli.md"])
+def test_the_generated_pages_are_those_of_the_code(page: str) -> None:
+    written = (CHECKOUT / "docs" / page).read_text()
+    assert written == reference.pages()[page], f"docs/{page} is out of date: make docs"
+
+
+def test_only_settings_reads_the_environment() -> None:
+    readers = [
+        str(path.relative_to(CHECKOUT))
+        for path in sorted((CHECKOUT / "bulk_pipelines").rglob("*.py"))
+        if path.name != "settings.py" and any(word in path.read_text() for word in ("os.environ", "os.getenv"))
+    ]
+    assert readers == []
