@@ -1,0 +1,50 @@
+"""A PostgreSQL of these tests' own, which they may stop and kill, and the randomness of a test, told when it fails."""
+
+import os
+import random
+import secrets
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from bulk_pipelines.database import embedded, migrations, pool
+from bulk_pipelines.database.server import Server
+from bulk_pipelines_tests.chaos.engine.scene import Scene
+
+
+@pytest.fixture(scope="session")
+def victim(binaries: Path) -> Iterator[Server]:
+    """A server that nobody else uses; stopped at the end, however the session ends."""
+    with TemporaryDirectory(prefix="bulk-chaos-", dir="/tmp") as name:
+        folder = Path(name) / "database"
+        with embedded.held(folder, binaries) as running:
+            yield running
+
+
+@pytest.fixture
+def scene(victim: Server, tmp_path: Path) -> Iterator[Scene]:
+    victim.start()
+    name = f"chaos_{uuid.uuid4().hex[:16]}"
+    with pool.single(victim.url()) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url = victim.url(name)
+    migrations.apply(url)
+    with pool.single(url) as connection:
+        connection.execute((Path(__file__).parent / "tables.sql").read_text())
+    engine = pool.connect(url, application="chaos test")
+    yield Scene(victim, url, engine, tmp_path)
+    engine.dispose()
+    victim.start()
+    with pool.single(victim.url()) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """The randomness of a test. SEED=… in the environment repeats one."""
+    seed = int(os.environ.get("SEED", "") or secrets.randbits(32))
+    print(f"SEED={seed}")
+    return random.Random(seed)

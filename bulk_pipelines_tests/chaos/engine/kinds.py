@@ -1,0 +1,86 @@
+"""The kinds of jobs of the chaos tests: what their items leave behind shows a test what happened to them."""
+
+import os
+import signal
+import threading
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.engine.kinds import Kind, Kinds
+from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
+from bulk_pipelines.engine.retry import Backoff, RetryPolicy
+from bulk_pipelines.engine.slices import SliceLimits
+from bulk_pipelines.engine.tools import Tools
+
+LEASE_SECONDS = 1.5
+
+# As by default, but nobody wants to wait for minutes here.
+SOON = RetryPolicy(backoffs={error_class: Backoff(base=0.05, cap=0.5) for error_class in ErrorClass})
+SHORT = SliceLimits(target_seconds=0.5, first_claim=8, max_claim=40, lease_floor=LEASE_SECONDS)
+PATIENT = SliceLimits(target_seconds=0.5, first_claim=8, max_claim=40, lease_floor=60.0)
+
+
+def work(lease: Lease, tools: Tools) -> Outcome:
+    """An item of one row. Its input says how long it takes, and what goes wrong."""
+    mark(lease, tools, "begun")
+    if lease.death_count < lease.input.get("kills", 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if lease.death_count < lease.input.get("hangs", 0):
+        threading.Event().wait()
+    take_time(lease)
+    if lease.checkpoint is None:
+        with transaction(tools.pool) as connection:
+            tools.hold(connection, lease)
+            connection.execute("INSERT INTO part VALUES (%s, 0, %s)", [lease.item_key, tools.worker])
+            tools.checkpoint(connection, lease, {"written": True})
+    mark(lease, tools, "done")
+    return Done({"term": lease.lease_term})
+
+
+def write_parts(lease: Lease, tools: Tools) -> Outcome:
+    """A long item of many rows, each with its checkpoint, which goes on where it was."""
+    first = (lease.checkpoint or {"next": 0})["next"]
+    for number in range(first, lease.input["parts"]):
+        if tools.stopping():
+            return Unfinished()
+        with transaction(tools.pool) as connection:
+            tools.hold(connection, lease)
+            connection.execute("INSERT INTO part VALUES (%s, %s, %s)", [lease.item_key, number, tools.worker])
+            take_time(lease)
+            tools.checkpoint(connection, lease, {"next": number + 1})
+    mark(lease, tools, "done")
+    return Done({"term": lease.lease_term})
+
+
+def only_marks(lease: Lease, tools: Tools) -> Outcome:
+    """Nothing but the settlement is fenced."""
+    mark(lease, tools, "begun")
+    take_time(lease)
+    mark(lease, tools, "done")
+    return Done({"term": lease.lease_term})
+
+
+def mark(lease: Lease, tools: Tools, stage: str) -> None:
+    values = [lease.item_key, lease.lease_term, tools.worker, stage]
+    with transaction(tools.pool) as connection:
+        connection.execute("INSERT INTO mark (item_key, term, worker, stage) VALUES (%s, %s, %s, %s)", values)
+
+
+def take_time(lease: Lease) -> None:
+    threading.Event().wait(lease.input.get("seconds", 0.0))
+
+
+KINDS = Kinds(
+    [
+        Kind("one_by_one", work, retry=SOON, slices=SHORT),
+        Kind("side_by_side", work, retry=SOON, slices=SHORT, concurrency=4),
+        Kind("patient", work, retry=SOON, slices=PATIENT),
+        Kind("patient_side_by_side", work, retry=SOON, slices=PATIENT, concurrency=4),
+        Kind("long", write_parts, retry=SOON, slices=SHORT),
+        Kind("patient_long", write_parts, retry=SOON, slices=PATIENT),
+        Kind("marks", only_marks, retry=SOON, slices=SHORT),
+        Kind("hanging", work, retry=SOON, slices=SHORT, item_timeout=1.0),
+        Kind("hanging_side_by_side", work, retry=SOON, slices=SHORT, item_timeout=1.0, concurrency=4),
+    ]
+)
