@@ -45,9 +45,7 @@ def redrive(
     return total
 
 
-def one_batch(
-    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool
-) -> int:
+def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
     over = sources(JOB_MOVES, JobEvent.REDRIVE)
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)

@@ -1,5 +1,6 @@
 """Whether and when an item is tried again. Decisions only; nothing is written here."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 from bulk_pipelines.engine.errors import ErrorClass, HandlerError
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
+from bulk_pipelines.errors import Unavailable
 
 MESSAGE_LIMIT = 2_000
+LONGEST_DELAY = 365 * 86_400.0
+"""Seconds. No server means more than a year; one that sends nonsense must not be what fails the settlement."""
 
 Random = Callable[[], float]
 """Uniform in [0, 1)."""
@@ -18,17 +22,26 @@ STATE_AFTER = {event: target(ITEM_MOVES, event) for event in ItemEvent}
 
 @dataclass(frozen=True)
 class Backoff:
-    """Exponential, with full jitter: anywhere between nothing and the doubling bound."""
+    """Exponential, with full jitter: anywhere between nothing and the doubling bound, which `spacing` stretches."""
 
     base: float
     cap: float
 
-    def bound(self, tries: int) -> float:
+    def bound(self, tries: int, spacing: float = 1.0) -> float:
         doublings = min(max(tries - 1, 0), 60)
-        return min(self.cap, self.base * 2.0**doublings)
+        return min(self.cap, self.base * 2.0**doublings * spacing)
 
-    def delay(self, tries: int, random: Random) -> float:
-        return self.bound(tries) * random()
+    def delay(self, tries: int, random: Random, spacing: float = 1.0) -> float:
+        return self.bound(tries, spacing) * random()
+
+
+BACKOFFS: Mapping[ErrorClass, Backoff] = {
+    ErrorClass.TRANSIENT: Backoff(base=1, cap=300),
+    ErrorClass.THROTTLED: Backoff(base=5, cap=600),
+    ErrorClass.UNKNOWN: Backoff(base=5, cap=600),
+    ErrorClass.NOT_FOUND: Backoff(base=30, cap=3600),
+    ErrorClass.DIED: Backoff(base=1, cap=60),
+}
 
 
 @dataclass(frozen=True)
@@ -38,15 +51,11 @@ class RetryPolicy:
     max_attempts: int = 5
     not_found_attempts: int = 2
     max_deaths: int = 3
-    backoffs: Mapping[ErrorClass, Backoff] = field(
-        default_factory=lambda: {
-            ErrorClass.TRANSIENT: Backoff(base=1, cap=300),
-            ErrorClass.THROTTLED: Backoff(base=5, cap=600),
-            ErrorClass.UNKNOWN: Backoff(base=5, cap=600),
-            ErrorClass.NOT_FOUND: Backoff(base=30, cap=3600),
-            ErrorClass.DIED: Backoff(base=1, cap=60),
-        }
-    )
+    backoffs: Mapping[ErrorClass, Backoff] = field(default_factory=lambda: BACKOFFS)
+
+    def backoff(self, error_class: ErrorClass) -> Backoff:
+        """A policy may name some classes only."""
+        return self.backoffs.get(error_class) or BACKOFFS.get(error_class, BACKOFFS[ErrorClass.UNKNOWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +85,10 @@ class Settlement:
 
 def outcome_of(error: Exception) -> Outcome:
     """The one place where a handler's exception becomes an outcome."""
-    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, Unavailable):
+        return RetryLater(str(error))
     if not isinstance(error, HandlerError):
-        return RetryLater(text, error_class=ErrorClass.UNKNOWN)
+        return RetryLater(f"{type(error).__name__}: {error}", error_class=ErrorClass.UNKNOWN)
     if error.error_class is ErrorClass.PERMANENT:
         return Bury(str(error))
     return RetryLater(str(error), after=error.retry_after, error_class=error.error_class)
@@ -96,16 +106,18 @@ def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, 
         case Bury(error, error_class):
             return Settlement(ItemEvent.BURY, error_class=error_class, error=storable(error))
         case NotFound(reason):
-            return decide_not_found(policy, storable(reason), tries, random, spacing)
+            return decide_not_found(policy, storable(reason), None, tries, random, spacing)
         case RetryLater(error, after, error_class):
             return decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
 
 
-def decide_not_found(policy: RetryPolicy, reason: str, tries: Tries, random: Random, spacing: float) -> Settlement:
+def decide_not_found(
+    policy: RetryPolicy, reason: str, after: float | None, tries: Tries, random: Random, spacing: float
+) -> Settlement:
     misses = tries.not_found + 1
     if misses >= policy.not_found_attempts:
         return Settlement(ItemEvent.MISS, error_class=ErrorClass.NOT_FOUND, error=reason)
-    delay = policy.backoffs[ErrorClass.NOT_FOUND].delay(misses, random) * spacing
+    delay = delay_of(policy, ErrorClass.NOT_FOUND, after, misses, random, spacing)
     return Settlement(ItemEvent.RETRY, delay=delay, error_class=ErrorClass.NOT_FOUND, error=reason)
 
 
@@ -118,13 +130,23 @@ def decide_retry(
     random: Random,
     spacing: float,
 ) -> Settlement:
+    if error_class is ErrorClass.NOT_FOUND:
+        return decide_not_found(policy, error, after, tries, random, spacing)
     failures = tries.attempts - tries.not_found
     if failures >= policy.max_attempts:
-        reason = f"{error} (given up after {failures} attempts)"
+        reason = storable(error, f" (given up after {failures} attempts)")
         return Settlement(ItemEvent.BURY, error_class=error_class, error=reason)
-    # A server's own Retry-After is an order, not a hint: no jitter below it, no cap.
-    delay = after if after is not None else policy.backoffs[error_class].delay(failures, random) * spacing
-    return Settlement(ItemEvent.RETRY, delay=max(delay, 0.0), error_class=error_class, error=error)
+    delay = delay_of(policy, error_class, after, failures, random, spacing)
+    return Settlement(ItemEvent.RETRY, delay=delay, error_class=error_class, error=error)
+
+
+def delay_of(
+    policy: RetryPolicy, error_class: ErrorClass, after: float | None, tries: int, random: Random, spacing: float
+) -> float:
+    """A server's own Retry-After is an order, not a hint: no jitter below it, no cap but what a clock can hold."""
+    if after is None or math.isnan(after):
+        return policy.backoff(error_class).delay(tries, random, spacing)
+    return min(max(after, 0.0), LONGEST_DELAY)
 
 
 def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random) -> Settlement:
@@ -136,7 +158,8 @@ def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random)
     return decide_retry(policy, storable(lost), None, ErrorClass.DIED, tries, random, 1.0)
 
 
-def storable(text: str) -> str:
+def storable(text: str, ending: str = "") -> str:
     """Bounded, and free of what PostgreSQL's text cannot hold: an error message must never be what fails."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-    return clean if len(clean) <= MESSAGE_LIMIT else clean[: MESSAGE_LIMIT - 1] + "…"
+    room = MESSAGE_LIMIT - len(ending)
+    return (clean if len(clean) <= room else clean[: room - 1] + "…") + ending
