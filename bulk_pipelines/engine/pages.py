@@ -134,7 +134,11 @@ def cursor_secret(connection: Connection) -> bytes:
 def encode(secret: bytes, scope: str, position: Position) -> str:
     """Opaque, and good for this listing only. The time is in UTC, whatever the session's time zone."""
     body = json.dumps([(position.updated_at - EPOCH) // MICROSECOND, position.item_id]).encode()
-    return base64.urlsafe_b64encode(signature(secret, scope, body) + body).decode().rstrip("=")
+    return unpadded(signature(secret, scope, body) + body)
+
+
+def unpadded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def decode(secret: bytes, scope: str, cursor: str) -> Position:
@@ -142,6 +146,8 @@ def decode(secret: bytes, scope: str, cursor: str) -> Position:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError, TypeError):
         raise InvalidInput("after", "is not a cursor of a page") from None
+    if unpadded(raw) != cursor:  # base64 has several spellings of the same bytes
+        raise InvalidInput("after", "is not a cursor of a page")
     signed, body = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
     if not hmac.compare_digest(signed, signature(secret, scope, body)):
         raise InvalidInput("after", "is not a cursor of this listing: take it from the page before, with equal filters")

@@ -6,7 +6,11 @@ from typing import Any
 from bulk_pipelines.errors import InvalidInput
 
 MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 100
 MAX_TEXT = 1_000
+"""Bytes. Two such texts fit into one entry of an index."""
+
+CONTAINERS = (dict, list, tuple)
 
 encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True)
 sorted_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
@@ -29,14 +33,44 @@ def checked(by: json.JSONEncoder, field: str, value: object, max_bytes: int) -> 
         encoded = by.encode(value)
     except ValueError as error:
         raise InvalidInput(field, f"is not JSON: {error}") from None
-    except (TypeError, RecursionError) as error:
+    except TypeError as error:
         raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
+    except RecursionError:
+        raise too_deep(field) from None
     # Two bytes a character at the least past the limit: long texts are not encoded only to be refused.
     if len(encoded) > max_bytes or (not encoded.isascii() and utf8_length(field, encoded) > max_bytes):
         raise InvalidInput(field, f"is larger than {max_bytes:,} bytes: pass a reference to the data instead")
+    check_shape(field, value)
     if "\\u0000" in encoded and any("\0" in text for text in texts(value)):
         raise InvalidInput(field, "contains a NUL character, which PostgreSQL's text cannot hold")
     return encoded
+
+
+def check_shape(field: str, value: dict[Any, Any]) -> None:
+    """Level by level: not too many of them, and no key that JSON would quietly turn into a text."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for each in level:
+            children = each
+            if isinstance(each, dict):
+                check_keys(field, each)
+                children = each.values()
+            inner += [child for child in children if isinstance(child, CONTAINERS)]
+        if not inner:
+            return
+        level = inner
+    raise too_deep(field)
+
+
+def check_keys(field: str, value: dict[Any, Any]) -> None:
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidInput(field, f"has the key {key!r}, which is not a text but {type(key).__name__}")
+
+
+def too_deep(field: str) -> InvalidInput:
+    return InvalidInput(field, f"is nested more than {MAX_DEPTH} levels deep")
 
 
 def utf8_length(field: str, text: str) -> int:
@@ -62,17 +96,16 @@ def texts(value: Any) -> list[str]:
     return found
 
 
-def text(field: str, value: object, max_length: int = MAX_TEXT) -> str:
+def text(field: str, value: object, max_bytes: int = MAX_TEXT) -> str:
     """A short, non-empty text such as a key or a name."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value:
         raise InvalidInput(field, "is empty")
-    if len(value) > max_length:
-        raise InvalidInput(field, f"is longer than {max_length:,} characters")
+    if len(value) > max_bytes or utf8_length(field, value) > max_bytes:
+        raise InvalidInput(field, f"is longer than {max_bytes:,} bytes")
     if "\0" in value:
         raise InvalidInput(field, "contains a NUL character, which PostgreSQL's text cannot hold")
-    utf8_length(field, value)
     return value
 
 
