@@ -1,6 +1,5 @@
 """Which rows are exported: conditions on declared columns, all of which must hold. docs/exports.md has the grammar."""
 
-import csv
 import re
 import uuid
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ FILTER = re.compile(
           | (?P<sign> [=!<>^~]+ ) (?P<value>.*) )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+MEMBER = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<bare>[^,]*?))\s*(?P<more>,|\Z)')
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,17 @@ def single(field: str, text: str) -> str:
 
 
 def members(field: str, text: str) -> tuple[str, ...]:
-    """Values parted by commas, those with a comma in them in double quotes: one line of CSV."""
-    try:
-        rows = list(csv.reader([text.strip()], skipinitialspace=True, strict=True))
-    except csv.Error as error:
-        raise InvalidInput(field, f"{text.strip()} is not a list of values: {error}") from None
-    if len(rows) != 1 or not rows[0]:
-        raise InvalidInput(field, "no value follows the operator")
-    return tuple(rows[0])
+    """Values parted by commas; in double quotes those that hold a comma, begin with a quote or are empty."""
+    values: list[str] = []
+    position = 0
+    while True:
+        found = MEMBER.match(text, position)
+        if found is None or (found["quoted"] is None and found["bare"][:1] in {"", '"'}):
+            raise InvalidInput(field, f"{text.strip()!r} is not a list of values: a value is missing, or a quote")
+        values.append(found["bare"] if found["quoted"] is None else found["quoted"].replace('""', '"'))
+        if not found["more"]:
+            return tuple(values)
+        position = found.end()
 
 
 def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:

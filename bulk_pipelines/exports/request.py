@@ -55,12 +55,13 @@ class ExportRequest:
     read back, the text keeps the apostrophe."""
 
     def __post_init__(self) -> None:
+        declared = self.declared
         for name in (*self.fields, *(each.field for each in self.order)):
-            filters.find(self.declared, name)
+            filters.find(declared, name)
         refuse_repeated("fields", self.fields)
         refuse_repeated("order", [each.field for each in self.order])
         for condition in self.filters:
-            filters.check(condition, self.declared)
+            filters.check(condition, declared)
         if self.escape_formulas and self.format is not Format.CSV:
             raise InvalidInput("escape_formulas", f"is for csv: {self.format} tells text from formulas")
         if self.compression is not Compression.NONE and self.format is Format.XLSX:

@@ -19,6 +19,9 @@ PART = 16 << 20
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+# A migration that waits to change the table stands between the connections of one export, and would for ever.
+PATIENCE = "SET LOCAL lock_timeout = '10s'"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,6 +40,7 @@ class Plan:
         """What a connection has to say, in this order, to see the snapshot."""
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
+        yield PATIENCE
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
@@ -51,6 +55,7 @@ def planned(engine: Engine, request: ExportRequest, connections: int) -> Iterato
     """The plan, and its snapshot held open until every connection has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
         connection.execute(BEGIN)
+        connection.execute(PATIENCE)
         table = sql.Identifier(request.declared.table).as_string(connection)
         connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
         parts = cut(connection, request, connections)

@@ -15,11 +15,11 @@ from bulk_pipelines.resources.kinds import Kind
 CELL_CHARACTERS = 32_767
 """Of a cell, in UTF-16, as Excel counts them."""
 
-# Excel's times are days since the last day of 1899, right from March 1900 on, and end with the year 9999.
-EXCEL_1970 = 25_569.0
-DAY = 86_400_000_000.0
-FIRST_MOMENT = -2_203_891_200_000_000
-END_OF_TIME = 253_402_300_800_000_000
+# Excel's times are days since the last day but one of 1899, right from March 1900 on; they end with the year 9999.
+DAY = 86_400_000_000
+EXCEL_ZERO = -25_569 * DAY
+FIRST_MOMENT = 61 * DAY
+END_OF_TIME = 2_958_466 * DAY
 
 # What XML cannot hold, and the text that stands for such a character, are written as _xHHHH_. A lone carriage return
 # would be read back as a line feed.
@@ -77,9 +77,11 @@ def truth(_column: Column, values: Values, _first: int) -> Pieces:
 
 def moment(column: Column, values: Values, first: int) -> Pieces:
     """A date and time of Excel's; text where Excel has none."""
-    microseconds = values.cast(pa.int64())
-    days = pc.add(pc.divide(microseconds.cast(pa.float64()), DAY), EXCEL_1970).cast(pa.string())
-    within = pc.and_(pc.greater_equal(microseconds, FIRST_MOMENT), pc.less(microseconds, END_OF_TIME))
+    since = pc.subtract(values.cast(pa.int64()), EXCEL_ZERO)
+    whole = pc.divide(since, DAY)
+    part = pc.divide(pc.subtract(since, pc.multiply(whole, DAY)).cast(pa.float64()), float(DAY))
+    days = pc.add(whole.cast(pa.float64()), part).cast(pa.string())
+    within = pc.and_(pc.greater_equal(since, FIRST_MOMENT), pc.less(since, END_OF_TIME))
     if pc.all(within).as_py() is not False:
         return [f'" s="{MOMENT}"><v>', days, "</v>"]
     as_number = pc.binary_join_element_wise(f'" s="{MOMENT}"><v>', days, "</v>", "")
