@@ -156,7 +156,7 @@ def plain_lines(kind: Format, data: bytes, at: Position, rows: int, is_end: bool
     data = data[:stop]
     lines = csv_ends.count_newlines(data)
     if lines > rows:
-        data = data[: csv_ends.newline_ends(data)[rows - 1]]
+        data = data[: csv_ends.after_newline(data, rows)]
         lines = rows
     return Block(kind, data, at, None, Position(at.start + len(data), at.line + lines))
 

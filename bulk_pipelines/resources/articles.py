@@ -39,7 +39,7 @@ ARTICLES = Resource(
             own_code="invalid_status",
         ),
         Column("created_at", Kind.TIMESTAMP, "when the article was made", fill=Fill.IMPORT_TIME),
-        Column("updated_at", Kind.TIMESTAMP, "when the article was last changed", fill=Fill.IMPORT_TIME),
+        Column("updated_at", Kind.TIMESTAMP, "when the article was last changed", fill=Fill.CHANGE_TIME),
     ),
     keys=(
         Key("id", "duplicate_id", "articles_pkey"),

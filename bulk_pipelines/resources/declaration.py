@@ -16,6 +16,7 @@ class Fill(Enum):
 
     NEW_ID = "an id made from the file's content and the line, so the same file gives the same ids"
     IMPORT_TIME = "the time at which the import was submitted"
+    CHANGE_TIME = "the time at which the import was submitted, for a row that an upsert changes as for a new one"
     TRUE = "true"
     EMPTY_LIST = "an empty list"
 

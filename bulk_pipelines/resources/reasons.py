@@ -4,6 +4,7 @@ REASONS = {
     "missing_field": "a required value is missing, empty or blank",
     "malformed_record": "the record cannot be read: a wrong number of fields, JSON that is not one object, "
     "a name given twice, an unclosed quote, nesting that is too deep",
+    "unknown_field": "the JSON object has a field that the resource does not know",
     "record_too_large": "the record is larger than the limit for one record; only its beginning is kept",
     "invalid_encoding": "the record holds bytes that are not UTF-8",
     "invalid_character": "the value holds a NUL character, which PostgreSQL cannot store",

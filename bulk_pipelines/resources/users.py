@@ -37,7 +37,7 @@ USERS = Resource(
         ),
         Column("active", Kind.BOOLEAN, "whether the account is in use", fill=Fill.TRUE, own_code="invalid_active"),
         Column("created_at", Kind.TIMESTAMP, "when the user was made", fill=Fill.IMPORT_TIME),
-        Column("updated_at", Kind.TIMESTAMP, "when the user was last changed", fill=Fill.IMPORT_TIME),
+        Column("updated_at", Kind.TIMESTAMP, "when the user was last changed", fill=Fill.CHANGE_TIME),
     ),
     keys=(
         Key("id", "duplicate_id", "users_pkey"),

@@ -1,0 +1,65 @@
+"""Arrow's columns as the imports use them. The stubs of pyarrow know few of the forms its functions take."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+compute: Any = pyarrow.compute
+
+Column = Any
+"""A pyarrow.Array: in one piece, of any type."""
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+def column(table: pa.Table, name: str) -> Column:
+    """A table's column in one piece."""
+    chunks: Any = table.column(name)
+    return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+
+
+def nothing(count: int, kind: pa.DataType) -> Column:
+    """A column of nulls."""
+    any_kind: Any = kind
+    return pa.nulls(count, any_kind)
+
+
+def buffer(array: npt.NDArray[Any]) -> pa.Buffer:
+    memory: Any = np.ascontiguousarray(array)
+    return pa.py_buffer(memory)
+
+
+def bitmap(valid: Mask) -> pa.Buffer:
+    """Arrow's form of which values there are."""
+    return buffer(np.packbits(valid, bitorder="little"))
+
+
+def to_mask(column: Column) -> Mask:
+    """A column of booleans as numpy's; null is false."""
+    mask: Mask = compute.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def text_bytes(text: Column) -> Bytes:
+    """The bytes of a text column, one value behind the other; nulls have none."""
+    offsets = text_offsets(text)
+    data: Any = text.buffers()[2]
+    if data is None:
+        return np.zeros(0, dtype=np.uint8)
+    return np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
+
+
+def text_offsets(text: Column) -> npt.NDArray[np.int32]:
+    if not len(text):
+        return np.zeros(1, dtype=np.int32)
+    data: Any = text.buffers()[1]
+    return np.frombuffer(data, dtype=np.int32)[text.offset : text.offset + len(text) + 1]
+
+
+def text_of(offsets: npt.NDArray[np.int32], characters: Bytes) -> Column:
+    return pa.StringArray.from_buffers(len(offsets) - 1, buffer(offsets), buffer(characters))
