@@ -1,0 +1,54 @@
+"""The overview: counts from the jobs, workers from the leases."""
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine
+
+from bulk_pipelines import status
+from bulk_pipelines.cli import main
+from bulk_pipelines.database import pool
+from bulk_pipelines.errors import Unavailable
+
+JOBS = """
+    INSERT INTO job (kind, owner, origin, request_hash, status, planned_at, started_at, finished_at,
+                     total_items, pending_items, running_items, retry_wait_items, succeeded_items, dlq_items)
+    VALUES
+        ('import', 'o', 'cli', '', 'RUNNING', now(), now(), NULL, 10, 3, 2, 1, 4, 0),
+        ('import', 'o', 'cli', '', 'RUNNING', now(), now(), NULL, 5, 5, 0, 0, 0, 0),
+        ('import', 'o', 'cli', '', 'PAUSED', now(), now(), NULL, 7, 7, 0, 0, 0, 0),
+        ('export', 'o', 'cli', '', 'COMPLETED_WITH_ERRORS', now(), now(), now(), 3, 0, 0, 0, 2, 1)
+"""
+
+LEASES = """
+    INSERT INTO job_item (job_id, item_key, owner, kind, status, lease_owner, lease_until, attempt_count, lease_term)
+    SELECT (SELECT min(job_id) FROM job), 'i' || n, 'o', 'import', 'RUNNING', 'worker ' || n % 2,
+           now() + CASE n WHEN 1 THEN interval '-5 seconds' ELSE interval '50 seconds' END, 1, 1
+    FROM generate_series(1, 4) AS n
+"""
+
+
+def test_an_empty_database(database_url: str) -> None:
+    assert status.shown(status.read(database_url)) == "no jobs yet"
+
+
+def test_jobs_queue_and_workers(engine: Engine, database_url: str) -> None:
+    with pool.transaction(engine) as connection:
+        connection.execute(JOBS)
+        connection.execute(LEASES)
+    now = status.read(database_url)
+    assert [(each.kind, each.status, each.jobs, each.items) for each in now.jobs] == [
+        ("export", "COMPLETED_WITH_ERRORS", 1, 3),
+        ("import", "RUNNING", 2, 15),
+        ("import", "PAUSED", 1, 7),
+    ]
+    assert (now.ready, now.waiting) == (8, 1)
+    assert [(each.worker, each.items, each.expired) for each in now.workers] == [("worker 0", 2, 0), ("worker 1", 1, 1)]
+    done = CliRunner().invoke(main, ["status"], env={"BULK_DATABASE_URL": database_url})
+    assert done.exit_code == 0
+    assert "queue: 8 items ready, 1 waiting for their next attempt" in done.output
+    assert done.output.splitlines()[2].split() == ["import", "RUNNING", "2", "15", "8", "2", "1", "4", "0", "0"]
+
+
+def test_a_schema_that_is_not_there_yet(empty_database_url: str) -> None:
+    with pytest.raises(Unavailable, match="run `bulk migrate`"):
+        status.read(empty_database_url)
