@@ -4,6 +4,7 @@ import click
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.maintenance import commands
 
 
 class OneLineErrors(click.Group):
@@ -70,6 +71,10 @@ def status() -> None:
     from bulk_pipelines.database import address
 
     click.echo(overview.shown(overview.read(address.url(settings.current()))))
+
+
+for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
+    main.add_command(command)
 
 
 if __name__ == "__main__":

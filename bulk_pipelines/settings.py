@@ -112,6 +112,24 @@ class Settings:
     lanes: int = setting(
         "BULK_LANES", 2, "How many steps of one run work a job's items side by side.", at_least=1, at_most=64
     )
+    sweep_minutes: int = setting(
+        "BULK_SWEEP_MINUTES", 15, "Minutes between two passes of the sweeper.", at_least=1, at_most=59
+    )
+    finalize_minutes: int = setting(
+        "BULK_FINALIZE_MINUTES", 5, "Minutes between two passes of the finalizer.", at_least=1, at_most=59
+    )
+    keep_items_days: int = setting(
+        "BULK_KEEP_ITEMS_DAYS", 30, "Days for which the items and rejects of a finished job are kept.", at_least=1
+    )
+    keep_jobs_days: int = setting(
+        "BULK_KEEP_JOBS_DAYS", 365, "Days for which a finished job itself, with its counters, is kept.", at_least=1
+    )
+    keep_runs_days: int = setting(
+        "BULK_KEEP_RUNS_DAYS", 30, "Days for which Dagster's finished runs and their events are kept.", at_least=1
+    )
+    keep_partitions: int = setting(
+        "BULK_KEEP_PARTITIONS", 5_000, "How many job keys each asset keeps as partitions, the newest.", at_least=100
+    )
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class ItemEvent(StrEnum):
     GIVE_BACK = "give back"
     CANCEL = "cancel"
     REDRIVE = "redrive"
+    DISCARD = "discard"
 
 
 JOB_MOVES: Mapping[tuple[JobState, JobEvent], JobState] = {
@@ -82,6 +83,7 @@ ITEM_MOVES: Mapping[tuple[ItemState, ItemEvent], ItemState] = {
     (ItemState.RETRY_WAIT, ItemEvent.CANCEL): ItemState.CANCELLED,
     (ItemState.DLQ, ItemEvent.REDRIVE): ItemState.PENDING,
     (ItemState.NOT_FOUND, ItemEvent.REDRIVE): ItemState.PENDING,
+    (ItemState.DLQ, ItemEvent.DISCARD): ItemState.CANCELLED,
 }
 
 OPEN_ITEMS = (ItemState.PENDING, ItemState.RUNNING, ItemState.RETRY_WAIT)

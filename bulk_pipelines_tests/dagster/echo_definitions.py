@@ -18,6 +18,7 @@ from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.maintenance.definitions import maintenance
 from bulk_pipelines.relay.definitions import relay
 
 LANES = 3
@@ -61,10 +62,15 @@ PIPELINE = Pipeline(KIND, plan, report)
 echoes = dg.graph_asset(name="echoes", partitions_def=partitions("echo"))(graph(PIPELINE, LANES))
 echo = dg.define_asset_job("echo", selection=[echoes])
 
-defs = dg.Definitions(
-    assets=[echoes],
-    jobs=[echo],
-    sensors=[relay([Launchable(PIPELINE, echo)])],
-    resources={"database": Database()},
-    executor=step_executor,
+launchables = [Launchable(PIPELINE, echo)]
+
+defs = dg.Definitions.merge(
+    maintenance(launchables),
+    dg.Definitions(
+        assets=[echoes],
+        jobs=[echo],
+        sensors=[relay(launchables)],
+        resources={"database": Database()},
+        executor=step_executor,
+    ),
 )

@@ -1,0 +1,107 @@
+"""The dead letters: items that were given up. Listed, looked at, tried again, or discarded."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, dict_row
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs, redrive
+from bulk_pipelines.engine.pages import START, Position
+from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
+from bulk_pipelines.errors import InvalidInput, NotFound
+
+Connection = psycopg.Connection[Any]
+
+AT_A_TIME = 1_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which dead letters; what is None does not matter."""
+
+    job_key: str | None = None
+    kind: str | None = None
+    error_class: str | None = None
+    older_than: float | None = None
+    """Seconds since they were buried."""
+
+    @property
+    def everything(self) -> bool:
+        return self == Wanted()
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    item_id: int
+    job_key: str
+    kind: str
+    owner: str
+    item_key: str
+    attempt_count: int
+    death_count: int
+    error_class: str | None
+    error_message: str
+    worker: str | None
+    dagster_run_id: str | None
+    buried_at: datetime
+    input_summary: str | None
+
+
+def page(connection: Connection, wanted: Wanted, size: int = 100, after: Position = START) -> list[DeadLetter]:
+    values = asdict(wanted) | {"size": size, "after_time": after.updated_at, "after_id": after.item_id}
+    with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
+        return cursor.execute(queries.text("dlq", "dead_letters"), values).fetchall()
+
+
+def show(connection: Connection, item_id: int) -> dict[str, Any]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(queries.text("dlq", "dead_letter"), {"item_id": item_id}).fetchone()
+    if found is None:
+        raise NotFound(f"no dead letter has the id {item_id}")
+    return found
+
+
+def try_again(pool: Engine, wanted: Wanted) -> int:
+    """Redrive all that are wanted; returns how many."""
+    return sum(
+        redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids) for job_key, item_ids in by_job(pool, wanted)
+    )
+
+
+def discard(pool: Engine, wanted: Wanted) -> int:
+    """Give up for good all that are wanted; returns how many. Their jobs stay as they ended."""
+    if wanted.everything:
+        raise InvalidInput("discard", "name a job, a kind, an error class or an age: not everything at once")
+    total = 0
+    for job_key, item_ids in by_job(pool, wanted):
+        with transaction(pool) as connection:
+            values = {
+                "job_id": jobs.find(connection, job_key).job_id,
+                "item_ids": item_ids,
+                "discarded": target(ITEM_MOVES, ItemEvent.DISCARD),
+            }
+            row = connection.execute(queries.text("dlq", "discard_items"), values).fetchone()
+            total += row[0] if row else 0
+    return total
+
+
+def by_job(pool: Engine, wanted: Wanted) -> Iterator[tuple[str, list[int]]]:
+    """The ids of what is wanted, a bounded number at a time."""
+    position = START
+    while True:
+        with transaction(pool) as connection:
+            letters = page(connection, wanted, AT_A_TIME, position)
+        if not letters:
+            return
+        position = Position(letters[-1].buried_at, letters[-1].item_id)
+        grouped: dict[str, list[int]] = defaultdict(list)
+        for letter in letters:
+            grouped[letter.job_key].append(letter.item_id)
+        yield from grouped.items()

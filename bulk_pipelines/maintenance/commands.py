@@ -1,0 +1,155 @@
+"""`bulk dlq …` and the control of jobs. What a command needs is imported when it runs."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from bulk_pipelines import settings
+from bulk_pipelines.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from bulk_pipelines.engine.dlq import DeadLetter, Wanted
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import address, pool
+
+    return pool.connect(address.url(settings.current()), application="bulk cli")
+
+
+class Age(click.ParamType[float]):
+    name = "age"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+)([smhd])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is not an age such as 90s, 30m, 12h or 7d", param, ctx)
+        return float(found[1]) * UNITS[found[2]]
+
+
+NARROWED = [
+    click.option("--job", "job_key", help="Only of this job."),
+    click.option("--kind", help="Only of this kind of job."),
+    click.option("--error-class", help="Only those that failed this way, such as permanent or died."),
+    click.option("--older-than", type=Age(), help="Only those buried at least this long ago, such as 12h or 7d."),
+]
+
+
+def narrowing(command: Command) -> Command:
+    """The options that narrow down which dead letters are meant."""
+    for option in reversed(NARROWED):
+        command = option(command)
+    return command
+
+
+@click.group()
+def dlq() -> None:
+    """Items that were given up: look at them, try them again, or discard them."""
+
+
+@dlq.command("list")
+@narrowing
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
+def list_letters(limit: int, **wanted: object) -> None:
+    """The dead letters, the oldest first."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine import dlq as letters
+
+    with transaction(connected()) as connection:
+        found = letters.page(connection, chosen(wanted), limit)
+    if not found:
+        click.echo("no dead letters")
+    for letter in found:
+        click.echo(line_of(letter))
+
+
+@dlq.command()
+@click.argument("item_id", type=int)
+def show(item_id: int) -> None:
+    """Everything about one dead letter: what, why, how often, which run."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine import dlq as letters
+
+    with transaction(connected()) as connection:
+        letter = letters.show(connection, item_id)
+    width = max(len(name) for name in letter)
+    for name, value in letter.items():
+        click.echo(f"{name.ljust(width)}  {'' if value is None else value}")
+
+
+@dlq.command()
+@narrowing
+def redrive(**wanted: object) -> None:
+    """Try them again, with fresh budgets; the relay launches their jobs."""
+    from bulk_pipelines.engine import dlq as letters
+
+    click.echo(f"{letters.try_again(connected(), chosen(wanted))} items are tried again")
+
+
+@dlq.command()
+@narrowing
+@click.confirmation_option(prompt="They will never be tried again. Discard them?")
+def discard(**wanted: object) -> None:
+    """Give them up for good."""
+    from bulk_pipelines.engine import dlq as letters
+
+    click.echo(f"{letters.discard(connected(), chosen(wanted))} items are discarded")
+
+
+@click.command()
+@click.argument("job_key")
+def pause(job_key: str) -> None:
+    """Stop working a job at the next slice border; `bulk resume` goes on with it."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine import jobs
+
+    with transaction(connected()) as connection:
+        click.echo(f"job {job_key} is {jobs.pause(connection, job_key).status}")
+
+
+@click.command()
+@click.argument("job_key")
+def resume(job_key: str) -> None:
+    """Go on with a paused job; the relay launches it."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine import jobs
+
+    with transaction(connected()) as connection:
+        click.echo(f"job {job_key} is {jobs.resume(connection, job_key).status}")
+
+
+@click.command()
+@click.argument("job_key")
+def cancel(job_key: str) -> None:
+    """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
+    from bulk_pipelines.engine import jobs
+
+    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key).status}")
+
+
+def chosen(wanted: dict[str, object]) -> "Wanted":
+    from bulk_pipelines.engine.dlq import Wanted
+    from bulk_pipelines.engine.errors import ErrorClass
+
+    error_class = wanted["error_class"]
+    if error_class is not None and error_class not in set(ErrorClass):
+        raise InvalidInput("error-class", f"{error_class!r} is none of {', '.join(ErrorClass)}")
+    return Wanted(**wanted)  # type: ignore[arg-type]
+
+
+def line_of(letter: "DeadLetter") -> str:
+    tries = f"{letter.attempt_count} tries" if letter.attempt_count != 1 else "1 try"
+    return (
+        f"{letter.item_id}  {letter.buried_at:%Y-%m-%d %H:%M:%S}  {letter.job_key}  {letter.item_key}  "
+        f"{letter.error_class}, {tries}: {letter.error_message}"
+    )

@@ -1,0 +1,62 @@
+"""The sweeper: expired leases, ends that were not written, launches and runs that were lost."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import dispatch, finish, jobs, rescue
+from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.rescue import Rescued
+from bulk_pipelines.engine.retry import Random
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.maintenance import lost_runs
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState
+
+RunsOf = Callable[[Launched], Sequence[RunSeen]]
+EndRun = Callable[[str, str], None]
+"""Of a run's id and the reason."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    rescued: Rescued
+    ended_jobs: int
+    lost: Mapping[Action, int] = field(default_factory=dict)
+
+
+def run_once(
+    pool: Engine, kinds: Mapping[str, Kind], random: Random, runs_of: RunsOf, end_run: EndRun, limits: LossLimits
+) -> Swept:
+    rescued = rescue.run_once(pool, kinds, random)
+    ended = finish.run_once(pool, kinds)
+    with transaction(pool) as connection:
+        silent = dispatch.silent(connection, lost_runs.SILENT_SECONDS)
+    lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)
+    del lost[Action.LEAVE]
+    return Swept(rescued, len(ended), lost)
+
+
+def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: EndRun, limits: LossLimits) -> Action:
+    """One silent job: what is done about it, done."""
+    action = lost_runs.decide(job, runs, limits)
+    if action is Action.END_RUN:
+        for run in runs:
+            if run.state is RunState.WORKING:
+                end_run(run.run_id, f"nobody is behind this run any more: job {job.job_key} has been silent")
+        return action
+    with transaction(pool) as connection:
+        job_id, state = jobs.locked(connection, job.job_key)
+        if state is not JobState(job.status):
+            return Action.LEAVE  # it has moved on since it was looked at
+        match action:
+            case Action.WANT_RUN:
+                dispatch.want(connection, job_id)
+            case Action.PAUSE:
+                jobs.pause(connection, job.job_key)
+            case Action.FAIL:
+                jobs.fail(connection, job.job_key, f"its runs keep dying: {job.dispatch_count} launches were in vain")
+    return action

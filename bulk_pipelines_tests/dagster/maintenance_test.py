@@ -1,0 +1,126 @@
+"""The maintenance jobs on a real Dagster instance: lost runs, partition keys, old runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines_tests.dagster import echo_definitions
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+        yield made
+
+
+def execute(instance: dg.DagsterInstance, url: str, name: str, **config: Any) -> dict[str, Any]:
+    """Run one of the maintenance jobs; what it says it did."""
+    job = echo_definitions.defs.resolve_job_def(name)
+    run_config: dict[str, Any] = {"resources": {"database": {"config": {"url": url}}}}
+    if config:
+        run_config["ops"] = {name: {"config": config}}
+    result = job.execute_in_process(instance=instance, run_config=run_config)
+    (event,) = [event for event in result.all_events if event.event_type_value == "STEP_OUTPUT"]
+    return {key: value.value for key, value in event.step_output_data.metadata.items()}
+
+
+def silent_job(engine: Engine) -> Job:
+    """A job that a run began to work a long while ago."""
+    with transaction(engine) as connection:
+        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "me", {})).job
+        jobs.start(connection, job.job_key, "a run")
+        connection.execute(
+            "UPDATE job SET heartbeat_at = now() - interval '1 hour', created_at = now() - interval '2 hours'"
+        )
+        return jobs.find(connection, job.job_key)
+
+
+def run_of(instance: dg.DagsterInstance, job: Job, status: dg.DagsterRunStatus) -> dg.DagsterRun:
+    definition = echo_definitions.defs.resolve_job_def("echo")
+    return instance.create_run_for_job(definition, status=status, tags={"dagster/partition": job.job_key})
+
+
+def state(engine: Engine, job: Job) -> tuple[JobState, bool]:
+    with transaction(engine) as connection:
+        row = connection.execute("SELECT status, run_wanted FROM job WHERE job_id = %s", [job.job_id]).fetchone()
+    assert row is not None
+    return JobState(row[0]), row[1]
+
+
+def test_a_run_that_nobody_is_behind_is_ended_and_the_job_launched_again(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    job = silent_job(engine)
+    run = run_of(instance, job, dg.DagsterRunStatus.STARTED)
+    execute(instance, database_url, "sweep")
+    ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
+    assert state(engine, job) == (JobState.RUNNING, False)
+    execute(instance, database_url, "sweep")
+    assert state(engine, job) == (JobState.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (dg.DagsterRunStatus.NOT_STARTED, (JobState.RUNNING, False)),
+        (dg.DagsterRunStatus.SUCCESS, (JobState.RUNNING, True)),
+        (dg.DagsterRunStatus.FAILURE, (JobState.RUNNING, True)),
+        (dg.DagsterRunStatus.CANCELED, (JobState.PAUSED, False)),
+    ],
+)
+def test_by_what_became_of_the_run(
+    engine: Engine,
+    database_url: str,
+    instance: dg.DagsterInstance,
+    status: dg.DagsterRunStatus,
+    expected: tuple[JobState, bool],
+) -> None:
+    job = silent_job(engine)
+    run_of(instance, job, status)
+    execute(instance, database_url, "sweep")
+    assert state(engine, job) == expected
+
+
+def test_a_job_that_works_is_left_alone(engine: Engine, database_url: str, instance: dg.DagsterInstance) -> None:
+    job = silent_job(engine)
+    run = run_of(instance, job, dg.DagsterRunStatus.STARTED)
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET heartbeat_at = now()")
+    execute(instance, database_url, "sweep")
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status is dg.DagsterRunStatus.STARTED
+
+
+def test_the_finalizer_ends_what_its_worker_could_not(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    job = silent_job(engine)
+    with transaction(engine) as connection:
+        jobs.seal(connection, job.job_id)
+    assert execute(instance, database_url, "finalize") == {"jobs_ended": 1}
+    assert state(engine, job)[0] is JobState.COMPLETED
+
+
+def test_old_partition_keys_of_finished_jobs_go(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    job = silent_job(engine)
+    gone = [f"J2020{n:04}_000001" for n in range(5_010)]
+    instance.add_dynamic_partitions("echo_jobs", [*gone, job.job_key])
+    assert execute(instance, database_url, "prune", dry_run=True)["partition keys"] == 11
+    assert execute(instance, database_url, "prune", dry_run=False)["partition keys"] == 11
+    left = instance.get_dynamic_partitions("echo_jobs")
+    assert len(left) == 5_000
+    assert job.job_key in left

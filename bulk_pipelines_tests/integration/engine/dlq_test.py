@@ -1,0 +1,92 @@
+"""Dead letters: found by what is asked, tried again, discarded; the job's counters always right."""
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import dlq, jobs
+from bulk_pipelines.engine.dlq import Wanted
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.kinds import Kind, Kinds
+from bulk_pipelines.engine.outcomes import Done
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput, NotFound
+
+KINDS = Kinds([Kind("a", lambda lease, tools: Done()), Kind("b", lambda lease, tools: Done())])
+
+
+def failed_job(engine: Engine, kind: str, letters: list[tuple[str, str]]) -> Job:
+    """A job that failed, with one dead letter for each (key, error class)."""
+    with transaction(engine) as connection:
+        job = jobs.submit(connection, KINDS, jobs.Request(kind, "me", {})).job
+        jobs.start(connection, job.job_key, "a-run")
+        for key, error_class in letters:
+            connection.execute(
+                "INSERT INTO job_item"
+                " (job_id, item_key, owner, kind, status, error_class, error_message, attempt_count)"
+                " VALUES (%s, %s, 'me', %s, 'DLQ', %s, 'it broke', 3)",
+                [job.job_id, key, kind, error_class],
+            )
+        connection.execute(
+            "UPDATE job SET total_items = %(n)s, dlq_items = %(n)s WHERE job_id = %(job)s",
+            {"n": len(letters), "job": job.job_id},
+        )
+        return jobs.fail(connection, job.job_key, "it broke")
+
+
+def keys(engine: Engine, wanted: Wanted) -> list[str]:
+    with transaction(engine) as connection:
+        return sorted(letter.item_key for letter in dlq.page(connection, wanted))
+
+
+def test_found_by_job_kind_class_and_age(engine: Engine) -> None:
+    first = failed_job(engine, "a", [("a1", "transient"), ("a2", "permanent")])
+    failed_job(engine, "b", [("b1", "permanent")])
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job_item SET updated_at = now() - interval '2 hours' WHERE item_key = 'b1'")
+    assert keys(engine, Wanted()) == ["a1", "a2", "b1"]
+    assert keys(engine, Wanted(job_key=first.job_key)) == ["a1", "a2"]
+    assert keys(engine, Wanted(kind="b")) == ["b1"]
+    assert keys(engine, Wanted(error_class="permanent")) == ["a2", "b1"]
+    assert keys(engine, Wanted(older_than=3_600)) == ["b1"]
+
+
+def test_one_is_shown_with_all_that_is_known(engine: Engine) -> None:
+    job = failed_job(engine, "a", [("a1", "transient")])
+    with transaction(engine) as connection:
+        (letter,) = dlq.page(connection, Wanted())
+        shown = dlq.show(connection, letter.item_id)
+        with pytest.raises(NotFound, match="no dead letter"):
+            dlq.show(connection, letter.item_id + 1)
+    assert (shown["job_key"], shown["attempt_count"], shown["dagster_run_id"]) == (job.job_key, 3, "a-run")
+    assert (shown["error_class"], shown["error_message"]) == ("transient", "it broke")
+
+
+def test_tried_again_their_jobs_go_on_and_want_a_run(engine: Engine) -> None:
+    first = failed_job(engine, "a", [("a1", "transient"), ("a2", "permanent")])
+    second = failed_job(engine, "b", [("b1", "transient")])
+    assert dlq.try_again(engine, Wanted(error_class="transient")) == 2
+    with transaction(engine) as connection:
+        a, b = jobs.find(connection, first.job_key), jobs.find(connection, second.job_key)
+        wanted = connection.execute("SELECT bool_and(run_wanted) FROM job").fetchone()
+    assert (a.status, a.pending_items, a.dlq_items) == (JobState.RUNNING, 1, 1)
+    assert (b.status, b.pending_items, b.dlq_items) == (JobState.RUNNING, 1, 0)
+    assert wanted == (True,)
+
+
+def test_discarded_for_good(engine: Engine) -> None:
+    job = failed_job(engine, "a", [("a1", "transient"), ("a2", "permanent")])
+    with pytest.raises(InvalidInput, match="not everything at once"):
+        dlq.discard(engine, Wanted())
+    assert dlq.discard(engine, Wanted(error_class="permanent")) == 1
+    with transaction(engine) as connection:
+        found = jobs.find(connection, job.job_key)
+    assert (found.dlq_items, found.cancelled_items, found.status) == (1, 1, JobState.FAILED)
+    assert keys(engine, Wanted()) == ["a1"]
+
+
+def test_more_than_fit_one_look(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dlq, "AT_A_TIME", 3)
+    failed_job(engine, "a", [(f"a{n}", "transient") for n in range(8)])
+    assert dlq.try_again(engine, Wanted(kind="a")) == 8
+    assert keys(engine, Wanted()) == []

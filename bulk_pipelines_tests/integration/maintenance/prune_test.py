@@ -1,0 +1,83 @@
+"""Retention on a real database: what goes, what stays, and that it goes in bounded pieces."""
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.maintenance import prune
+from bulk_pipelines.maintenance.prune import Part, Pruned, Retention
+
+RETENTION = Retention(items_days=30, jobs_days=365)
+
+
+def job(engine: Engine, *, days_over: int | None, items: int) -> str:
+    """A job with its items that has been over for so many days; None: it is still at work."""
+    with transaction(engine) as connection:
+        row = connection.execute(
+            """INSERT INTO job (kind, owner, origin, request_hash, status, started_at, planned_at, finished_at,
+                   total_items, succeeded_items, pending_items)
+               VALUES ('echo', 'me', 'api', '', %(status)s, now(), now(), now() - make_interval(days => %(days)s),
+                   %(items)s, %(done)s, %(items)s - %(done)s)
+               RETURNING job_id, job_key""",
+            {
+                "status": "RUNNING" if days_over is None else "COMPLETED",
+                "days": days_over,
+                "items": items,
+                "done": 0 if days_over is None else items,
+            },
+        ).fetchone()
+        assert row is not None
+        connection.execute(
+            """INSERT INTO job_item (job_id, item_key, owner, kind, status)
+               SELECT %s, g::text, 'me', 'echo', %s FROM generate_series(1, %s) AS g""",
+            [row[0], "PENDING" if days_over is None else "SUCCEEDED", items],
+        )
+    return str(row[1])
+
+
+def left(engine: Engine) -> dict[str, int]:
+    with transaction(engine) as connection:
+        return dict(
+            connection.execute(
+                "SELECT job_key, count(item_id) FROM job LEFT JOIN job_item USING (job_id) GROUP BY job_key"
+            ).fetchall()
+        )
+
+
+def test_old_items_go_first_and_old_jobs_later(engine: Engine) -> None:
+    fresh, old = job(engine, days_over=3, items=10), job(engine, days_over=40, items=10)
+    ancient, open_one = job(engine, days_over=400, items=10), job(engine, days_over=None, items=10)
+    assert prune.run_once(engine, RETENTION, [], dry_run=True) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert left(engine) == {fresh: 10, old: 10, ancient: 10, open_one: 10}
+    assert prune.run_once(engine, RETENTION, []) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert left(engine) == {fresh: 10, old: 0, open_one: 10}
+    assert prune.run_once(engine, RETENTION, []) == [Pruned("items", 0), Pruned("jobs", 0)]
+
+
+def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "BATCH", 7)
+    key = job(engine, days_over=40, items=50)
+    with transaction(engine) as connection:
+        connection.execute(
+            """CREATE TABLE removals (count bigint);
+               CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+                   $$BEGIN INSERT INTO removals SELECT count(*) FROM gone; RETURN NULL; END$$;
+               CREATE TRIGGER noted AFTER DELETE ON job_item REFERENCING OLD TABLE AS gone
+                   FOR EACH STATEMENT EXECUTE FUNCTION note()"""
+        )
+    assert prune.run_once(engine, RETENTION, [])[0] == Pruned("items", 50)
+    with transaction(engine) as connection:
+        assert connection.execute("SELECT max(count), sum(count) FROM removals").fetchone() == (7, 50)
+    assert left(engine) == {key: 0}
+
+
+def test_the_parts_of_slices_are_pruned_before_the_jobs(engine: Engine) -> None:
+    job(engine, days_over=400, items=1)
+    seen: list[int] = []
+
+    def part(pool: Engine, retention: Retention, dry_run: bool) -> int:
+        seen.append(len(left(pool)))
+        return 5
+
+    assert prune.run_once(engine, RETENTION, [Part("rejects", part)])[0] == Pruned("rejects", 5)
+    assert seen == [1]

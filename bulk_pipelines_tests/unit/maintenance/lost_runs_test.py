@@ -1,0 +1,51 @@
+"""What is done about a job that is silent, by what has become of its runs."""
+
+import pytest
+
+from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, decide
+
+LIMITS = LossLimits(dispatches=3, retry_patience=600)
+
+
+def launched(*, run_wanted: bool = False, dispatch_count: int = 0) -> Launched:
+    return Launched(1, "J20260101_000001", "echo", JobState.RUNNING, None, run_wanted, dispatch_count)
+
+
+WAITING = RunSeen("q", RunState.WAITING)
+WORKING = RunSeen("w", RunState.WORKING)
+ENDED = RunSeen("e", RunState.ENDED, 300)
+FAILED = RunSeen("f", RunState.FAILED, 300)
+RETRYING = RunSeen("r", RunState.FAILED, 300, retry_expected=True)
+ABANDONED = RunSeen("a", RunState.FAILED, 3_000, retry_expected=True)
+CANCELLED = RunSeen("c", RunState.CANCELLED, 300)
+
+
+@pytest.mark.parametrize(
+    ("runs", "action"),
+    [
+        ([], Action.WANT_RUN),
+        ([WAITING, FAILED], Action.LEAVE),
+        ([WORKING], Action.END_RUN),
+        ([FAILED, WORKING], Action.END_RUN),
+        ([ENDED], Action.WANT_RUN),
+        ([FAILED], Action.WANT_RUN),
+        ([RETRYING], Action.LEAVE),
+        ([ABANDONED], Action.WANT_RUN),
+        ([CANCELLED, FAILED], Action.PAUSE),
+        ([FAILED, CANCELLED], Action.WANT_RUN),
+    ],
+)
+def test_by_its_runs(runs: list[RunSeen], action: Action) -> None:
+    assert decide(launched(), runs, LIMITS) is action
+
+
+def test_a_launch_that_never_became_a_run_is_left_to_the_relay() -> None:
+    assert decide(launched(run_wanted=True), [], LIMITS) is Action.LEAVE
+
+
+def test_a_job_whose_runs_keep_dying_is_failed_in_the_end() -> None:
+    assert decide(launched(dispatch_count=2), [FAILED], LIMITS) is Action.WANT_RUN
+    assert decide(launched(dispatch_count=3), [FAILED], LIMITS) is Action.FAIL
+    assert decide(launched(dispatch_count=3), [ENDED], LIMITS) is Action.WANT_RUN

@@ -1,0 +1,43 @@
+-- name: jobs_to_prune
+-- Jobs that were over before the cutoff and still have their items, the oldest first.
+SELECT job_id, total_items FROM job
+WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NULL
+ORDER BY finished_at
+LIMIT :most;
+
+-- name: count_prunable_items
+-- What a dry run says.
+SELECT count(*), coalesce(sum(total_items), 0) FROM job
+WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NULL;
+
+-- name: prune_items!
+-- A bounded number of a finished job's items; the job's counters stay, they are its history.
+DELETE FROM job_item
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM job_item WHERE job_id = :job_id LIMIT :most))
+    AND EXISTS (SELECT FROM job WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days));
+
+-- name: mark_pruned!
+-- Nothing of the job is left to remove. One that was taken up again in the meantime is left alone.
+UPDATE job SET items_pruned_at = now()
+WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days)
+    AND NOT EXISTS (SELECT FROM job_item WHERE job_id = :job_id);
+
+-- name: count_prunable_jobs
+-- What a dry run says.
+SELECT count(*) FROM job WHERE finished_at < now() - make_interval(days => :days);
+
+-- name: prune_jobs
+-- A bounded number of old jobs, once their items are gone.
+DELETE FROM job
+WHERE job_id = ANY (ARRAY(
+    SELECT job_id FROM job
+    WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NOT NULL
+    ORDER BY finished_at LIMIT :most
+))
+RETURNING job_key;
+
+-- name: finished_of
+-- Which of these jobs are over, or gone: their partition keys may go.
+SELECT given.job_key FROM unnest(:job_keys::text[]) AS given (job_key)
+LEFT JOIN job USING (job_key)
+WHERE job.job_key IS NULL OR job.finished_at IS NOT NULL;
