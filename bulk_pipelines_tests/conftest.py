@@ -20,6 +20,7 @@ from bulk_pipelines.database.server import Server
 from bulk_pipelines_tests.storage_fixtures import (
     faulty_s3,
     ftp_server,
+    ftpes_server,
     ftps_server,
     plain_ftp_server,
     s3_bucket,
@@ -27,7 +28,16 @@ from bulk_pipelines_tests.storage_fixtures import (
     sftp_server,
 )
 
-__all__ = ["faulty_s3", "ftp_server", "ftps_server", "plain_ftp_server", "s3_bucket", "s3_server", "sftp_server"]
+__all__ = [
+    "faulty_s3",
+    "ftp_server",
+    "ftpes_server",
+    "ftps_server",
+    "plain_ftp_server",
+    "s3_bucket",
+    "s3_server",
+    "sftp_server",
+]
 
 TEMPLATE = "migrated"
 

@@ -8,8 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 from bulk_pipelines.errors import InvalidInput
 
 SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://(.*)", re.DOTALL)
-SCHEMES = ("file", "s3", "ftp", "ftps", "sftp", "http", "https")
-KNOWN = "a path, file://, s3://, ftp://, ftps://, sftp://, http:// or https://"
+KNOWN = "a path, file://, s3://, ftp://, ftps://, ftpes://, sftp://, http:// or https://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def parse(url: str, field_name: str = "url") -> Address:
             if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket):
                 raise InvalidInput(field_name, f"{redacted(url)} names no bucket: s3://bucket/path")
             return Address("s3", bucket, path)
-        case "ftp" | "ftps" | "sftp" | "http" | "https":
+        case "ftp" | "ftps" | "ftpes" | "sftp" | "http" | "https":
             return parse_server(url, scheme, field_name)
     raise InvalidInput(field_name, f"{scheme}:// is not an address we know: use {KNOWN}")
 

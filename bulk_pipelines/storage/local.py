@@ -109,16 +109,15 @@ class LocalStorage(Storage):
                 for found in scanned(self.place(folder) if folder else self.root):
                     key = f"{folder}/{found.name}" if folder else found.name
                     if found.is_dir(follow_symlinks=False):
-                        waiting += [key] if wanted.reaches(key) else []
+                        waiting += [key] if wanted.reaches(key) and self.addressable(key) else []
                     elif wanted.matches(key) and (entry := self.listed(key, found)):
                         yield entry
 
     def listed(self, key: str, found: os.DirEntry[str]) -> Entry | None:
         """What a listing says of a file; None for what cannot be read as a file of this storage."""
-        if paths.is_unfinished(key):
+        if paths.is_unfinished(key) or not self.addressable(key):
             return None
         try:
-            paths.check(key)
             if found.is_symlink():
                 return self.stat(key)
             return entry_of(key, regular(found.stat(follow_symlinks=False), found.path))
@@ -127,6 +126,11 @@ class LocalStorage(Storage):
         except (FileNotFoundError, Permanent):  # taken away since; or a pipe, a socket, a link to a folder
             pass
         return None
+
+    def addressable(self, key: str) -> bool:
+        if problem := paths.fault(key):
+            log.warning("left out of the listing of %s: %r %s", self.root, key, problem)
+        return problem is None
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
@@ -143,17 +147,18 @@ class LocalStorage(Storage):
                 file.write(data)
 
         try:
-            with file:
-                yield Sink(write)
-                with translated(url):
-                    file.flush()
-                    os.fsync(file.fileno())
+            yield Sink(write)
             with translated(url):
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
                 written.replace(target)
                 published = True
                 synced(target.parent)
         finally:
             if not published:
+                with suppress(OSError):  # what stopped the writing may stop the last flush too
+                    file.close()
                 written.unlink(missing_ok=True)
 
     def delete(self, *keys: str) -> None:

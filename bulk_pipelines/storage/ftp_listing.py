@@ -1,0 +1,43 @@
+"""The lines of an FTP server's listings: MLSD where the server has it, else LIST as nearly all servers write it."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+UNIX = re.compile(r"([-bcdlps])[-rwxsStTlL]{9}[+@.]?\s+\d+\s+\S+\s+\S+\s+(\d+)\s+\w{3}\s+\d{1,2}\s+[\d:]{4,5} (.+)")
+WINDOWS = re.compile(r"\d\d-\d\d-\d\d(?:\d\d)?\s+\d\d:\d\d(?:AM|PM)?\s+(<DIR>|\d+)\s+(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    name: str
+    kind: str
+    """`file`, `folder` or `other`."""
+    size: int
+    modified: datetime | None
+    """None where the listing does not tell it to the second."""
+
+
+def facts(line: str) -> Listed:
+    """One line of MLSD or MLST: `type=file;size=5;modify=20260101000000; name`."""
+    text, _, name = line.lstrip(" ").partition(" ")
+    known = {key.lower(): value for key, _, value in (fact.partition("=") for fact in text.split(";") if fact)}
+    kind = {"file": "file", "dir": "folder"}.get(known.get("type", "").lower(), "other")
+    return Listed(name, kind, int(known.get("size", 0)), moment(known.get("modify", "")))
+
+
+def listed(line: str) -> Listed | None:
+    """One line of LIST; None for a line that tells of no file."""
+    if found := UNIX.fullmatch(line):
+        kind = {"-": "file", "d": "folder"}.get(found[1], "other")
+        return Listed(found[3], kind, int(found[2]), None)
+    if found := WINDOWS.fullmatch(line):
+        folder = found[1] == "<DIR>"
+        return Listed(found[2], "folder" if folder else "file", 0 if folder else int(found[1]), None)
+    return None
+
+
+def moment(text: str) -> datetime | None:
+    """A time as MDTM, MLSD and MLST write it, in UTC: `20260101120000`, sometimes with a fraction."""
+    found = re.match(r"\d{14}", text)
+    return datetime.strptime(found[0], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if found else None

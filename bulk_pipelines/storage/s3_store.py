@@ -1,0 +1,66 @@
+"""How an S3 bucket is reached: obstore's client, its time limits and retries, and where credentials come from."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from obstore.store import S3Store
+
+from bulk_pipelines.storage.access import S3Access
+from bulk_pipelines.storage.tls import authorities
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential, S3CredentialProvider
+
+FOUND_CREDENTIALS_LAST = timedelta(minutes=10)
+
+
+def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store, bool]:
+    """The client of a bucket, and whether it signs its requests."""
+    client: ClientConfig = {
+        "allow_http": access.endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=5),
+        "read_timeout": timedelta(seconds=30),
+        "timeout": timedelta(minutes=3),
+    }
+    if ca_file:
+        client["root_certificate"] = authorities(ca_file)
+    retry: RetryConfig = {
+        "max_retries": access.retries,
+        "retry_timeout": timedelta(seconds=20),
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+    }
+    config: S3Config = {"region": access.region}
+    if access.endpoint:
+        config["endpoint"] = access.endpoint
+    provider: S3CredentialProvider | None = None
+    if access.access_key_id:
+        config["access_key_id"] = access.access_key_id
+        config["secret_access_key"] = access.secret_access_key
+        if access.session_token:
+            config["session_token"] = access.session_token
+    else:
+        provider = found_credentials()
+        if provider is None:
+            config["skip_signature"] = True
+    store = S3Store(bucket, config=config, client_options=client, retry_config=retry, credential_provider=provider)
+    return store, "skip_signature" not in config
+
+
+def found_credentials() -> "S3CredentialProvider | None":
+    """What boto3 finds in its usual places, renewed when it runs out; None when it finds nothing."""
+    import boto3  # noqa: PLC0415 - slow to import, and needed only here
+
+    credentials = boto3.Session().get_credentials()
+    if credentials is None:
+        return None
+
+    def provide() -> "S3Credential":
+        frozen = credentials.get_frozen_credentials()
+        return {
+            "access_key_id": frozen.access_key or "",
+            "secret_access_key": frozen.secret_key or "",
+            "token": frozen.token,
+            "expires_at": datetime.now(UTC) + FOUND_CREDENTIALS_LAST,
+        }
+
+    return provide

@@ -1,0 +1,51 @@
+"""An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
+
+Kinds: `plain` has no MLSD and MLST, as vsftpd; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS
+from the first byte.
+"""
+
+import sys
+from typing import Any
+
+from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.handlers import FTPHandler, TLS_FTPHandler
+from pyftpdlib.servers import FTPServer
+
+
+class PlainHandler(FTPHandler):  # type: ignore[misc]
+    proto_cmds: dict[str, Any] = {  # noqa: RUF012
+        name: about for name, about in FTPHandler.proto_cmds.items() if name not in {"MLSD", "MLST"}
+    }
+
+
+class ExplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
+    tls_control_required = True
+    tls_data_required = True
+
+
+class ImplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
+    tls_data_required = True
+
+    def handle(self) -> None:
+        self.secure_connection(self.ssl_context)
+
+    def handle_ssl_established(self) -> None:
+        super().handle()
+
+
+HANDLERS = {"plain": PlainHandler, "explicit": ExplicitHandler, "implicit": ImplicitHandler}
+
+
+def main(kind: str, folder: str, user: str, password: str, *tls: str) -> None:
+    handler = HANDLERS[kind]
+    handler.authorizer = DummyAuthorizer()
+    handler.authorizer.add_user(user, password, folder, perm="elradfmwMT")
+    if tls:
+        handler.certfile, handler.keyfile = tls
+    server = FTPServer(("127.0.0.1", 0), handler)
+    print(server.address[1], flush=True)
+    server.serve_forever(timeout=0.05, handle_exit=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
