@@ -1,18 +1,29 @@
 """An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
 
-Kinds: `plain` has no MLSD and MLST, as vsftpd; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS
+Kinds: `plain` has no MLSD and MLST and does not replace; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS
 from the first byte.
 """
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.exceptions import FilesystemError
+from pyftpdlib.filesystems import AbstractedFS
 from pyftpdlib.handlers import FTPHandler, TLS_FTPHandler
 from pyftpdlib.servers import FTPServer
 
 
+class NeverReplaces(AbstractedFS):  # type: ignore[misc]
+    def rename(self, src: str, dst: str) -> None:
+        if Path(dst).exists():
+            raise FilesystemError("there is such a file")
+        super().rename(src, dst)
+
+
 class PlainHandler(FTPHandler):  # type: ignore[misc]
+    abstracted_fs = NeverReplaces
     proto_cmds: dict[str, Any] = {  # noqa: RUF012
         name: about for name, about in FTPHandler.proto_cmds.items() if name not in {"MLSD", "MLST"}
     }

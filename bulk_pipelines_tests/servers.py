@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -26,6 +26,7 @@ PASSWORD = "correct horse"
 ACCESS_KEY = "TESTACCESSKEY"
 SECRET_KEY = "TESTSECRETKEY"
 PATIENCE = 20.0
+PLACES = 1000
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -81,17 +82,17 @@ class LoginServer:
     port: int
     folder: Path
     process: subprocess.Popen[bytes]
-    access: Access = field(default_factory=Access)
+    access: Access
+    places: list[str]
+    """Names of empty folders, made before the server started: it remembers the listing of its root."""
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://{USER}@127.0.0.1:{self.port}"
 
     def place(self) -> Place:
-        """A new, empty folder."""
-        name = f"test-{uuid.uuid4().hex[:12]}"
-        (self.folder / name).mkdir()
-        return Place(f"{self.url}/{name}", self.access)
+        """A new, empty folder. (rclone remembers what a folder held: put files in through the server.)"""
+        return Place(f"{self.url}/{self.places.pop()}", self.access)
 
 
 @contextmanager
@@ -108,20 +109,18 @@ def s3(folder: Path) -> Iterator[S3Server]:
 @contextmanager
 def ftp(folder: Path) -> Iterator[LoginServer]:
     """rclone's: tells names, sizes and times by MLSD."""
-    data = folder / "data"
-    data.mkdir()
+    data, places = made(folder)
     port = free_port()
     command = ["serve", "ftp", "--addr", f"127.0.0.1:{port}", "--user", USER, "--pass", PASSWORD, str(data)]
     with rclone(command, folder) as (process, log):
         wait_until(lambda: bool(started(process, log)) and answers(port), "rclone serves FTP")
-        yield LoginServer("ftp", port, data, process, Access(login=LoginAccess(USER, PASSWORD)))
+        yield LoginServer("ftp", port, data, process, Access(login=LoginAccess(USER, PASSWORD)), places)
 
 
 @contextmanager
 def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
     """Of one of the kinds of `ftp_server.py`. (rclone's FTP with TLS leaves the data connections in the clear.)"""
-    data = folder / "data"
-    data.mkdir()
+    data, places = made(folder)
     login = LoginAccess(USER, PASSWORD)
     access, tls = Access(login=login), list[str]()
     if kind != "plain":
@@ -142,15 +141,14 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
             assert process.stdout is not None
             port = int(process.stdout.readline())
             scheme = {"plain": "ftp", "explicit": "ftpes", "implicit": "ftps"}[kind]
-            yield LoginServer(scheme, port, data, process, access)
+            yield LoginServer(scheme, port, data, process, access, places)
         finally:
             stop(process)
 
 
 @contextmanager
 def sftp(folder: Path) -> Iterator[LoginServer]:
-    data = folder / "data"
-    data.mkdir()
+    data, places = made(folder)
     key = ed25519.Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -164,7 +162,7 @@ def sftp(folder: Path) -> Iterator[LoginServer]:
         port = int(log.read_text().partition("SFTP server listening on ")[2].split("\n")[0].rpartition(":")[2])
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
         access = Access(login=LoginAccess(USER, PASSWORD, known_hosts=str(folder / "known_hosts")))
-        yield LoginServer("sftp", port, data, process, access)
+        yield LoginServer("sftp", port, data, process, access, places)
 
 
 @contextmanager
@@ -177,7 +175,6 @@ def rclone(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Pope
         str(folder / "cache"),
         "--log-file",
         str(log),
-        "--dir-cache-time=0s",  # tests may also put files into the folder behind the server's back
         "-v",
     ]
     log.touch()
@@ -193,6 +190,14 @@ def started(process: subprocess.Popen[bytes], log: Path) -> str:
     text = log.read_text()
     assert process.poll() is None, f"the server ended: {text}"
     return text
+
+
+def made(folder: Path) -> tuple[Path, list[str]]:
+    """The folder that is to be served, with empty folders in it."""
+    names = [f"test-{n}" for n in range(PLACES)]
+    for name in names:
+        (folder / "data" / name).mkdir(parents=True)
+    return folder / "data", names
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

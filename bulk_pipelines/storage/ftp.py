@@ -285,11 +285,17 @@ class FtpStorage(Storage):
         try:
             connection.ftp.rename(path, to)
         except ftplib.error_perm:
-            # Some servers do not replace. This one case is not atomic: for a moment there is no file.
+            # Some servers do not replace. There, for a moment, no file has the name; the old one is never lost.
             if not connection.answer(f"SIZE {to}"):
                 raise
-            connection.ftp.delete(to)
-            connection.ftp.rename(path, to)
+            aside = paths.unfinished(to, secrets.token_hex(8))
+            connection.ftp.rename(to, aside)
+            try:
+                connection.ftp.rename(path, to)
+            except ftplib.Error:
+                connection.ftp.rename(aside, to)
+                raise
+            connection.ftp.delete(aside)
 
     def delete(self, *keys: str) -> None:
         for key in keys:
