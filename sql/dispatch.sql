@@ -3,11 +3,15 @@
 SELECT pg_advisory_xact_lock(hashtextextended('bulk_pipelines.relay', 0));
 
 -- name: wanting_jobs
--- Jobs to launch, the most urgent first. One that was offered and has not begun is offered again only after a while.
+-- Jobs to launch, the most urgent first. One that was offered and has not begun is offered again only after a while;
+-- one that waits for others, not before they are over.
 SELECT job_key, kind, dispatch_count, priority, owner, offered_at IS NOT NULL AS counted
 FROM job
 WHERE run_wanted AND status IN ('SUBMITTED', 'RUNNING') AND kind = ANY (:kinds::text[])
     AND (offered_at IS NULL OR offered_at < now() - make_interval(secs => :again_after))
+    AND NOT EXISTS (
+        SELECT FROM job AS earlier WHERE earlier.job_id = ANY (job.waits_for) AND earlier.finished_at IS NULL
+    )
 ORDER BY priority DESC, job_id
 LIMIT :most
 FOR NO KEY UPDATE SKIP LOCKED;

@@ -1,0 +1,57 @@
+"""Many small files become few jobs: what is ready together, of one resource and rule, within limits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from bulk_pipelines.drops.ledger import Ready
+from bulk_pipelines.drops.sources import DropSource, Rule
+
+
+@dataclass(frozen=True)
+class Group:
+    """The files of one job, in the order in which they count as one."""
+
+    rule: Rule
+    files: tuple[Ready, ...]
+
+
+def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) -> list[Group]:
+    """In the order in which their resources need each other; files keep the order in which they were given."""
+    by_rule: dict[Rule, list[Ready]] = {}
+    for file in files:
+        rule = source.rule_for(file.path)
+        if rule is not None:
+            by_rule.setdefault(rule, []).append(file)
+    rules = sorted(by_rule, key=lambda rule: order.index(rule.resource))
+    return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], source.max_files, source.max_bytes)]
+
+
+def parts(files: Sequence[Ready], max_files: int, max_bytes: int) -> list[tuple[Ready, ...]]:
+    """As many parts as the limits ask for; a file that is larger than the limit is a part of its own."""
+    result: list[list[Ready]] = []
+    size = 0
+    for file in files:
+        if not result or len(result[-1]) >= max_files or size + file.size > max_bytes:
+            result.append([])
+            size = 0
+        result[-1].append(file)
+        size += file.size
+    return [tuple(part) for part in result]
+
+
+def needed_order(references: Mapping[str, Sequence[str]]) -> list[str]:
+    """The resources, each after those it refers to."""
+    return list(TopologicalSorter(references).static_order())
+
+
+def needed_by(resource: str, references: Mapping[str, Sequence[str]]) -> set[str]:
+    """All that a resource refers to, directly or through others."""
+    found: set[str] = set()
+    waiting = list(references.get(resource, ()))
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting.extend(references.get(each, ()))
+    return found - {resource}

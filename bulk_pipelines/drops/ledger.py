@@ -1,0 +1,152 @@
+"""The ledger of dropped files: what was seen, what is complete, what was taken. All times are the database's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import psycopg
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.storage.contract import Entry
+
+Connection = psycopg.Connection[Any]
+
+
+class Ready(NamedTuple):
+    """A complete file that nobody has taken yet; `known_sha256` are contents it had when it was taken before."""
+
+    drop_id: int
+    path: str
+    version: str
+    size: int
+    resource: str
+    known_sha256: list[str]
+
+
+class Stalled(NamedTuple):
+    path: str
+    size: int
+    age_seconds: float
+
+
+class Ended(NamedTuple):
+    """A taken file whose job is over."""
+
+    drop_id: int
+    path: str
+    version: str
+    job_key: str
+    job_status: str
+    last_error: str | None
+    result: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class LastWord:
+    drop_id: int
+    status: str
+    sha256: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Answering:
+    failures: int = 0
+    last_error: str | None = None
+    wait_seconds: float = 0.0
+
+
+def text(name: str) -> str:
+    return queries.text("drops", name)
+
+
+def lock(connection: Connection, source: str) -> bool:
+    """Until the transaction ends this source is ours; False: somebody else looks at it now."""
+    row = connection.execute(text("lock_source"), {"source": source}).fetchone()
+    return bool(row and row[0])
+
+
+def moment(connection: Connection) -> datetime:
+    row = connection.execute(text("moment")).fetchone()
+    assert row is not None
+    found: datetime = row[0]
+    return found
+
+
+def answering(connection: Connection, source: str) -> Answering:
+    row = connection.execute(text("source_of"), {"source": source}).fetchone()
+    return Answering(*row) if row else Answering()
+
+
+def note_answer(connection: Connection, source: str, error: str | None, delay: float) -> None:
+    connection.execute(text("note_answer"), {"source": source, "error": error, "delay": delay})
+
+
+def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entry, str]]) -> int:
+    """What a look saw, each with its resource; returns how many of them are still to be taken."""
+    values = {
+        "source": source,
+        "paths": [entry.key for entry, _ in entries],
+        "versions": [entry.version for entry, _ in entries],
+        "sizes": [entry.size for entry, _ in entries],
+        "modified": [entry.modified for entry, _ in entries],
+        "resources": [resource for _, resource in entries],
+    }
+    row = connection.execute(text("note_files"), values).fetchone()
+    return int(row[1]) if row else 0
+
+
+def forget_unseen(connection: Connection, source: str, look_began: datetime) -> list[str]:
+    values = {"source": source, "look_began": look_began}
+    return [row[0] for row in connection.execute(text("forget_unseen"), values)]
+
+
+def ready(
+    connection: Connection,
+    source: str,
+    look_began: datetime,
+    settle_seconds: float,
+    marked: Sequence[str] | None,
+    most: int,
+) -> list[Ready]:
+    """Locked, so that they can be taken in this transaction."""
+    values = {
+        "source": source,
+        "look_began": look_began,
+        "settle_seconds": settle_seconds,
+        "marked": None if marked is None else list(marked),
+        "most": most,
+    }
+    return [Ready._make(row) for row in connection.execute(text("ready_files"), values).fetchall()]
+
+
+def stalled(connection: Connection, source: str, seconds: float) -> list[Stalled]:
+    values = {"source": source, "stalled_seconds": seconds}
+    return [Stalled._make(row) for row in connection.execute(text("stalled_files"), values).fetchall()]
+
+
+def take(connection: Connection, drop_ids: Sequence[int], job_id: int, waits_for: Sequence[int]) -> None:
+    connection.execute(text("take_files"), {"drop_ids": list(drop_ids), "job_id": job_id})
+    if waits_for:
+        connection.execute(text("wait_for"), {"job_id": job_id, "waits_for": list(waits_for)})
+
+
+def unfinished_jobs(connection: Connection, source: str, resources: Sequence[str]) -> list[int]:
+    values = {"source": source, "resources": list(resources)}
+    return [row[0] for row in connection.execute(text("unfinished_jobs_of"), values)]
+
+
+def ended(connection: Connection, source: str, most: int) -> list[Ended]:
+    rows = connection.execute(text("ended_files"), {"source": source, "most": most}).fetchall()
+    return [Ended._make(row) for row in rows]
+
+
+def end(connection: Connection, words: Sequence[LastWord]) -> None:
+    values = {
+        "drop_ids": [word.drop_id for word in words],
+        "statuses": [word.status for word in words],
+        "sha256s": [word.sha256 for word in words],
+        "notes": [word.note for word in words],
+    }
+    connection.execute(text("end_files"), values)

@@ -1,0 +1,130 @@
+"""Which sources are looked at, and what becomes of their files: read from a TOML file."""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.storage import addresses
+from bulk_pipelines.storage.paths import Pattern
+
+FIELD = "BULK_DROPS_FILE"
+
+
+class After(StrEnum):
+    """What is done with a file once its import is over."""
+
+    LEAVE = "leave"
+    MOVE = "move"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Files that match, and how they are imported. The first rule of a source that matches a file holds for it."""
+
+    glob: str
+    resource: str
+    format: str | None = None
+    mode: str = "insert"
+    on_error: str = "continue"
+
+
+@dataclass(frozen=True)
+class DropSource:
+    name: str
+    where: str
+    rules: tuple[Rule, ...]
+    after: After = After.LEAVE
+    done_folder: str = "done"
+    """With `move`: where files go after success, in the same storage."""
+    failed_folder: str | None = None
+    """Where files go whose import failed; without it they stay where they are."""
+    marker: str | None = None
+    """A file is complete once one named like it, with this ending, is there; without it: once it stops changing."""
+    settle_seconds: float = 2.0
+    stalled_seconds: float = 3_600.0
+    max_files: int = 500
+    max_bytes: int = 1_000_000_000
+
+    @property
+    def scheme(self) -> str:
+        return addresses.parse(self.where, FIELD).scheme
+
+    def rule_for(self, path: str) -> Rule | None:
+        return next((rule for rule in self.rules if Pattern(rule.glob).matches(path)), None)
+
+
+def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
+    """Where no file names sources: one folder, whose files say by their names what they are."""
+    rules = tuple(Rule(f"{name}*", name) for name in resources)
+    return DropSource("inbox", str(inbox), rules, After.MOVE, failed_folder="failed")
+
+
+def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
+    """The sources of the file; where there is none, the standard one."""
+    if not path.exists():
+        return [standard(inbox, resources)]
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(FIELD, f"{path} is not TOML: {error}") from None
+    tables = document.get("source", [])
+    if set(document) - {"source"} or not isinstance(tables, list):
+        raise InvalidInput(FIELD, f"{path} holds something else than [[source]] tables")
+    found = [source_of(table, f"source {number}", resources) for number, table in enumerate(tables, 1)]
+    names = [source.name for source in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(FIELD, f"two sources are named {name!r}")
+    return found
+
+
+def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> DropSource:
+    values = dict(table)
+    files = values.pop("files", [])
+    check_names(values, DropSource, place, {"rules"})
+    for required in ("name", "where"):
+        if not values.get(required):
+            raise InvalidInput(FIELD, f"{place}: {required} is missing")
+    place = f"source {values['name']!r}"
+    if not files:
+        raise InvalidInput(FIELD, f"{place}: it has no [[source.files]], so nothing would ever be taken")
+    rules = tuple(rule_of(each, place, resources) for each in files)
+    if "after" in values:
+        values["after"] = choice(After, values["after"], f"{place}: after")
+    source = DropSource(**values, rules=rules)
+    addresses.parse(source.where, FIELD)
+    if source.settle_seconds < 0 or source.max_files < 1 or source.max_bytes < 1:
+        raise InvalidInput(FIELD, f"{place}: settle_seconds, max_files and max_bytes must be positive")
+    return source
+
+
+def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> Rule:
+    check_names(table, Rule, f"{place}: files", set())
+    for required in ("glob", "resource"):
+        if not table.get(required):
+            raise InvalidInput(FIELD, f"{place}: files: {required} is missing")
+    if table["resource"] not in resources:
+        raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
+    if table.get("mode", "insert") not in ("insert", "upsert"):
+        raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
+    Pattern(table["glob"])
+    return Rule(**table)
+
+
+def check_names(table: Mapping[str, Any], target: type, place: str, internal: set[str]) -> None:
+    known = {field.name for field in fields(target)} - internal
+    for name in table:
+        if name not in known:
+            raise InvalidInput(FIELD, f"{place}: {name!r} is not known; known are {', '.join(sorted(known))}")
+
+
+def choice(options: Callable[[str], After], value: str, place: str) -> After:
+    try:
+        return options(value)
+    except ValueError:
+        raise InvalidInput(FIELD, f"{place}: {value!r} is none of {', '.join(After)}") from None

@@ -1,0 +1,301 @@
+"""Looks at a folder: every version of a file is taken once, whatever happens in between."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.drops import aftermath, sources
+from bulk_pipelines.drops.look import Connection, Dropped, Looked, look
+from bulk_pipelines.drops.sources import After, DropSource
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.kinds import Kind, Kinds
+from bulk_pipelines.engine.outcomes import Done
+from bulk_pipelines.engine.states import JobEvent
+from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.local import LocalStorage
+
+RESOURCES = ("users", "articles", "comments")
+REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
+KINDS = Kinds([Kind(f"import_{name}", lambda lease, tools: Done()) for name in RESOURCES])
+
+
+def submit(connection: Connection, dropped: Dropped) -> tuple[int, str]:
+    files = [{"source": dropped.url_of(file.path), "known": file.known_sha256} for file in dropped.group.files]
+    request = jobs.Request(f"import_{dropped.group.rule.resource}", "drops", {"files": files}, origin="sensor")
+    job = jobs.submit(connection, KINDS, request).job
+    return job.job_id, job.job_key
+
+
+class Inbox:
+    """A folder that is looked at, and what was taken from it."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self.engine = engine
+        self.folder = folder
+        folder.mkdir()
+        self.source = sources.standard(folder, RESOURCES)
+        self.between: Callable[[float], None] = lambda _: None
+
+    def set(self, **changes: Any) -> None:
+        self.source = DropSource(**{**vars(self.source), "settle_seconds": 0.0, **changes})
+
+    def drop(self, name: str, text: str = "id\n1\n") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def storage(self) -> Storage:
+        return LocalStorage(self.folder)
+
+    def look(self, **options: Any) -> Looked:
+        return look(
+            self.engine,
+            self.source,
+            options.pop("open_storage", self.storage),
+            options.pop("submit", submit),
+            REFERENCES,
+            sleep=self.between,
+            **options,
+        )
+
+    def clear_up(self) -> int:
+        return aftermath.clear_up(self.engine, self.source, self.storage)
+
+    def taken(self) -> list[list[str]]:
+        """The file names of each job, in the order of the jobs."""
+        with transaction(self.engine) as connection:
+            rows = connection.execute("SELECT params->'files' FROM job ORDER BY job_id").fetchall()
+        return [[Path(file["source"]).name for file in files] for (files,) in rows]
+
+    def end_jobs(self, event: JobEvent, result: dict[str, Any] | None = None) -> None:
+        with transaction(self.engine) as connection:
+            for (key,) in connection.execute("SELECT job_key FROM job WHERE finished_at IS NULL").fetchall():
+                jobs.seal(connection, jobs.start(connection, key).job_id)
+                jobs.move(connection, key, event, error="it was bad", result=result)
+
+    def statuses(self) -> dict[str, str]:
+        with transaction(self.engine) as connection:
+            return dict(connection.execute("SELECT path, status::text FROM file_drop ORDER BY drop_id").fetchall())
+
+
+@pytest.fixture
+def inbox(engine: Engine, tmp_path: Path) -> Inbox:
+    made = Inbox(engine, tmp_path / "inbox")
+    made.set()
+    return made
+
+
+def test_a_complete_file_is_taken_once(inbox: Inbox) -> None:
+    inbox.drop("users.csv")
+    looked = inbox.look()
+    assert (looked.seen, looked.taken, len(looked.jobs)) == (1, 1, 1)
+    assert str(looked) == f"inbox: 1 files seen, 1 taken, as {looked.jobs[0]}"
+    assert inbox.look().taken == 0
+    assert inbox.taken() == [["users.csv"]]
+
+
+def test_a_file_that_is_still_growing_is_not_taken(inbox: Inbox) -> None:
+    path = inbox.drop("users.csv")
+    inbox.between = lambda _: path.write_text(path.read_text() + "more\n") and None
+    assert inbox.look().taken == 0
+    assert inbox.look().taken == 0
+    inbox.between = lambda _: None
+    assert inbox.look().taken == 1
+
+
+def test_a_file_must_have_been_still_for_long_enough(inbox: Inbox, engine: Engine) -> None:
+    inbox.set(settle_seconds=60.0)
+    inbox.drop("users.csv")
+    assert inbox.look().taken == 0
+    with transaction(engine) as connection:
+        connection.execute("UPDATE file_drop SET unchanged_since = now() - interval '61 seconds'")
+    assert inbox.look().taken == 1
+
+
+@pytest.mark.parametrize("name", ["users.csv.part", "users.csv.tmp", ".users.csv", "users.csv~", "~users.csv"])
+def test_temporary_names_are_never_taken(inbox: Inbox, name: str) -> None:
+    path = inbox.drop(name)
+    assert inbox.look().taken == 0
+    assert inbox.look().taken == 0
+    path.rename(inbox.folder / "users.csv")
+    assert inbox.look().taken == 1
+
+
+def test_with_a_marker_files_wait_for_theirs(inbox: Inbox) -> None:
+    inbox.set(marker=".done")
+    inbox.drop("users.csv")
+    assert [inbox.look().taken, inbox.look().taken] == [0, 0]
+    inbox.drop("users.csv.done", "")
+    assert inbox.look().taken == 1
+
+
+def test_a_new_version_is_a_new_import_and_an_old_time_is_no_matter(inbox: Inbox) -> None:
+    path = inbox.drop("users.csv")
+    inbox.look()
+    path.write_text("id\n1\n2\n")
+    os.utime(path, (1, 1))
+    assert inbox.look().taken == 1
+    assert inbox.look().taken == 0
+    assert inbox.taken() == [["users.csv"], ["users.csv"]]
+
+
+def test_the_contents_a_file_had_before_are_told_to_its_import(inbox: Inbox, engine: Engine) -> None:
+    inbox.set(after=After.LEAVE)
+    path = inbox.drop("users.csv")
+    inbox.look()
+    inbox.end_jobs(
+        JobEvent.COMPLETE, {"files": [{"source": LocalStorage(inbox.folder).url_of("users.csv"), "sha256": "ab"}]}
+    )
+    assert inbox.clear_up() == 1
+    os.utime(path, (5, 5))
+    inbox.look()
+    with transaction(engine) as connection:
+        row = connection.execute("SELECT params->'files'->0->'known' FROM job ORDER BY job_id DESC LIMIT 1").fetchone()
+    assert row == (["ab"],)
+
+
+def test_a_look_that_dies_half_way_takes_nothing_and_the_next_takes_all(inbox: Inbox) -> None:
+    inbox.drop("users.csv")
+    inbox.drop("articles.csv")
+
+    def dying(connection: Connection, dropped: Dropped) -> tuple[int, str]:
+        if dropped.group.rule.resource == "articles":
+            raise KeyboardInterrupt
+        return submit(connection, dropped)
+
+    with pytest.raises(KeyboardInterrupt):
+        inbox.look(submit=dying)
+    assert inbox.taken() == []
+    assert inbox.look().taken == 2
+    assert inbox.taken() == [["users.csv"], ["articles.csv"]]
+
+
+def test_two_daemons_at_once_take_a_file_once(inbox: Inbox) -> None:
+    for number in range(20):
+        inbox.drop(f"users_{number:02}.csv")
+    barrier = threading.Barrier(4)
+
+    def go() -> None:
+        barrier.wait()
+        inbox.look()
+
+    threads = [threading.Thread(target=go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    inbox.look()
+    names = [name for job in inbox.taken() for name in job]
+    assert sorted(names) == [f"users_{number:02}.csv" for number in range(20)]
+
+
+def test_references_decide_the_order(inbox: Inbox, engine: Engine) -> None:
+    for name in ("comments.csv", "articles.csv", "users.csv"):
+        inbox.drop(name)
+    inbox.look()
+    assert inbox.taken() == [["users.csv"], ["articles.csv"], ["comments.csv"]]
+    with transaction(engine) as connection:
+        rows = connection.execute("SELECT job_id, waits_for FROM job ORDER BY job_id").fetchall()
+    users, articles, comments = rows
+    assert users[1] == []
+    assert articles[1] == [users[0]]
+    assert comments[1] == [users[0], articles[0]]
+
+
+def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:
+    for number in range(2_000):
+        inbox.drop(f"users_{number:04}.csv")
+    began = time.monotonic()
+    looked = inbox.look()
+    assert (looked.taken, len(looked.jobs)) == (2_000, 4)
+    assert time.monotonic() - began < 30
+    again = inbox.look()
+    assert (again.seen, again.taken) == (2_000, 0)
+
+
+def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, engine: Engine) -> None:
+    inbox.drop("users.csv")
+
+    def down() -> Storage:
+        raise Unavailable("the server does not answer")
+
+    waits = []
+    for _ in range(3):
+        looked = inbox.look(open_storage=down)
+        assert "the server does not answer" in str(looked)
+        assert "next look in" in str(inbox.look(open_storage=down))
+        with transaction(engine) as connection:
+            row = connection.execute(
+                "SELECT extract(epoch FROM retry_at - looked_at)::float8 FROM drop_source"
+            ).fetchone()
+            assert row is not None
+            waits.append(row[0])
+            connection.execute("UPDATE drop_source SET retry_at = now()")
+    assert waits == [5.0, 10.0, 20.0]
+    assert inbox.look().taken == 1
+
+
+def test_what_never_becomes_complete_is_reported(inbox: Inbox, engine: Engine) -> None:
+    inbox.set(settle_seconds=60.0)
+    inbox.drop("users.csv")
+    inbox.drop("articles.csv")
+    inbox.look()
+    (inbox.folder / "articles.csv").unlink()
+    with transaction(engine) as connection:
+        connection.execute("UPDATE file_drop SET first_seen_at = now() - interval '2 hours' WHERE path = 'users.csv'")
+    looked = inbox.look()
+    assert "articles.csv went away" in str(looked)
+    assert "users.csv has been arriving for 120 minutes" in str(looked)
+
+
+def test_a_listing_that_takes_too_long_is_cut_short_and_loses_nothing(inbox: Inbox) -> None:
+    inbox.drop("users.csv")
+    ticks = iter(range(0, 10_000, 100))
+    looked = inbox.look(clock=lambda: float(next(ticks)))
+    assert looked.cut_short
+    assert inbox.look().taken + looked.taken == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "event", "left", "status"),
+    [
+        (After.LEAVE, JobEvent.COMPLETE, ["users.csv"], "DONE"),
+        (After.MOVE, JobEvent.COMPLETE_WITH_ERRORS, ["done/JOB/users.csv"], "DONE"),
+        (After.DELETE, JobEvent.COMPLETE, [], "DONE"),
+        (After.DELETE, JobEvent.FAIL, ["failed/JOB/users.csv"], "FAILED"),
+    ],
+)
+def test_what_becomes_of_a_file_by_how_its_import_went(
+    inbox: Inbox, after: After, event: JobEvent, left: list[str], status: str
+) -> None:
+    inbox.set(after=after)
+    inbox.drop("users.csv")
+    (key,) = inbox.look().jobs
+    assert inbox.clear_up() == 0, "not before its job is over"
+    inbox.end_jobs(event)
+    assert inbox.clear_up() == 1
+    found = sorted(str(path.relative_to(inbox.folder)) for path in inbox.folder.rglob("*") if path.is_file())
+    assert found == [path.replace("JOB", key) for path in left]
+    assert inbox.statuses() == {"users.csv": status}
+    assert inbox.look().taken == 0
+    assert inbox.clear_up() == 0
+
+
+def test_a_newer_version_is_not_put_away_with_the_old_one(inbox: Inbox) -> None:
+    inbox.set(after=After.DELETE)
+    path = inbox.drop("users.csv")
+    inbox.look()
+    path.write_text("id\n1\n2\n3\n")
+    inbox.end_jobs(JobEvent.COMPLETE)
+    inbox.clear_up()
+    assert path.exists()
+    assert inbox.look().taken == 1

@@ -1,0 +1,78 @@
+"""The file that names the sources: what it may say, and what is said of a mistake in it."""
+
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines.drops import sources
+from bulk_pipelines.drops.sources import After
+from bulk_pipelines.errors import BulkError, InvalidInput
+
+RESOURCES = ("users", "articles", "comments")
+
+GOOD = """
+[[source]]
+name = "partner"
+where = "s3://incoming/daily"
+after = "move"
+failed_folder = "failed"
+marker = ".done"
+
+[[source.files]]
+glob = "users_*.csv"
+resource = "users"
+mode = "upsert"
+
+[[source.files]]
+glob = "**/*.ndjson"
+resource = "comments"
+"""
+
+
+def load(tmp_path: Path, text: str) -> list[sources.DropSource]:
+    path = tmp_path / "drops.toml"
+    path.write_text(text)
+    return sources.load(path, RESOURCES, tmp_path / "inbox")
+
+
+def test_a_source_with_its_rules(tmp_path: Path) -> None:
+    (source,) = load(tmp_path, GOOD)
+    assert (source.name, source.scheme, source.after, source.marker) == ("partner", "s3", After.MOVE, ".done")
+    users = source.rule_for("users_2026.csv")
+    assert users is not None
+    assert (users.resource, users.mode) == ("users", "upsert")
+    comments = source.rule_for("a/b/c.ndjson")
+    assert comments is not None
+    assert comments.resource == "comments"
+    assert source.rule_for("unknown.txt") is None
+
+
+def test_without_the_file_there_is_an_inbox(tmp_path: Path) -> None:
+    (source,) = sources.load(tmp_path / "none.toml", RESOURCES, tmp_path / "inbox")
+    assert source.where == str(tmp_path / "inbox")
+    rule = source.rule_for("articles_today.csv.gz")
+    assert rule is not None
+    assert rule.resource == "articles"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[source", "is not TOML"),
+        ("other = 1", "something else than"),
+        ("[[source]]\nwhere = '/x'", "source 1: name is missing"),
+        ("[[source]]\nname = 'a'", "source 1: where is missing"),
+        ("[[source]]\nname = 'a'\nwhere = '/x'", "no \\[\\[source.files"),
+        (GOOD.replace('"move"', '"burn"'), "after: 'burn' is none of leave, move, delete"),
+        (GOOD.replace("users_*.csv", "/etc/*"), "not a relative pattern"),
+        (GOOD.replace('"comments"', '"stones"'), "'stones' is not a resource"),
+        (GOOD.replace('"upsert"', '"merge"'), "neither insert nor upsert"),
+        (GOOD.replace("marker", "marks"), "'marks' is not known"),
+        (GOOD.replace("s3://", "gopher://"), "gopher"),
+        (GOOD + GOOD, "two sources are named 'partner'"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BulkError, match=message) as caught:
+        load(tmp_path, text)
+    assert isinstance(caught.value, InvalidInput)

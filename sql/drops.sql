@@ -1,0 +1,155 @@
+-- name: lock_source
+-- One look at a source at a time, whatever number of daemons run.
+SELECT pg_try_advisory_xact_lock(hashtextextended('bulk_pipelines.drops.' || :source, 0));
+
+-- name: source_of
+-- How a source has been answering. The clock is the database's.
+SELECT failures, last_error, greatest(0, extract(epoch FROM retry_at - now()))::float8 AS wait_seconds
+FROM drop_source WHERE source = :source;
+
+-- name: moment
+-- The database's clock, by which everything seen from now on is seen later.
+SELECT clock_timestamp();
+
+-- name: note_answer!
+-- The source answered, or did not: then the next look waits longer each time.
+INSERT INTO drop_source (source, failures, retry_at, last_error, looked_at)
+VALUES (:source, CASE WHEN :error::text IS NULL THEN 0 ELSE 1 END,
+    now() + make_interval(secs => :delay), :error, now())
+ON CONFLICT (source) DO UPDATE SET
+    failures = CASE WHEN :error::text IS NULL THEN 0 ELSE drop_source.failures + 1 END,
+    retry_at = now() + make_interval(secs => :delay), last_error = :error, looked_at = now();
+
+-- name: note_files
+-- What a look saw. A version that was dealt with before is left alone; a watched file that changed is watched anew.
+WITH seen AS (
+    SELECT * FROM unnest(
+        :paths::text[], :versions::text[], :sizes::bigint[], :modified::timestamptz[], :resources::text[]
+    ) AS s (path, version, size, modified_at, resource)
+),
+fresh AS (
+    SELECT seen.* FROM seen
+    WHERE NOT EXISTS (
+        SELECT FROM file_drop AS known
+        WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version
+            AND known.status <> 'WATCHED'
+    )
+),
+-- Still there: retention must not forget it, or it would be taken again. Once a day is often enough to say so.
+kept AS (
+    UPDATE file_drop AS known SET seen_at = now() FROM seen
+    WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version
+        AND known.status <> 'WATCHED' AND known.seen_at < now() - interval '1 day'
+),
+noted AS (
+    INSERT INTO file_drop AS watched (source, path, version, size, modified_at, resource)
+    SELECT :source, path, version, size, modified_at, resource FROM fresh
+    ON CONFLICT (source, path) WHERE status = 'WATCHED' DO UPDATE SET
+        looks = CASE WHEN watched.version = excluded.version THEN watched.looks + 1 ELSE 1 END,
+        unchanged_since = CASE WHEN watched.version = excluded.version THEN watched.unchanged_since ELSE now() END,
+        version = excluded.version,
+        size = excluded.size,
+        modified_at = excluded.modified_at,
+        resource = excluded.resource,
+        seen_at = now()
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM noted) AS watched;
+
+-- name: forget_unseen
+-- Watched files that were not there at the last whole look: taken away again before they were complete.
+UPDATE file_drop SET status = 'VANISHED', ended_at = now(), note = 'it went away before it was complete'
+WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
+RETURNING path;
+
+-- name: ready_files
+-- Complete files: as they are for two looks and long enough, or said to be complete by a marker.
+SELECT drop_id, path, version, size, resource,
+    ARRAY(
+        SELECT DISTINCT earlier.sha256 FROM file_drop AS earlier
+        WHERE earlier.source = watched.source AND earlier.path = watched.path
+            AND earlier.status IN ('DONE', 'DUPLICATE') AND earlier.sha256 IS NOT NULL
+    ) AS known_sha256
+FROM file_drop AS watched
+WHERE source = :source AND status = 'WATCHED' AND seen_at >= :look_began
+    AND CASE WHEN :marked::text[] IS NULL
+        THEN looks >= 2 AND unchanged_since <= now() - make_interval(secs => :settle_seconds)
+        ELSE path = ANY (:marked::text[])
+    END
+ORDER BY modified_at NULLS LAST, path
+LIMIT :most
+FOR UPDATE;
+
+-- name: stalled_files
+-- Uploads that began long ago and are still not complete.
+SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop
+WHERE source = :source AND status = 'WATCHED' AND first_seen_at < now() - make_interval(secs => :stalled_seconds)
+ORDER BY first_seen_at
+LIMIT 20;
+
+-- name: take_files!
+-- In the transaction that submits their job: taken and submitted, or neither.
+UPDATE file_drop SET status = 'TAKEN', job_id = :job_id, taken_at = now() WHERE drop_id = ANY (:drop_ids::bigint[]);
+
+-- name: unfinished_jobs_of
+-- Jobs of this source that load what a later one refers to.
+SELECT DISTINCT job.job_id FROM file_drop
+JOIN job USING (job_id)
+WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND file_drop.resource = ANY (:resources::text[])
+    AND job.finished_at IS NULL
+ORDER BY job.job_id;
+
+-- name: wait_for!
+-- The relay launches this job only after those.
+UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
+
+-- name: ended_files
+-- Taken files whose job is over: what happens to them now depends on how it went.
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result
+FROM file_drop
+JOIN job USING (job_id)
+WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND job.finished_at IS NOT NULL
+ORDER BY drop_id
+LIMIT :most;
+
+-- name: end_files!
+-- The last word on files, after they were moved, deleted or left.
+UPDATE file_drop AS taken
+SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = now()
+FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[])
+    AS ended (drop_id, status, sha256, note)
+WHERE taken.drop_id = ended.drop_id AND taken.status = 'TAKEN';
+
+-- name: list_drops
+-- The ledger, the newest first.
+SELECT drop_id, source, path, version, size, resource, status, job.job_key, note, first_seen_at, taken_at, ended_at
+FROM file_drop LEFT JOIN job USING (job_id)
+WHERE (:source::text IS NULL OR source = :source) AND (:status::drop_status IS NULL OR file_drop.status = :status)
+ORDER BY drop_id DESC
+LIMIT :most;
+
+-- name: watch_again
+-- A file that failed is taken anew, if it is still where it was.
+UPDATE file_drop
+SET status = 'WATCHED', job_id = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL
+WHERE drop_id = :drop_id AND status = 'FAILED'
+    AND NOT EXISTS (
+        SELECT FROM file_drop AS other
+        WHERE other.source = file_drop.source AND other.path = file_drop.path AND other.status = 'WATCHED'
+    )
+RETURNING path;
+
+-- name: prune_drops
+-- Old entries whose file is gone from the source go; one that still lies there keeps the file from being taken twice.
+DELETE FROM file_drop
+WHERE drop_id = ANY (ARRAY(
+    SELECT drop_id FROM file_drop
+    WHERE ended_at < now() - make_interval(days => :days) AND seen_at < now() - make_interval(days => :days)
+    LIMIT :most
+))
+RETURNING drop_id;
+
+-- name: count_prunable_drops
+-- What a dry run says.
+SELECT count(*) FROM file_drop
+WHERE ended_at < now() - make_interval(days => :days) AND seen_at < now() - make_interval(days => :days);
