@@ -98,7 +98,9 @@ def server(chosen: Settings) -> Finding:
             row = connection.execute("SHOW server_version").fetchone()
     except BulkError as error:
         return Finding("database", False, str(error), remedy_for(str(error), chosen))
-    where = "the address in BULK_DATABASE_URL" if chosen.database_url else f"embedded, in {chosen.home / 'database'}"
+    where = (
+        "the address in BULK_DATABASE_URL" if chosen.database_url else f"embedded, in {address.embedded_folder(chosen)}"
+    )
     return Finding("database", True, f"PostgreSQL {row[0] if row else '?'}, {where}")
 
 
@@ -114,7 +116,7 @@ REMEDIES = {
 
 def remedy_for(message: str, chosen: Settings) -> str:
     if not chosen.database_url:
-        return f"read {chosen.home / 'database' / 'postgres' / 'server.log'}; or set BULK_DATABASE_URL"
+        return f"read {address.embedded_folder(chosen) / 'postgres' / 'server.log'}; or set BULK_DATABASE_URL"
     for pattern, remedy in REMEDIES.items():
         if re.search(pattern, message):
             return f"{remedy} (BULK_DATABASE_URL)"

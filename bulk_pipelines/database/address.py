@@ -1,9 +1,20 @@
 """Which database the settings mean."""
 
-from bulk_pipelines.database.embedded import url_until_exit
+from pathlib import Path
+
+from bulk_pipelines.database.embedded import revived, url_until_exit
 from bulk_pipelines.settings import Settings
 
 
 def url(settings: Settings) -> str:
     """Where the database is. The embedded server, when it is that one, runs from now on until this process ends."""
-    return settings.database_url or url_until_exit(settings.home / "database", "postgres")
+    return settings.database_url or url_until_exit(embedded_folder(settings), "postgres")
+
+
+def mended(settings: Settings) -> bool:
+    """Start the embedded server, when it is that one, again after its sudden end; whether that was needed."""
+    return not settings.database_url and revived(embedded_folder(settings))
+
+
+def embedded_folder(settings: Settings) -> Path:
+    return settings.home / "database"

@@ -65,6 +65,16 @@ def url_until_exit(folder: Path, database: str) -> str:
     return server.url(database)
 
 
+def revived(folder: Path) -> bool:
+    """Start the server of this folder again when it has died under its users; whether that was needed."""
+    server = Server(folder / "postgres", embedded())
+    if server.running():
+        return False
+    with STARTING, locked(folder / "start.lock"):
+        start(server)
+    return True
+
+
 def leave(users: int, server: Server) -> None:
     """Give the server up. Who is the last returns when it has stopped; others return at once."""
     try:

@@ -25,7 +25,7 @@ GRACE = 15
 READY = 180
 """Seconds for a service to answer."""
 
-PAUSE = 0.1
+PAUSE = 0.2
 
 
 class Signals:
@@ -81,6 +81,8 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
     if not signals.stop():
         say(f"Dagster's UI: http://127.0.0.1:{chosen.ui_port}   (Ctrl-C stops everything)")
     while not signals.stop():
+        if address.mended(chosen):
+            say("The database had ended and was started again")
         for service in running:
             if service.ensure_running():
                 say(f"The {service.name} had ended and was started again")
