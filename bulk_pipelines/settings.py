@@ -130,6 +130,12 @@ class Settings:
     keep_partitions: int = setting(
         "BULK_KEEP_PARTITIONS", 5_000, "How many job keys each asset keeps as partitions, the newest.", at_least=100
     )
+    drops_file: Path = setting(
+        "BULK_DROPS_FILE",
+        CHECKOUT / "drops.toml",
+        "The TOML file that names the sources of dropped files (docs/drops.md). Without one, the folder `inbox` "
+        "in BULK_HOME is the only source.",
+    )
 
 
 @dataclass(frozen=True)

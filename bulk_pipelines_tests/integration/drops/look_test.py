@@ -105,7 +105,11 @@ def test_a_complete_file_is_taken_once(inbox: Inbox) -> None:
 
 def test_a_file_that_is_still_growing_is_not_taken(inbox: Inbox) -> None:
     path = inbox.drop("users.csv")
-    inbox.between = lambda _: path.write_text(path.read_text() + "more\n") and None
+
+    def grow(_: float) -> None:
+        path.write_text(path.read_text() + "more\n")
+
+    inbox.between = grow
     assert inbox.look().taken == 0
     assert inbox.look().taken == 0
     inbox.between = lambda _: None

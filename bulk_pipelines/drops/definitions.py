@@ -1,0 +1,89 @@
+"""Sensors for dropped files: each tick looks at its sources and submits what is complete; the relay launches it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.drops import aftermath, ledger, look, sources
+from bulk_pipelines.drops.look import Submit
+from bulk_pipelines.drops.sources import DropSource
+from bulk_pipelines.errors import BulkError
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.contract import Storage
+
+SECONDS_BETWEEN = 5
+
+SCHEMES = {
+    "folder_drops": ({"file"}, "Takes complete files that were dropped into folders, each version once."),
+    "s3_drops": ({"s3"}, "Takes complete files that were dropped into S3 buckets, each version once."),
+    "ftp_drops": ({"ftp", "ftps", "ftpes", "sftp"}, "Takes complete files from FTP, FTPS and SFTP servers, each once."),
+}
+
+
+def drops(submit: Submit, references: Mapping[str, Sequence[str]]) -> dg.Definitions:
+    """`references`: the resources, and which others each of them refers to."""
+    return dg.Definitions(
+        sensors=[
+            drop_sensor(name, schemes, description, submit, references)
+            for name, (schemes, description) in SCHEMES.items()
+        ]
+    )
+
+
+def drop_sensor(
+    name: str, schemes: set[str], description: str, submit: Submit, references: Mapping[str, Sequence[str]]
+) -> dg.SensorDefinition:
+    # The relay launches what was submitted: Dagster wants a target all the same, and a tick never requests a run.
+    @dg.sensor(
+        name=name,
+        target=dg.AssetSelection.assets(*sorted(references)),
+        minimum_interval_seconds=SECONDS_BETWEEN,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=description,
+    )
+    def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SkipReason:
+        chosen = settings.current()
+        try:
+            found = sources.load(chosen.drops_file, sorted(references), chosen.home / "inbox")
+        except BulkError as error:
+            return dg.SkipReason(str(error))
+        own = [source for source in found if source.scheme in schemes]
+        if not own:
+            return dg.SkipReason(f"no source of this kind is named in {chosen.drops_file.name}")
+        said = [tick(context, database.engine, source, chosen, submit, references) for source in own]
+        return dg.SkipReason("; ".join(said))
+
+    return sensor
+
+
+def tick(
+    context: dg.SensorEvaluationContext,
+    pool: Engine,
+    source: DropSource,
+    chosen: settings.Settings,
+    submit: Submit,
+    references: Mapping[str, Sequence[str]],
+) -> str:
+    """One source: its look, and the files whose imports are over."""
+    opened = opener(source, chosen)
+    looked = look.look(pool, source, opened, submit, references)
+    if looked.jobs or looked.stalled or looked.vanished:
+        context.log.info(str(looked))
+    if looked.skipped:
+        return str(looked)
+    try:
+        cleared = aftermath.clear_up(pool, source, opened)
+    except BulkError as error:
+        with transaction(pool) as connection:
+            ledger.note_answer(connection, source.name, str(error), look.FIRST_DELAY)
+        return f"{looked}; {error}"
+    return f"{looked}, {cleared} done with" if cleared else str(looked)
+
+
+def opener(source: DropSource, chosen: settings.Settings) -> Callable[[], Storage]:
+    return lambda: locations.folder(source.where, access_of(chosen), sources.FIELD)
