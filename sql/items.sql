@@ -73,7 +73,8 @@ counted AS (
         updated_at = now()
     FROM taken
     WHERE job_id = :job_id AND status = 'RUNNING' AND taken.items > 0
-    RETURNING job_id
+    -- A worker that falls asleep before its commit must not keep the job's row from the others for long.
+    RETURNING job_id, set_config('idle_in_transaction_session_timeout', '10s', true)
 )
 SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_count, input, normalized, checkpoint,
     EXISTS (SELECT FROM counted) AS counted
@@ -81,18 +82,32 @@ FROM claimed;
 
 -- name: renew_leases
 -- Longer leases for the items that are still held; the others are not returned. Found and written as by settle_items.
-UPDATE job_item
-SET lease_until = now() + make_interval(secs => :lease_seconds)
-WHERE ctid = ANY (ARRAY(
-    SELECT found.place
-    FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
-    CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM job_item
-        WHERE item_id = held.item_id AND lease_term = held.lease_term AND lease_until IS NOT NULL
-        OFFSET 0
-    ) AS found
-))
-RETURNING item_id;
+-- What is locked is passed by, not waited for, as other leases are running out meanwhile: a handler is writing data under
+-- this lease, and the next renewal is in time for it, or a rescue has it, and the next renewal will not find it.
+WITH held AS (
+    SELECT * FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS h (item_id, lease_term)
+),
+renewed AS (
+    UPDATE job_item
+    SET lease_until = now() + make_interval(secs => :lease_seconds)
+    WHERE ctid = ANY (ARRAY(
+        SELECT free.place
+        FROM held
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM job_item
+            WHERE item_id = held.item_id AND lease_term = held.lease_term AND lease_until IS NOT NULL
+            OFFSET 0
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+    ))
+)
+SELECT held.item_id
+FROM held
+CROSS JOIN LATERAL (
+    SELECT 1 FROM job_item
+    WHERE item_id = held.item_id AND lease_term = held.lease_term AND lease_until IS NOT NULL
+    OFFSET 0
+) AS still;
 
 -- name: hold_item
 -- Keeps a lease from being taken until the transaction ends; no row when it is lost.
@@ -117,8 +132,9 @@ RETURNING item_id;
 -- Writes what a batch of items came to, and moves the job's counters once.
 -- The fence is the term and a lease that is still set, which it is exactly while RUNNING. The rows are looked up one by
 -- one (OFFSET 0) and then written by place: statistics of columns that change this often are always wrong, and a join
--- planned by them scans the table for each batch. A row that somebody changes in between has left its place, so the fence
--- holds to the end. A rescue takes the lease away, so it raises the term.
+-- planned by them scans the table for each batch. The UPDATE has the fence again: a row that somebody else is just
+-- writing is waited for and then looked at again, but not its place (before 15.15, 16.11, 17.7 and 18.1). It stands in a
+-- CASE, which no statistics speak of. A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
 WITH outcome AS (
     SELECT * FROM unnest(
@@ -150,7 +166,9 @@ settled AS (
         error_message = CASE WHEN o.status = 'PENDING' THEN item.error_message ELSE o.error END,
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     FROM outcome AS o
-    WHERE item.ctid = ANY (ARRAY(SELECT place FROM held)) AND item.item_id = o.item_id
+    WHERE item.ctid = ANY (ARRAY(SELECT place FROM held))
+        AND item.item_id = o.item_id
+        AND CASE WHEN item.lease_until IS NOT NULL THEN item.lease_term = o.lease_term END
     RETURNING item.item_id, item.status, item.item_key, item.error_message
 ),
 moved AS (
@@ -182,7 +200,9 @@ counted AS (
         updated_at = now()
     FROM moved
     WHERE job_id = :job_id AND moved.items > 0
-    RETURNING status, pending_items + running_items + retry_wait_items AS open_items
+    -- As in claim_items: who holds the job's row does not sleep.
+    RETURNING status, pending_items + running_items + retry_wait_items AS open_items,
+        set_config('idle_in_transaction_session_timeout', '10s', true)
 )
 SELECT moved.pending + moved.retry_wait AS waiting, counted.status, counted.open_items,
     -- The ids cost time to send: only when some lease was lost must the caller know which.

@@ -8,7 +8,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.leases import Lease
-from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
+from bulk_pipelines.engine.outcomes import Done, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
@@ -28,6 +28,8 @@ def work(lease: Lease, tools: Tools) -> Outcome:
         os.kill(os.getpid(), signal.SIGKILL)
     if lease.death_count < lease.input.get("hangs", 0):
         threading.Event().wait()
+    if lease.attempt_count <= lease.input.get("fails", 0):
+        return RetryLater("not the first time", after=0.2)
     take_time(lease)
     if lease.checkpoint is None:
         with transaction(tools.pool) as connection:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import pool, queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.engine import jobs, persist
@@ -92,6 +92,12 @@ class Scene:
         """Rows of data that are committed: how far the job has come, by its effects."""
         with transaction(self.pool) as connection:
             return count(connection, "SELECT (SELECT count(*) FROM part) + (SELECT count(*) FROM mark)")
+
+    def end_connections(self) -> int:
+        """Terminate every connection to the job's database; how many there were."""
+        ask = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        with pool.single(self.server.url()) as connection:
+            return len(connection.execute(ask, [self.pool.url.database]).fetchall())
 
     def get_on(self, crew: Crew, job: Job, rows: int) -> None:
         """Wait until the effects have come this much further, or the job to its end; the dead are replaced."""

@@ -1,0 +1,49 @@
+"""Handlers that never come back: their items go to others, and so does what their workers had not begun."""
+
+import pytest
+
+from bulk_pipelines.engine.states import ItemState
+from bulk_pipelines_tests.chaos.engine.crew import Crew
+from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
+from bulk_pipelines_tests.waiting import until
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["hanging", "hanging_side_by_side"])
+def test_an_item_that_hangs_comes_to_another_worker(kind: str, scene: Scene) -> None:
+    work = items(40, seconds=0.01)
+    work[2] = ("item-0002", {"hangs": 1})
+    job = scene.job(kind, work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        (hanging,) = crew.hire()
+        until(lambda: any(mark.item_key == "item-0002" for mark in scene.marks("begun")), "the item hangs")
+        crew.hire()
+        until(lambda: scene.find(job.job_key).finished, "the job is finished", 60)
+        assert hanging.alive
+        hanging.kill()
+        crew.members.remove(hanging)
+        scene.finish(crew, job)
+    rows = scene.check(job, keys(work))
+    assert rows["item-0002"].lease_term > 1
+    # Its neighbours had not begun: nobody died on them.
+    assert [key for key, row in rows.items() if row.death_count and key != "item-0002"] == []
+
+
+@pytest.mark.long
+def test_an_item_that_always_hangs_is_buried(scene: Scene) -> None:
+    """With enough workers left the job ends; those that hang are ended by whoever runs them."""
+    work = items(30, seconds=0.01)
+    work[2] = ("item-0002", {"hangs": 99})
+    job = scene.job("hanging", work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        crew.hire(4)
+        until(lambda: scene.find(job.job_key).finished, "the job is finished", 60)
+        hanging = [member for member in crew.members if not member.said("drained: finished")]
+        for member in hanging:
+            crew.members.remove(member)
+            member.kill()
+        scene.finish(crew, job)
+        assert len(hanging) == 3
+    rows = scene.check(job, keys(work), buried=["item-0002"])
+    assert rows["item-0002"].status == ItemState.DLQ
+    assert str(rows["item-0002"].error_message).startswith("poison pill")
