@@ -1,0 +1,167 @@
+"""Jobs for the tests of the engine: made in a line, claimed, settled and aged by hand, and counted by their items."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs, leases, persist, retry, settle
+from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.jobs import Job, Request
+from bulk_pipelines.engine.kinds import Handler, Kind, Kinds
+from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.outcomes import Done, Outcome
+from bulk_pipelines.engine.persist import Item
+from bulk_pipelines.engine.retry import RetryPolicy, Settlement
+from bulk_pipelines.engine.settle import Settled, Written
+from bulk_pipelines.engine.states import ItemState
+from bulk_pipelines.engine.tools import Tools
+
+FAR = 3_600.0
+
+
+class Row(NamedTuple):
+    """An item as it stands in the database."""
+
+    item_id: int
+    item_key: str
+    status: ItemState
+    attempt_count: int
+    not_found_count: int
+    death_count: int
+    lease_term: int
+    lease_owner: str | None
+    lease_until: datetime | None
+    due_at: datetime | None
+    error_class: str | None
+    error_message: str | None
+    updated_at: datetime
+    input: dict[str, Any]
+    normalized: dict[str, Any] | None
+    result: dict[str, Any] | None
+    checkpoint: dict[str, Any] | None
+
+
+def done(lease: Lease, tools: Tools) -> Outcome:
+    return Done({"term": lease.lease_term})
+
+
+def kind(handle: Handler = done, **settings: Any) -> Kind:
+    return Kind("work", handle, **settings)
+
+
+def only(each: Kind) -> Kinds:
+    return Kinds([each])
+
+
+WORK = only(kind())
+
+
+def keys(count: int) -> list[str]:
+    return [f"k{number:04}" for number in range(count)]
+
+
+def inputs(count: int) -> list[Item]:
+    return [(key, {"n": number}) for number, key in enumerate(keys(count))]
+
+
+def submitted(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+    """A job that nobody has started, with items that are not all it may get."""
+    with transaction(pool) as connection:
+        job = jobs.submit(connection, kinds, Request("work", owner, {})).job
+    given = inputs(items) if isinstance(items, int) else items
+    persist.add_items(pool, job.job_id, given, BatchSizer.within(BatchLimits(start_rows=1_000)))
+    return found(pool, job)
+
+
+def running(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+    """A started job with all its items."""
+    job = submitted(pool, items, kinds=kinds, owner=owner)
+    with transaction(pool) as connection:
+        jobs.seal(connection, job.job_id)
+        return jobs.start(connection, job.job_key)
+
+
+def found(pool: Engine, job: Job) -> Job:
+    with transaction(pool) as connection:
+        return jobs.find(connection, job.job_key)
+
+
+def rows(pool: Engine, job: Job) -> dict[str, Row]:
+    with transaction(pool) as connection:
+        cursor = connection.execute(
+            f"SELECT {', '.join(Row._fields)} FROM job_item WHERE job_id = %s ORDER BY item_id", [job.job_id]
+        )
+        return {row.item_key: row for row in map(Row._make, cursor)}
+
+
+def row(pool: Engine, lease: Lease) -> Row:
+    with transaction(pool) as connection:
+        found = connection.execute(
+            f"SELECT {', '.join(Row._fields)} FROM job_item WHERE item_id = %s", [lease.item_id]
+        ).fetchone()
+    assert found is not None
+    return Row._make(found)
+
+
+def statuses(pool: Engine, job: Job) -> dict[str, str]:
+    return {key: each.status for key, each in rows(pool, job).items()}
+
+
+def claimed(pool: Engine, job: Job, most: int = 1_000, *, owner: str = "me", seconds: float = FAR) -> list[Lease]:
+    with transaction(pool) as connection:
+        return leases.claim(connection, job.job_id, owner=owner, most=most, lease_seconds=seconds)
+
+
+def decided(
+    lease: Lease, outcome: Outcome, policy: RetryPolicy | None = None, *, delay: float | None = None
+) -> Settled:
+    """What a worker would write for this outcome; `delay` in place of the policy's."""
+    settlement = retry.decide(policy or RetryPolicy(), outcome, lease.tries, lambda: 0.5)
+    if delay is not None and settlement.delay is not None:
+        settlement = replace(settlement, delay=delay)
+    return Settled(lease.item_id, lease.lease_term, settlement)
+
+
+def settled(pool: Engine, job: Job, given: Iterable[Lease], outcome: Outcome, *, delay: float | None = None) -> Written:
+    with transaction(pool) as connection:
+        return settle.write(connection, job.job_id, [decided(lease, outcome, delay=delay) for lease in given])
+
+
+def written(pool: Engine, job: Job, lease: Lease, settlement: Settlement) -> Written:
+    with transaction(pool) as connection:
+        return settle.write(connection, job.job_id, [Settled(lease.item_id, lease.lease_term, settlement)])
+
+
+def expire(pool: Engine, given: Sequence[Lease]) -> None:
+    """As if their workers had been silent for too long."""
+    with transaction(pool) as connection:
+        connection.execute(
+            "UPDATE job_item SET lease_until = now() - interval '1 second'"
+            " WHERE item_id = ANY (%s) AND lease_until IS NOT NULL",
+            [[lease.item_id for lease in given]],
+        )
+
+
+def make_due(pool: Engine, job: Job) -> None:
+    """As if the time of all waiting retries had come."""
+    with transaction(pool) as connection:
+        connection.execute(
+            "UPDATE job_item SET due_at = now() - interval '1 second' WHERE job_id = %s AND status = 'RETRY_WAIT'",
+            [job.job_id],
+        )
+
+
+def check_counters(pool: Engine, job: Job) -> None:
+    """The job's counters are what its items come to."""
+    with transaction(pool) as connection:
+        kept = jobs.find(connection, job.job_key)
+        counted = dict(connection.execute(queries.text("items", "recount_items"), {"job_id": job.job_id}).fetchall())
+    assert {state: getattr(kept, f"{state.lower()}_items") for state in ItemState} == {
+        state: counted.get(state, 0) for state in ItemState
+    }
+    assert kept.total_items == sum(counted.values())

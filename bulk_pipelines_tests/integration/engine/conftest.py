@@ -1,0 +1,42 @@
+"""One database for a module whose tests look at their own jobs only; a server of the tests' own to restart."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import embedded, migrations
+from bulk_pipelines.database import pool as pools
+from bulk_pipelines.database.server import Server
+from bulk_pipelines_tests.conftest import fresh_database
+
+
+@pytest.fixture(scope="module")
+def pool_url(server: Server, template: str) -> Iterator[str]:
+    yield from fresh_database(server, template)
+
+
+@pytest.fixture(scope="module")
+def pool(pool_url: str) -> Iterator[Engine]:
+    made = pools.connect(pool_url, application="test", size=20)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(scope="module")
+def own_server(binaries: Path) -> Iterator[Server]:
+    """A PostgreSQL that nobody else uses, so that it may be stopped."""
+    with TemporaryDirectory(prefix="bulk-own-", dir="/tmp") as name:
+        with embedded.held(Path(name) / "database", binaries) as running:
+            yield running
+
+
+@pytest.fixture
+def own_pool(own_server: Server) -> Iterator[Engine]:
+    own_server.start()
+    migrations.apply(own_server.url())
+    made = pools.connect(own_server.url(), application="test", size=20, timeout=3)
+    yield made
+    made.dispose()
