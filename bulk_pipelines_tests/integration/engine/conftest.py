@@ -28,9 +28,11 @@ def pool(pool_url: str) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def own_server(binaries: Path) -> Iterator[Server]:
     """A PostgreSQL that nobody else uses, so that it may be stopped."""
-    with TemporaryDirectory(prefix="bulk-own-", dir="/tmp") as name:
-        with embedded.held(Path(name) / "database", binaries) as running:
-            yield running
+    with (
+        TemporaryDirectory(prefix="bulk-own-", dir="/tmp") as name,
+        embedded.held(Path(name) / "database", binaries) as running,
+    ):
+        yield running
 
 
 @pytest.fixture

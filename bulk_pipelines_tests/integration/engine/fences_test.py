@@ -104,10 +104,10 @@ def test_a_late_renewal_writes_nothing(pool: Engine, lost: tuple[Job, Lease]) ->
 
 
 def test_a_late_hold_is_refused(pool: Engine, lost: tuple[Job, Lease]) -> None:
-    job, lease = lost
-    with pytest.raises(LeaseLost, match=f"lease {lease.lease_term} of item {lease.item_id}"):
-        with transaction(pool) as connection:
-            leases.hold(connection, lease)
+    _, lease = lost
+    said = f"lease {lease.lease_term} of item {lease.item_id}"
+    with pytest.raises(LeaseLost, match=said), transaction(pool) as connection:
+        leases.hold(connection, lease)
 
 
 def test_a_late_checkpoint_takes_its_data_with_it(pool: Engine, lost: tuple[Job, Lease]) -> None:
