@@ -23,8 +23,8 @@ $(READY): requirements.lock pyproject.toml
 	@test "$$(cat $(VENV)/.place 2>/dev/null)" = "$(CURDIR)" && $(PY) -m pip --version >/dev/null 2>&1 \
 		|| { echo "Making the virtual environment ($(VENV))"; $(PYTHON) -m venv --clear $(VENV) && echo "$(CURDIR)" >$(VENV)/.place; }
 	@echo "Installing what requirements.lock names"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "$(CURDIR)" >$(READY)
 
 .PHONY: help
