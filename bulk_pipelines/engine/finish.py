@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
@@ -26,11 +26,29 @@ def verdict(job: Job) -> Ending:
 def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     """End the job if it is time to: by whoever comes first, worker or finalizer, with the same answer."""
     with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+    if not is_due(job):
+        return job
+    kind = kinds[job.kind]
+    if kind.settle is None:
+        return end(pool, kind, job_key)
+    with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
+        if not ours:
+            return job  # somebody else is at it
+        kind.settle(pool, job)
+        return end(pool, kind, job_key)
+
+
+def is_due(job: Job) -> bool:
+    return job.status is JobState.RUNNING and job.planned_at is not None and not job.open_items
+
+
+def end(pool: Engine, kind: Kind, job_key: str) -> Job:
+    with transaction(pool) as connection:
         job_id, state = jobs.locked(connection, job_key)
         job = jobs.find(connection, job_key)
-        if state is not JobState.RUNNING or job.planned_at is None or job.open_items:
+        if not is_due(job):
             return job
-        kind = kinds[job.kind]
         ending = kind.finish(connection, job) if kind.finish else verdict(job)
         target = jobs.checked_move(job_key, state, ending.event)
         jobs.write(connection, job_id, target, ending.error, ending.result)

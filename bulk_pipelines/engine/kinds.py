@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from sqlalchemy import Engine
 
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.leases import Lease
@@ -37,6 +38,8 @@ class Kind:
     """Works one item. May be called from several threads at once."""
     prepare: Prepare | None = None
     """Called once for each claim, before its items: the place for one query for all of them."""
+    settle: Callable[[Engine, Job], None] | None = None
+    """What only all items together can tell, before the job ends. May take long, be cut short and be called again."""
     finish: Finish | None = None
     """Called once no item is open, in the transaction that ends the job; without it the counters decide."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
