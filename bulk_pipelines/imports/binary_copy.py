@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psycopg
 import pyarrow as pa
+from psycopg import sql
 
-from bulk_pipelines.imports.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
+from bulk_pipelines.imports.arrow import Bytes, Column, buffer, compute, text_offsets
 from bulk_pipelines.imports.identifiers import BINARY, rows_of
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -47,6 +49,17 @@ def encode(columns: dict[str, Column]) -> tuple[list[str], Column]:
     beginning = as_binary(records.view(np.uint8).reshape(-1, records.itemsize))
     rows = compute.binary_join_element_wise(beginning, *parts, b"") if parts else beginning
     return [*widths, *variable], rows
+
+
+def copy(connection: psycopg.Connection[Any], table: sql.Composable, columns: list[str], rows: Column) -> None:
+    """Sends encoded rows to a table."""
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
+        table, sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+    with connection.cursor().copy(command) as target:
+        target.write(HEADER)
+        target.write(stream(rows))
+        target.write(TRAILER)
 
 
 def stream(rows: Column) -> memoryview:
@@ -97,7 +110,7 @@ def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
         missing = values.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_list(values.type):
         written = lists(values)
-    elif pa.types.is_string(values.type):
+    elif pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         written = values.cast(pa.binary()).fill_null(b"")
     else:
         array = fixed(values)
@@ -130,11 +143,3 @@ def as_binary(rows: Bytes) -> Column:
     data = buffer(rows)
     offsets = buffer(np.arange(count + 1, dtype=np.int32) * np.int32(width))
     return pa.Array.from_buffers(pa.binary(), count, [None, offsets, data])
-
-
-def constant(number: int, count: int) -> Column:
-    return pa.array(np.full(count, number, dtype=np.int64))
-
-
-def numbered(lines: Numbers) -> Column:
-    return pa.array(lines, pa.int64())

@@ -28,6 +28,8 @@ class Terms:
     """Stands in for times that the file does not give."""
     match_on: Key | None = None
     """Upsert: the key that tells which row a record is about."""
+    max_record_bytes: int = 16 * 1024 * 1024
+    """A larger record is rejected."""
 
 
 def matching_key(resource: Resource, column: str | None, columns: tuple[str, ...]) -> Key:

@@ -96,6 +96,8 @@ BEGIN
             -- Keys that rows of other origin held, and references to rows that did not exist.
             ADD COLUMN held text[] NOT NULL DEFAULT ''{}'',
             ADD COLUMN missing text[] NOT NULL DEFAULT ''{}'',
+            -- Anything else that the table objected to.
+            ADD COLUMN refused text,
             ADD PRIMARY KEY (import_job, import_line)', aside);
 END
 $$;

@@ -1,0 +1,110 @@
+"""The verdicts on records that wait aside, from the file as a whole and the table as it is."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports import conflicts, rejects, tables, verdicts
+from bulk_pipelines.imports.layout import Format, Layout
+from bulk_pipelines.imports.parsed import Reason
+from bulk_pipelines.imports.terms import Mode, Terms
+from bulk_pipelines.imports.verdicts import Verdict
+from bulk_pipelines.resources.declaration import Key
+
+Connection = psycopg.Connection[Any]
+Decision = tuple[int, list[Reason]]
+
+CHUNK = 5_000
+
+
+def decisions(connection: Connection, terms: Terms, layout: Layout) -> Iterator[list[Decision]]:
+    """The lines that are rejected, with all reasons, in pieces. Records without a reason are left out."""
+    names = verdicts.telling_columns(terms.resource)
+    keys = decisive_keys(terms)
+    with conflicts.row_by_row(connection), connection.cursor("decisions") as cursor:
+        cursor.execute(query(terms, names, keys))
+        while rows := cursor.fetchmany(CHUNK):
+            yield [decision for row in rows if (decision := decided(terms, layout, names, keys, row))[1]]
+
+
+def decided(terms: Terms, layout: Layout, names: list[str], keys: list[Key], row: Sequence[Any]) -> Decision:
+    line, held, missing, refused, *rest = row
+    values, found = rest[: len(names)], rest[len(names) :]
+    doubled: dict[str, int | None] = {}
+    taken = set(held)
+    for number, key in enumerate(keys):
+        owner, own_line, is_there = found[3 * number : 3 * number + 3]
+        if own_line is not None and own_line < line:
+            owner, is_there = min(owner, own_line), False
+        if owner != line:
+            doubled[key.column] = owner
+        if is_there:
+            taken.add(key.column)
+    verdict = Verdict(doubled, frozenset(taken), frozenset(missing), refused)
+    record = "record" if layout.format is Format.JSON else "line"
+    return line, verdicts.reasons(terms.resource, verdict, dict(zip(names, values, strict=True)), record)
+
+
+def decisive_keys(terms: Terms) -> list[Key]:
+    """The keys that two records of the file must not share: in an upsert, those that it does not go by."""
+    return [key for key in terms.resource.keys if key != terms.match_on]
+
+
+def query(terms: Terms, names: list[str], keys: list[Key]) -> sql.Composed:
+    """For each key: the line that owns it among those aside; and, when inserting, the line of the row that this import
+    has loaded with it, and whether there is any row with it."""
+    aliases = [f"t{number}" for number in range(len(keys))]
+    found: list[sql.Composable] = []
+    joins: list[sql.Composable] = []
+    for number, (key, alias) in enumerate(zip(keys, aliases, strict=True)):
+        owner = sql.Identifier(f"owner{number}")
+        if terms.mode is not Mode.INSERT:
+            found.append(sql.SQL("a.{}, NULL::bigint, false").format(owner))
+            continue
+        own_line = sql.SQL("CASE WHEN {} THEN {} END").format(
+            tables.own(terms, alias), sql.Identifier(alias, "import_line")
+        )
+        found.append(sql.SQL("a.{}, {}, {} IS NOT NULL").format(owner, own_line, sql.Identifier(alias, "id")))
+        join = sql.SQL("LEFT JOIN {} {} ON {}")
+        joins.append(join.format(tables.table(terms.resource), sql.Identifier(alias), tables.same(key, alias, "a")))
+    texts = [sql.SQL("a.{}::text").format(sql.Identifier(name)) for name in names]
+    return sql.SQL("SELECT {} FROM ({}) a {} ORDER BY a.import_line").format(
+        tables.listed([sql.SQL("a.import_line, a.held, a.missing, a.refused"), *texts, *found]),
+        with_owners(terms, keys),
+        tables.listed(joins, " "),
+    )
+
+
+def with_owners(terms: Terms, keys: list[Key]) -> sql.Composed:
+    """The records aside, and the line among them that owns each of these keys: the first; in an upsert the last."""
+    best = sql.SQL("max" if terms.mode is Mode.UPSERT else "min")
+    owners = [
+        sql.SQL("{}(a.import_line) OVER (PARTITION BY {}) AS {}").format(
+            best, tables.key(key, "a"), sql.Identifier(f"owner{number}")
+        )
+        for number, key in enumerate(keys)
+    ]
+    return sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {}").format(
+        tables.listed([sql.SQL("a.*"), *owners]), tables.aside(terms.resource), terms.job_id
+    )
+
+
+def write_reasons(connection: Connection, job_id: int, found: list[Decision]) -> None:
+    """Puts the final reasons in the place of those that were noted when the batch was loaded."""
+    connection.execute(queries.text("imports", "settle_reasons"), as_arrays(job_id, found))
+
+
+def write_rejects(connection: Connection, job_id: int, found: list[Decision]) -> None:
+    """New rejects, whose records are still to be read again."""
+    connection.execute(queries.text("imports", "reject_unread_rows"), as_arrays(job_id, found))
+
+
+def as_arrays(job_id: int, found: list[Decision]) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "lines": [line for line, _ in found],
+        "reasons": [rejects.as_json(reasons) for _, reasons in found],
+    }

@@ -1,0 +1,65 @@
+"""Loading a batch, in the caller's transaction: the good rows, the rejects, and nothing twice.
+
+Inserting is optimistic: straight into the table by COPY. Only when the table objects do the rows go through a temporary
+table that tells which ones it objects to and why (`conflicts`). What depends on the whole file, such as which of two
+records of one key comes first, is put right at the end (`settlement`); the records it needs for that wait in the
+`aside` table. Upserts and validations wait there altogether.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+
+from bulk_pipelines.imports import arrow, binary_copy, conflicts, rejects, tables
+from bulk_pipelines.imports.arrow import Column
+from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.terms import Mode, Terms
+from bulk_pipelines.imports.validation import Validated
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    counts: Counts
+    conflicted: bool = False
+    """The table objected to some rows: the next batch of this file had better not go straight into it."""
+
+
+def load_batch(
+    connection: psycopg.Connection[Any], terms: Terms, validated: Validated, *, direct: bool = True
+) -> BatchResult:
+    """Writes what a block came to. Commits nothing: the caller commits it together with its checkpoint."""
+    rejects.store(connection, terms.job_id, validated.rejects)
+    good, bad = len(validated.lines), len(validated.rejects)
+    if not good:
+        return BatchResult(Counts(read=bad, rejected=bad))
+    columns, rows = encoded(terms, validated)
+    if terms.mode is not Mode.INSERT:
+        binary_copy.copy(connection, tables.aside(terms.resource), columns, rows)
+        return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
+    if direct and copied(connection, terms, columns, rows):
+        return BatchResult(Counts(read=good + bad, loaded=good, rejected=bad))
+    refused = conflicts.insert(connection, terms, validated, columns, rows)
+    counts = Counts(read=good + bad, loaded=good - refused, rejected=bad + refused)
+    return BatchResult(counts, conflicted=bool(refused))
+
+
+def encoded(terms: Terms, validated: Validated) -> tuple[list[str], Column]:
+    """The good rows as COPY takes them, in the order of their ids."""
+    values = {name: arrow.column(validated.good, name) for name in terms.resource.column_names}
+    count = len(validated.lines)
+    values["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), count)
+    values["import_line"] = pa.array(validated.lines, pa.int64())
+    columns, rows = binary_copy.encode(values)
+    return columns, binary_copy.by_id(rows, values[terms.resource.id_key.column])
+
+
+def copied(connection: psycopg.Connection[Any], terms: Terms, columns: list[str], rows: Column) -> bool:
+    """Whether the table took all rows; else it has taken none."""
+    try:
+        with connection.transaction():
+            binary_copy.copy(connection, tables.table(terms.resource), columns, rows)
+    except conflicts.FAULTS:
+        return False
+    return True
