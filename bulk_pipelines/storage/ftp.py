@@ -19,10 +19,11 @@ from urllib.parse import quote
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import Missing, Permanent, Refused, SourceChanged, StorageError, Transient
-from bulk_pipelines.storage.ftp_connection import Connection, code, failures
+from bulk_pipelines.storage.ftp_connection import NO_SUCH, Connection, code, failures
 from bulk_pipelines.storage.ftp_listing import Listed, facts, listed, moment
 
 if TYPE_CHECKING:
+    import socket
     from datetime import datetime
 
     from typing_extensions import Buffer
@@ -144,23 +145,37 @@ class FtpStorage(Storage):
             self.give(connection)  # a transfer that was left in the middle takes its connection with it
 
     def pieces(self, connection: Connection, entry: Entry, start: int, end: int) -> Generator[bytes, None, None]:
-        url = self.url_of(entry.key)
         if start >= end:
             return
-        with failures(url):
-            for piece in connection.received(f"RETR {self.path(connection, entry.key)}", start):
+        with failures(self.url_of(entry.key)):
+            for piece in connection.received(self.begun(connection, entry, start)):
                 kept = piece[: end - start]
                 start += len(kept)
                 if kept:
                     yield kept
                 if start == end != entry.size:
                     return
-            try:
-                now = self.stat_by(connection, entry.key)
-            except Missing:
-                raise SourceChanged(f"{url} was removed while it was read") from None
-        if start != end or now.version != entry.version:
-            raise SourceChanged(f"{url} was written to while it was read")
+            self.same(connection, entry)
+            if start != end:
+                raise SourceChanged(f"{self.url_of(entry.key)} was written to while it was read")
+
+    def begun(self, connection: Connection, entry: Entry, start: int) -> socket.socket:
+        command = f"RETR {self.path(connection, entry.key)}"
+        try:
+            return connection.begin(command, start)
+        except (ftplib.error_perm, ftplib.error_temp) as error:
+            if code(error) not in NO_SUCH:
+                raise
+            self.same(connection, entry)  # else it was being replaced just then
+            return connection.begin(command, start)
+
+    def same(self, connection: Connection, entry: Entry) -> None:
+        try:
+            now = self.stat_by(connection, entry.key)
+        except Missing:
+            raise SourceChanged(f"{self.url_of(entry.key)} was removed while it was read") from None
+        if now.version != entry.version:
+            raise SourceChanged(f"{self.url_of(entry.key)} was written to while it was read")
 
     def entries(self, pattern: str = "**") -> Iterator[Entry]:
         wanted = paths.Pattern(pattern)
@@ -210,9 +225,9 @@ class FtpStorage(Storage):
         else:
             return []
         try:
-            text = b"".join(connection.received(command)).decode(errors="surrogateescape")
+            text = b"".join(connection.received(connection.begin(command))).decode(errors="surrogateescape")
         except (ftplib.error_perm, ftplib.error_temp) as error:
-            if code(error) in {450, 550, 551}:
+            if code(error) in NO_SUCH:
                 return []
             raise
         found = (read(line) for line in text.replace("\r\n", "\n").split("\n") if line)

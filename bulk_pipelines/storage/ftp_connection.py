@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.addresses import Address
 
 SECONDS = 30.0
+NO_SUCH = {450, 501, 550, 551, 553}
+"""How servers say that there is no such file; they say other things by the same numbers."""
 PORTS = {"ftp": 21, "ftpes": 21, "ftps": 990}
 PIECE = 1 << 18
 
@@ -121,13 +123,12 @@ class Connection:
         try:
             return self.ftp.sendcmd(command)
         except (ftplib.error_perm, ftplib.error_temp) as error:
-            if code(error) in {450, 500, 501, 502, 504, 550, 551, 553}:
+            if code(error) in NO_SUCH | {500, 502, 504}:
                 return None
             raise
 
-    def received(self, command: str, start: int = 0) -> Iterator[bytes]:
-        """The bytes that a transfer command sends us, to the end that the server confirms."""
-        data = self.begin(command, start)
+    def received(self, data: socket.socket) -> Iterator[bytes]:
+        """What a transfer sends us, to the end that the server confirms."""
         try:
             while piece := data.recv(PIECE):
                 yield piece

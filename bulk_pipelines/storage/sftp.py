@@ -11,7 +11,7 @@ import logging
 import secrets
 import stat
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -232,18 +232,15 @@ class SftpStorage(Storage):
         with failures(url):
             channel = self.take()
         written = paths.unfinished(key, secrets.token_hex(8))
-        published = usable = False
+        file: paramiko.SFTPFile | None = None
+        published = False
         try:
             with failures(url):
                 self.make_folder(channel, key)
                 file = channel.open(self.path(written), "wbx")
                 file.set_pipelined(True)
 
-            def write(data: Buffer) -> None:
-                with failures(url):
-                    file.write(bytes(data))
-
-            sink = Sink(write)
+            sink = Sink(self.writer(file, url))
             yield sink
             with failures(url):
                 file.close()
@@ -251,11 +248,20 @@ class SftpStorage(Storage):
                 if size != sink.size:
                     raise Transient(f"{url}: the server kept {size} of {sink.size} bytes")
                 self.rename(channel, written, key)
-            published = usable = True
+            published = True
         finally:
-            self.give(channel, usable)
-            if not published:
+            if file and not published:
+                with suppress(OSError, EOFError, paramiko.SSHException):
+                    file.close()  # the server must have let go of it before it is removed
                 self.discard(written)
+            self.give(channel, published)
+
+    def writer(self, file: paramiko.SFTPFile, url: str) -> Callable[[Buffer], None]:
+        def write(data: Buffer) -> None:
+            with failures(url):
+                file.write(bytes(data))
+
+        return write
 
     def discard(self, key: str) -> None:
         try:
