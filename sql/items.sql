@@ -117,13 +117,14 @@ FOR NO KEY UPDATE;
 
 -- name: checkpoint_item
 -- How far an item has come, in the transaction of the data it stands for; no row when the lease is lost.
--- An item that gets on is not failing: its tries begin anew.
+-- An item that gets on is not failing: its tries begin anew. So does its lease, by the clock and not from the beginning of
+-- the transaction, which may have taken longer than a lease is.
 UPDATE job_item
 SET checkpoint = :checkpoint::jsonb,
     attempt_count = 1,
     not_found_count = 0,
     death_count = 0,
-    lease_until = now() + make_interval(secs => :lease_seconds),
+    lease_until = clock_timestamp() + make_interval(secs => :lease_seconds),
     updated_at = greatest(now(), updated_at + interval '1 microsecond')
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
 RETURNING item_id;

@@ -144,8 +144,11 @@ class Worker:
         """When the preparation fails, so do its items, each by its own budget."""
         if self.kind.prepare is None:
             return
+        for lease in claimed:
+            self.settler.begin(lease)
         try:
             self.kind.prepare(claimed, self.tools)
+            self.settler.prepared(claimed)
         except Exception as error:  # noqa: BLE001 - a failed preparation is the outcome of its items
             outcome = retry.outcome_of(error)
             while self.waiting:

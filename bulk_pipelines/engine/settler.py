@@ -16,8 +16,9 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import leases, settle
 from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.retry import Settlement
 from bulk_pipelines.engine.settle import Settled
-from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,12 @@ class Settler:
                 return False
             self.begun_at[lease.item_id] = self.clock()
             return True
+
+    def prepared(self, claimed: Iterable[Lease]) -> None:
+        """Their preparation was begun for all of them and is over: from now on each has its own turn."""
+        with self.changed:
+            for lease in claimed:
+                self.begun_at.pop(lease.item_id, None)
 
     def forget(self, lease: Lease) -> None:
         """The lease is gone: nothing to renew, nothing to write."""
@@ -196,6 +203,8 @@ class Settler:
                 return
             self.renewed_at = now
             hung = {item_id for item_id, begun in self.begun_at.items() if now - begun > self.item_timeout}
+            if hung:
+                self.give_back_unbegun()
             wanted = [lease for item_id, lease in self.held.items() if item_id not in hung]
         if not wanted:
             return
@@ -210,3 +219,9 @@ class Settler:
                 # By identity: a later claim of the same item may be held by now.
                 if lease.item_id not in kept and self.held.get(lease.item_id) is lease:
                     del self.held[lease.item_id]
+
+    def give_back_unbegun(self) -> None:
+        """Nobody knows when their turn would come, if ever: others may have them at once."""
+        for lease in [lease for item_id, lease in self.held.items() if item_id not in self.begun_at]:
+            del self.held[lease.item_id]
+            self.buffer.append(Settled(lease.item_id, lease.lease_term, Settlement(ItemEvent.GIVE_BACK)))

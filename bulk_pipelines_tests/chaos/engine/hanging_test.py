@@ -30,6 +30,24 @@ def test_an_item_that_hangs_comes_to_another_worker(kind: str, scene: Scene) -> 
 
 
 @pytest.mark.long
+def test_a_preparation_that_hangs_is_not_waited_for(scene: Scene) -> None:
+    """It is begun for all items of its claim; which of them it hangs on is found out by taking them alone."""
+    work = items(20, seconds=0.01)
+    work[2] = ("item-0002", {"prepare_hangs": 1})
+    job = scene.job("hanging_preparation", work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        (hanging,) = crew.hire()
+        until(lambda: scene.find(job.job_key).running_items > 0, "the first items are claimed")
+        crew.hire()
+        until(lambda: scene.find(job.job_key).finished, "the job is finished", 60)
+        assert hanging.alive
+        hanging.kill()
+        crew.members.remove(hanging)
+        scene.finish(crew, job)
+    scene.check(job, keys(work))
+
+
+@pytest.mark.long
 def test_an_item_that_always_hangs_is_buried(scene: Scene) -> None:
     """With enough workers left the job ends; those that hang are ended by whoever runs them."""
     work = items(30, seconds=0.01)

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Sequence
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import ErrorClass
@@ -38,6 +39,11 @@ def work(lease: Lease, tools: Tools) -> Outcome:
             tools.checkpoint(connection, lease, {"written": True})
     mark(lease, tools, "done")
     return Done({"term": lease.lease_term})
+
+
+def prepare(claimed: Sequence[Lease], tools: Tools) -> None:
+    if any(lease.death_count < lease.input.get("prepare_hangs", 0) for lease in claimed):
+        threading.Event().wait()
 
 
 def write_parts(lease: Lease, tools: Tools) -> Outcome:
@@ -83,6 +89,7 @@ KINDS = Kinds(
         Kind("patient_long", write_parts, retry=SOON, slices=PATIENT),
         Kind("marks", only_marks, retry=SOON, slices=SHORT),
         Kind("hanging", work, retry=SOON, slices=SHORT, item_timeout=1.0),
+        Kind("hanging_preparation", work, prepare, retry=SOON, slices=SHORT, item_timeout=1.0),
         Kind("hanging_side_by_side", work, retry=SOON, slices=SHORT, item_timeout=1.0, concurrency=4),
     ]
 )

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from bulk_pipelines_tests.chaos.engine.crew import Crew
+from bulk_pipelines_tests.chaos.engine.kinds import LEASE_SECONDS
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
 
 
@@ -22,6 +23,17 @@ def test_workers_share_a_job_and_no_item_is_worked_twice(kind: str, workers: int
     assert {row.lease_term for row in rows.values()} == {1}
     assert len(scene.marks("begun")) == len(work)
     assert {mark.worker for mark in scene.marks("done")} == {worker.name for worker in hired}
+
+
+def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> None:
+    """While it writes nobody can take the item; when it commits, the lease begins anew."""
+    work = items(1, parts=3, seconds=1.5 * LEASE_SECONDS)
+    job = scene.job("long", work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        crew.hire(2)
+        scene.finish(crew, job)
+    (row,) = scene.check(job, keys(work)).values()
+    assert (row.lease_term, row.death_count) == (1, 0)
 
 
 @pytest.mark.long
