@@ -177,10 +177,11 @@ def insert_users(engine: Engine, rows: int) -> None:
         )
 
 
-def exporting(connection: psycopg.Connection[Any]) -> int:
+def exporting(connection: psycopg.Connection[Any], condition: str = "") -> int:
     """How many of the export's own connections this database has."""
     row = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bulk export' AND datname = current_database()"
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bulk export'"
+        f" AND datname = current_database() {condition}".encode()
     ).fetchone()
     assert row is not None
     return int(row[0])

@@ -9,6 +9,7 @@ from typing import Any
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
 from bulk_pipelines.database import pool
@@ -27,9 +28,7 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 @contextmanager
 def lane(url: URL, plan: Plan, resource: str, schema: pa.Schema, batch: int) -> Iterator["ArrowLane"]:
     """A connection of its own, whose batches have about so many bytes."""
-    options = {name: str(value) for name, value in pool.KEEPALIVE.items()} | {"application_name": "bulk export"}
-    address = url.set(drivername="postgresql").update_query_dict(options).render_as_string(hide_password=False)
-    with asked_of(resource, url), adbc.connect(address) as connection, connection.cursor() as cursor:
+    with asked_of(resource, url), adbc.connect(conninfo(url)) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
@@ -58,6 +57,12 @@ class ArrowLane:
     def cancel(self) -> None:
         with suppress(adbc.Error, OSError):
             self.cursor.adbc_cancel()
+
+
+def conninfo(url: URL) -> str:
+    """The address in libpq's own form: SQLAlchemy's, of a space in an option, is not what libpq reads."""
+    given: dict[str, Any] = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
+    return make_conninfo(**given | pool.KEEPALIVE | {"application_name": "bulk export"})
 
 
 def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

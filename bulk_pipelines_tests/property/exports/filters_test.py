@@ -28,7 +28,7 @@ HOSTILE = st.sampled_from(
         "/* -- */",
         "'''",
         "x') TO PROGRAM 'false' --",
-        "‘’ʼ＇",  # noqa: RUF001 - quotes of other scripts
+        "‘’ʼ＇",
     ]
 )
 OPERATORS = st.sampled_from([each for each in Operator if each not in filters.SETS | filters.NULLS])

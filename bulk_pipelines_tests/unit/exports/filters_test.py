@@ -8,7 +8,8 @@ import pytest
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator
-from bulk_pipelines.resources import ARTICLES, USERS
+from bulk_pipelines.resources.articles import ARTICLES
+from bulk_pipelines.resources.users import USERS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import request as requests
 from bulk_pipelines.exports.filters import parse as where
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, Order
-from bulk_pipelines.resources import USERS
+from bulk_pipelines.resources.users import USERS
 
 
 def test_the_least_there_is_to_say() -> None:

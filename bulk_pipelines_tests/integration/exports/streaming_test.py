@@ -1,0 +1,99 @@
+"""Streams: the first bytes come early, memory stays bounded, and a reader who leaves leaves nothing running."""
+
+import itertools
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.errors import Cancelled, Unavailable
+from bulk_pipelines.exports import lanes, parquet
+from bulk_pipelines.exports.request import ExportRequest, Format, Order
+from bulk_pipelines.exports.streaming import Tally, stream
+from bulk_pipelines_tests.export_files import exporting, insert_users, watching
+from bulk_pipelines_tests.waiting import until
+
+ROWS = 100_000
+
+
+@pytest.fixture
+def many(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """More rows than are held ready, in any format."""
+    monkeypatch.setattr(lanes, "ROOM", 1 << 20)
+    monkeypatch.setattr(parquet, "BATCH", 1 << 20)
+    insert_users(engine, ROWS)
+    return engine
+
+
+def nobody_exports(connection: psycopg.Connection[Any]) -> None:
+    """A connection that was closed is gone from PostgreSQL a moment later."""
+    until(lambda: exporting(connection) == 0, "no connection of an export is left", seconds=10)
+    assert not [thread for thread in threading.enumerate() if thread.name == "export"]
+
+
+def test_first_bytes_come_before_the_query_is_done_and_closing_ends_it(many: Engine) -> None:
+    for format_ in Format:
+        with watching(many) as connection:
+            pieces = stream(many, ExportRequest("users", format_))
+            assert next(pieces)
+            assert exporting(connection, "AND state = 'active'") >= 1, format_
+            pieces.close()
+            nobody_exports(connection)
+
+
+def test_a_slow_reader_holds_the_query_back(many: Engine) -> None:
+    tally = Tally()
+    pieces = stream(many, ExportRequest("users"), connections=1, tally=tally)
+    next(pieces)
+    with watching(many) as connection:
+        waiting = "AND wait_event = 'ClientWrite'"
+        until(lambda: exporting(connection, waiting) == 1, "PostgreSQL waits for its reader")
+    assert tally.rows < ROWS / 10
+    assert sum(len(piece) for piece in pieces) > tally.bytes / 2
+    assert tally.rows == ROWS
+
+
+def test_whoever_calls_it_off_is_heard(many: Engine) -> None:
+    for format_ in (Format.CSV, Format.PARQUET):
+        asked = itertools.count()
+        with watching(many) as connection:
+            with pytest.raises(Cancelled):
+                list(stream(many, ExportRequest("users", format_), cancelled=lambda asked=asked: next(asked) > 5))  # type: ignore[misc]
+            nobody_exports(connection)
+
+
+def test_it_can_be_called_off_while_postgresql_still_sorts(many: Engine) -> None:
+    """A view that sleeps stands for a query that thinks for a long time."""
+    with pool.transaction(many) as connection:
+        connection.execute("ALTER TABLE users RENAME TO real_users")
+        connection.execute("CREATE VIEW users AS SELECT real_users.* FROM real_users, pg_sleep(60)")
+    for format_ in (Format.CSV, Format.XLSX):
+        off = threading.Event()
+        with watching(many) as connection:
+
+            def thinking() -> bool:
+                return exporting(connection) > 0 and off.is_set()  # noqa: B023
+
+            timer = threading.Timer(0.5, off.set)
+            timer.start()
+            with pytest.raises(Cancelled):
+                list(stream(many, ExportRequest("users", format_, order=(Order("name"),)), cancelled=thinking))
+            nobody_exports(connection)
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_a_lost_connection_is_one_clear_error(many: Engine, format_: Format) -> None:
+    with watching(many) as connection:
+        pieces = stream(many, ExportRequest("users", format_))
+        next(pieces)
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'bulk export' AND datname = current_database()"
+        )
+        with pytest.raises(Unavailable, match="users cannot be exported: ") as caught:
+            list(pieces)
+        assert "\n" not in str(caught.value)
+        nobody_exports(connection)
