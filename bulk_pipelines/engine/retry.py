@@ -104,11 +104,15 @@ def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, 
         case Skip(reason):
             return Settlement(ItemEvent.SKIP, error=storable(reason))
         case Bury(error, error_class):
-            return Settlement(ItemEvent.BURY, error_class=error_class, error=storable(error))
+            return buried(error, error_class)
         case NotFound(reason):
             return decide_not_found(policy, storable(reason), None, tries, random, spacing)
         case RetryLater(error, after, error_class):
             return decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
+
+
+def buried(error: str, error_class: ErrorClass = ErrorClass.PERMANENT) -> Settlement:
+    return Settlement(ItemEvent.BURY, error_class=error_class, error=storable(error))
 
 
 def decide_not_found(

@@ -1,15 +1,16 @@
 """Writing what items came to: one statement for a batch of them, fenced by their terms, the job's counters with it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.engine import jobs, payload
+from bulk_pipelines.engine import jobs, payload, retry
 from bulk_pipelines.engine.retry import Settlement
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+from bulk_pipelines.errors import InvalidInput
 
 Connection = psycopg.Connection[Any]
 
@@ -70,6 +71,18 @@ def columns(batch: Sequence[Settled]) -> dict[str, list[Any]]:
 
 def encoded(field: str, value: dict[str, Any] | None) -> str | None:
     return None if value is None else payload.encode(field, value)
+
+
+def writable(batch: Sequence[Settled]) -> list[Settled]:
+    """Each as it is; or buried, when what its handler came to cannot be written: the others must not suffer for it."""
+    found = []
+    for each in batch:
+        try:
+            columns([each])
+            found.append(each)
+        except InvalidInput as error:
+            found.append(replace(each, settlement=retry.buried(f"what its handler came to cannot be written: {error}")))
+    return found
 
 
 def settled_before(connection: Connection, batch: Sequence[Settled]) -> set[int]:

@@ -19,7 +19,7 @@ from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.retry import Settlement
 from bulk_pipelines.engine.settle import Settled
 from bulk_pipelines.engine.states import ItemEvent, JobState
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import InvalidInput, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +174,12 @@ class Settler:
                     written = settle.write(connection, self.job_id, batch)
                     # The first answer may have been lost with its connection, after the commit.
                     known = settle.settled_before(connection, written.lost) if tried_before and written.lost else set()
+            except InvalidInput:
+                mended = settle.writable(batch)
+                if mended == batch:
+                    raise
+                batch = mended
+                continue
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise

@@ -42,11 +42,14 @@ Perform = Callable[[Lease], Outcome | None]
 
 def perform(kind: Kind, lease: Lease, tools: Tools) -> Outcome | None:
     try:
-        return kind.handle(lease, tools)
+        outcome: object = kind.handle(lease, tools)
     except LeaseLost:
         return None
     except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome of its item
         return retry.outcome_of(error)
+    if isinstance(outcome, Outcome):
+        return outcome
+    return Bury(f"the handler of {kind.name} returned {type(outcome).__name__}, which is not an outcome")
 
 
 def one_by_one(waiting: deque[Lease], perform: Perform, go_on: Callable[[Lease], bool]) -> Iterator[Worked]:

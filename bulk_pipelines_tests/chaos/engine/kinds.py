@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
+from typing import Any, cast
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import ErrorClass
@@ -69,6 +71,28 @@ def only_marks(lease: Lease, tools: Tools) -> Outcome:
     return Done({"term": lease.lease_term})
 
 
+NONSENSE: dict[str, Any] = {
+    "an object": Done({"term": object()}),
+    "a NUL": Done({"term": "\0"}),
+    "not a number": Done({"term": float("nan")}),
+    "too much": Done({"term": "x" * 10_000_000}),
+    "half a character": Done(normalized={"\ud800": 1}),
+    "no outcome": {"term": 1},
+    "nothing": None,
+}
+
+
+def answer_nonsense(lease: Lease, tools: Tools) -> Outcome:
+    """What a handler with an error in it may come to."""
+    answers = lease.input.get("answers")
+    if answers == "an exit":
+        sys.exit(3)
+    if answers in NONSENSE:
+        return cast(Outcome, NONSENSE[answers])
+    mark(lease, tools, "done")
+    return Done({"term": lease.lease_term})
+
+
 def mark(lease: Lease, tools: Tools, stage: str) -> None:
     values = [lease.item_key, lease.lease_term, tools.worker, stage]
     with transaction(tools.pool) as connection:
@@ -88,6 +112,8 @@ KINDS = Kinds(
         Kind("long", write_parts, retry=SOON, slices=SHORT),
         Kind("patient_long", write_parts, retry=SOON, slices=PATIENT),
         Kind("marks", only_marks, retry=SOON, slices=SHORT),
+        Kind("nonsense", answer_nonsense, retry=SOON, slices=SHORT),
+        Kind("nonsense_side_by_side", answer_nonsense, retry=SOON, slices=SHORT, concurrency=4),
         Kind("hanging", work, retry=SOON, slices=SHORT, item_timeout=1.0),
         Kind("hanging_preparation", work, prepare, retry=SOON, slices=SHORT, item_timeout=1.0),
         Kind("hanging_side_by_side", work, retry=SOON, slices=SHORT, item_timeout=1.0, concurrency=4),
