@@ -1,0 +1,173 @@
+"""Landing: a source is copied once into our storage; from then on nobody needs the source again.
+
+The copy is unpacked, hashed as it arrived and as it is kept, and published whole. Its name follows from the name that
+the caller gives and from the version of the source: landing again after a crash makes the same object again, and a
+straggler that still copies an older version cannot overwrite the newer one.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.compression import HEAD, Compression, limited, settled, unpacked
+from bulk_pipelines.storage.contract import Entry, Source, Storage
+from bulk_pipelines.storage.errors import OverLimit
+
+INLINE = 4 << 20
+"""Up to this size, hashing is quicker than starting a thread for it."""
+AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    largest: int = 64 << 30
+    """In bytes, of the source and of what it unpacks to."""
+    ratio: float = 200.0
+    """How many times its size a source may unpack to."""
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(settings.landing_max_bytes, settings.landing_max_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    url: str
+    bytes: int
+    sha256: str
+    """Of the landed bytes: unpacked, if the source was compressed."""
+    version: str
+    """Of the landed object: whoever reads ranges of it asks for this version."""
+    source: str
+    """The address as it may be shown."""
+    source_version: str
+    source_bytes: int
+    source_sha256: str
+    """Of the bytes as they arrived: the same file dropped again has the same."""
+    compression: Compression
+
+
+def land(
+    source_url: str,
+    into: Storage,
+    name: str,
+    access: Access,
+    limits: Limits = Limits(),
+    compression: Compression | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Landed:
+    """Copy a source into the storage under the name. `compression` is what it was said to be; None: find out.
+
+    `progress` hears now and then how many bytes have arrived; what it raises ends the landing, and nothing is left.
+    """
+    source, key = locations.source(source_url, access, "source")
+    with source:
+        return land_from(source, key, into, name, limits, compression, progress)
+
+
+def land_from(
+    source: Source,
+    key: str,
+    into: Storage,
+    name: str,
+    limits: Limits,
+    compression: Compression | None,
+    progress: Callable[[int], None],
+) -> Landed:
+    shown = source.url_of(key)
+    with source.open(key) as reader, Sha256() as arrived, Sha256() as kept:
+        entry = reader.entry
+        if entry.size > limits.largest:
+            raise OverLimit(
+                "source", f"{shown} has {entry.size} bytes, more than {limits.largest}: see BULK_LANDING_MAX_BYTES"
+            )
+        target = f"{name}-{landed_mark(shown, entry)}"
+        pieces = limited(counted(reader, arrived, progress), limits.largest, None, lambda: 0, shown)
+        head, pieces = headed(pieces)
+        kind = settled(head, compression, shown)
+        plain = kind is Compression.NONE
+        content = (
+            pieces
+            if plain
+            else limited(unpacked(pieces, kind, shown), limits.largest, limits.ratio, lambda: arrived.size, shown)
+        )
+        with into.publish(target) as sink:
+            for piece in content:
+                sink.write(piece)
+                if not plain:
+                    kept.update(piece)
+        return Landed(
+            url=into.url_of(target),
+            bytes=sink.size,
+            sha256=(arrived if plain else kept).hexdigest(),
+            version=into.stat(target).version,
+            source=shown,
+            source_version=entry.version,
+            source_bytes=arrived.size,
+            source_sha256=arrived.hexdigest(),
+            compression=kind,
+        )
+
+
+def landed_mark(shown: str, entry: Entry) -> str:
+    """Tells versions of a source apart in the names of what was landed."""
+    return hashlib.sha256(f"{shown}\n{entry.version}\n{entry.size}".encode()).hexdigest()[:12]
+
+
+def counted(pieces: Iterable[bytes], digest: "Sha256", progress: Callable[[int], None]) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+        progress(digest.size)
+
+
+def headed(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first few bytes, and all the pieces, those included."""
+    first: list[bytes] = []
+    for piece in pieces:
+        first.append(piece)
+        if sum(map(len, first)) >= HEAD:
+            break
+    return b"".join(first)[:HEAD], chain(first, pieces)
+
+
+class Sha256:
+    """A hash that is computed beside the reading and writing, by a thread of its own once it is worth one."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.hash = hashlib.sha256()
+        self.thread: ThreadPoolExecutor | None = None
+        self.waiting: deque[Future[None]] = deque()
+
+    def update(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size <= INLINE:
+            self.hash.update(data)
+            return
+        self.thread = self.thread or ThreadPoolExecutor(1, thread_name_prefix="sha256")
+        self.waiting.append(self.thread.submit(self.hash.update, data))
+        if len(self.waiting) > AHEAD:
+            self.waiting.popleft().result()
+
+    def hexdigest(self) -> str:
+        while self.waiting:
+            self.waiting.popleft().result()
+        return self.hash.hexdigest()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.thread:
+            self.thread.shutdown(cancel_futures=True)
