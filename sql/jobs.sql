@@ -74,3 +74,7 @@ SELECT :job_id, :worker, * FROM unnest(
     :steps::int[], :rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[], :reasons::text[]
 )
 ON CONFLICT (job_id, worker, step) DO NOTHING;
+
+-- name: set_result!
+-- What a job came to, written after its end.
+UPDATE job SET result = :result::jsonb, updated_at = now() WHERE job_id = :job_id;

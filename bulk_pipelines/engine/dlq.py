@@ -70,9 +70,7 @@ def show(connection: Connection, item_id: int) -> dict[str, Any]:
 
 def try_again(pool: Engine, wanted: Wanted) -> int:
     """Redrive all that are wanted; returns how many."""
-    return sum(
-        redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids) for job_key, item_ids in by_job(pool, wanted)
-    )
+    return sum(redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids) for job_key, item_ids in by_job(pool, wanted))
 
 
 def discard(pool: Engine, wanted: Wanted) -> int:

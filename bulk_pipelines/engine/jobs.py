@@ -267,3 +267,9 @@ def checked_trace(trace_parent: str | None) -> str | None:
 
 def optional_text(field: str, value: str | None) -> str | None:
     return None if value is None else payload.text(field, value)
+
+
+def set_result(connection: Connection, job_id: int, result: dict[str, Any]) -> None:
+    """What a job came to that ended before its time."""
+    values = {"job_id": job_id, "result": payload.encode("result", result)}
+    connection.execute(queries.text("jobs", "set_result"), values)

@@ -11,6 +11,7 @@ from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.outcomes import Outcome
 from bulk_pipelines.engine.retry import RetryPolicy
+from bulk_pipelines.engine.settle import Record
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.engine.tools import Tools
@@ -38,6 +39,8 @@ class Kind:
     """Works one item. May be called from several threads at once."""
     prepare: Prepare | None = None
     """Called once for each claim, before its items: the place for one query for all of them."""
+    record: Record | None = None
+    """Called with items that succeeded, in the transaction that settles them: what else our database says of them."""
     settle: Callable[[Engine, Job], None] | None = None
     """What only all items together can tell, before the job ends. May take long, be cut short and be called again."""
     finish: Finish | None = None

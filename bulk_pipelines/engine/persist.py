@@ -56,6 +56,24 @@ def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
     return int(row[0])
 
 
+def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
+    """All items of a job, in the transaction that made it: there is the whole job or none. It is sealed with that.
+
+    By COPY, which takes half the time of add_batch and a third of its work here; it cannot leave out keys that are
+    there already, so a plan that is to be run again after a crash needs add_items.
+    """
+    job = connection.execute(queries.text("items", "empty_job"), {"job_id": job_id, "open": OPEN_JOBS}).fetchone()
+    if job is None:
+        raise Conflict("items: the job is over or has items already; nothing was added")
+    added = 0
+    with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
+        for each in checked(items):
+            copy.write_row((job_id, each.key, *job, each.input))
+            added += 1
+    connection.execute(queries.text("items", "seal_copied"), {"job_id": job_id, "added": added})
+    return added
+
+
 def add_items(
     pool: Engine,
     job_id: int,

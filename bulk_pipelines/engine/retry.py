@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bulk_pipelines.engine.errors import ErrorClass, HandlerError
+from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import BulkError, Unavailable
 
 MESSAGE_LIMIT = 2_000
 LONGEST_DELAY = 365 * 86_400.0
@@ -85,13 +85,22 @@ class Settlement:
 
 def outcome_of(error: Exception) -> Outcome:
     """The one place where a handler's exception becomes an outcome."""
-    if isinstance(error, Unavailable):
-        return RetryLater(str(error))
-    if not isinstance(error, HandlerError):
-        return RetryLater(f"{type(error).__name__}: {error}", error_class=ErrorClass.UNKNOWN)
-    if error.error_class is ErrorClass.PERMANENT:
+    error_class = class_of(error)
+    if error_class is ErrorClass.UNKNOWN:
+        return RetryLater(f"{type(error).__name__}: {error}", error_class=error_class)
+    if error_class is ErrorClass.PERMANENT:
         return Bury(str(error))
-    return RetryLater(str(error), after=error.retry_after, error_class=error.error_class)
+    return RetryLater(str(error), after=getattr(error, "retry_after", None), error_class=error_class)
+
+
+def class_of(error: Exception) -> ErrorClass:
+    """As the error says itself (HandlerError, and the storages' errors); else by what kind of error it is."""
+    said = getattr(error, "error_class", None)
+    if isinstance(said, str) and said in set(ErrorClass):
+        return ErrorClass(said)
+    if isinstance(error, Unavailable):
+        return ErrorClass.TRANSIENT
+    return ErrorClass.PERMANENT if isinstance(error, BulkError) else ErrorClass.UNKNOWN
 
 
 def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, spacing: float = 1.0) -> Settlement:

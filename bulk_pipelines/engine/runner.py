@@ -27,7 +27,7 @@ from bulk_pipelines.engine.retry import Random
 from bulk_pipelines.engine.settle import Settled
 from bulk_pipelines.engine.settler import Settler, SettlerLimits
 from bulk_pipelines.engine.slices import Ewma
-from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.engine.work import Tally, Worked
 
@@ -88,11 +88,14 @@ class Worker:
         self.pace = Pace()
         self.waiting: deque[Lease] = deque()
         self.in_work: dict[int, Lease] = {}
+        self.failed_fast = False
         self.stop_asked = threading.Event()
         self.looked_at = clock()
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
-        self.settler = Settler(pool, job.job_id, self.lease_seconds, self.kind.item_timeout, settler_limits, clock)
+        self.settler = Settler(
+            pool, job.job_id, self.lease_seconds, self.kind.item_timeout, settler_limits, clock, self.kind.record
+        )
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
@@ -116,6 +119,9 @@ class Worker:
 
     def take(self) -> int:
         """Items for this slice: those left over from the last one, if it is still right to work them, or new ones."""
+        if self.failed_fast:
+            self.settler.drain()  # the burial that fails the job; unless its lease was lost
+            self.failed_fast = False
         if self.waiting:
             if self.look() is not JobState.RUNNING:
                 self.give_back()
@@ -156,7 +162,7 @@ class Worker:
 
     def worked(self, deadline: float) -> Iterator[Worked]:
         def go_on(lease: Lease) -> bool:
-            if self.clock() >= deadline or self.stop_asked.is_set():
+            if self.clock() >= deadline or self.stop_asked.is_set() or self.called_off:
                 return False
             self.in_work[lease.item_id] = lease
             return True
@@ -176,6 +182,7 @@ class Worker:
             return
         tally.count(outcome)
         settlement = retry.decide(self.kind.retry, outcome, lease.tries, self.random, self.pace.pressure.spacing)
+        self.failed_fast |= self.kind.fail_fast and settlement.event is ItemEvent.BURY
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
 
     def adjust(self, tally: Tally, seconds: float) -> None:
@@ -191,6 +198,11 @@ class Worker:
         per_item = self.pace.item_seconds.value
         return slices.lease_seconds(self.kind.slices, None if per_item is None else per_item * self.kind.concurrency)
 
+    @property
+    def called_off(self) -> bool:
+        """Nothing more is to be begun, as far as is known without asking: from a burial here or the last settlement."""
+        return self.failed_fast or self.settler.job_status not in (None, JobState.RUNNING)
+
     def look(self) -> JobState:
         """The job's state, as the database has it now."""
         with transaction(self.pool) as connection:
@@ -198,6 +210,7 @@ class Worker:
         assert row is not None, "a job with leased items is not deleted"
         self.looked_at = self.clock()
         self.status = JobState(row[0])
+        self.settler.job_status = self.status  # what a settlement saw may be long ago
         return self.status
 
     def stopping(self) -> bool:

@@ -1,6 +1,6 @@
 """Writing what items came to: one statement for a batch of them, fenced by their terms, the job's counters with it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import psycopg
 from bulk_pipelines.database import queries
 from bulk_pipelines.engine import jobs, payload, retry
 from bulk_pipelines.engine.retry import Settlement
-from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+from bulk_pipelines.engine.states import JOB_MOVES, ItemEvent, JobEvent, JobState, sources
 from bulk_pipelines.errors import InvalidInput
 
 Connection = psycopg.Connection[Any]
@@ -24,6 +24,9 @@ class Settled:
     settlement: Settlement
 
 
+Record = Callable[[Connection, Sequence[Settled]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a batch of settlements did to its job."""
@@ -33,6 +36,11 @@ class Written:
     job_status: JobState | None
     """None when nothing was written at all."""
     open_items: int | None
+
+    def succeeded(self, batch: Sequence[Settled]) -> list[Settled]:
+        """Those of the batch whose success was written."""
+        lost = {each.item_id for each in self.lost}
+        return [each for each in batch if each.settlement.event is ItemEvent.SUCCEED and each.item_id not in lost]
 
 
 def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, rescue: bool = False) -> Written:

@@ -17,7 +17,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import leases, settle
 from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.retry import Settlement
-from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.settle import Record, Settled
 from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.errors import InvalidInput, Unavailable
 
@@ -48,6 +48,7 @@ class Settler:
         item_timeout: float,
         limits: SettlerLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        record: Record | None = None,
     ) -> None:
         self.pool = pool
         self.job_id = job_id
@@ -55,6 +56,7 @@ class Settler:
         self.item_timeout = item_timeout
         self.limits = limits or SettlerLimits()
         self.clock = clock
+        self.record = record
         self.changed = threading.Condition()
         self.buffer: list[Settled] = []
         self.writing = 0
@@ -172,6 +174,8 @@ class Settler:
             try:
                 with transaction(self.pool) as connection:
                     written = settle.write(connection, self.job_id, batch)
+                    if self.record is not None and (succeeded := written.succeeded(batch)):
+                        self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
                     known = settle.settled_before(connection, written.lost) if tried_before and written.lost else set()
             except InvalidInput:

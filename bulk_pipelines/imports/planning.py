@@ -1,0 +1,112 @@
+"""From sources to items: each file is landed, examined, and cut into ranges. Planning again comes to the same."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs, persist
+from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
+from bulk_pipelines.imports import cutting, landed, layout, progress
+from bulk_pipelines.imports.asked import Asked, AskedFile
+from bulk_pipelines.imports.cutting import Range
+from bulk_pipelines.imports.landed import opened
+from bulk_pipelines.imports.layout import Layout
+from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.terms import Mode, matching_key
+from bulk_pipelines.storage import addresses
+
+log = logging.getLogger(__name__)
+
+RANGE_BYTES = 16 * 1024 * 1024
+FILES_AT_ONCE = 8
+
+Piece = tuple[int, Range]
+
+
+def plan(pool: Engine, job: Job) -> None:
+    asked = Asked.from_params(job.params)
+    chosen = settings.current()
+    with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
+        copies = list(executor.map(lambda each: land(job, asked, each[0], each[1], chosen), enumerate(asked.files, 1)))
+    files: list[ImportFile] = []
+    pieces: list[Piece] = []
+    base = 0
+    for file in copies:
+        found, ranges = examined(asked, file, base)
+        files.append(found)
+        pieces += [(found.number, piece) for piece in ranges]
+        # No file has more lines than bytes, so the lines of two files never meet.
+        base += found.size or 0
+    if not any(file.landed or file.duplicate for file in files):
+        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
+    with transaction(pool) as connection:
+        for file in files:
+            progress.add_file(connection, job.job_id, file)
+    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
+    with transaction(pool) as connection:
+        jobs.seal(connection, job.job_id)
+
+
+def told(file: ImportFile, among: int) -> str:
+    note = (file.note or "").removeprefix("source: ")
+    return note if among == 1 else f"{file.source}: {note}"
+
+
+def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.Settings) -> ImportFile:
+    """The copy that everything else reads. A file that is no good is not the end of the others."""
+    shown = addresses.redacted(file.source)
+    try:
+        copy = landed.land(file.source, f"{job.job_key}/{number:06}", asked.compression, chosen)
+    except Unavailable:
+        raise  # may pass: the whole plan is tried again
+    except BulkError as error:
+        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=str(error))
+    if copy.sha256 in file.known_sha256:
+        known = "this content was imported before"
+        return ImportFile(number, shown, None, copy.bytes, copy.sha256, None, 0, duplicate=True, note=known)
+    return ImportFile(number, shown, copy.url, copy.bytes, copy.sha256, None, 0, duplicate=False, note=None)
+
+
+def examined(asked: Asked, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
+    """What the file is, and its ranges; lines are counted on from those of the files before it."""
+    if file.landed is None:
+        return file, []
+    try:
+        with opened(file) as source:
+            found = layout.inspect(source, asked.declared, asked.format)
+            if asked.mode is Mode.UPSERT:
+                matching_key(asked.declared, asked.match_on, found.columns)
+            shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
+            ranges = cutting.cut(source, shifted, RANGE_BYTES)
+    except InvalidInput as error:
+        return ImportFile(**(vars(file) | {"landed": None, "note": str(error)})), []
+    return ImportFile(**(vars(file) | {"layout": shifted, "base_line": base})), ranges
+
+
+def items(pieces: list[Piece]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A large range is an item of its own; small ones share one, so that many small files are few items."""
+    together: list[Piece] = []
+    size = 0
+    number = 0
+    for piece in pieces:
+        length = piece[1].stop - piece[1].start
+        if together and size + length > RANGE_BYTES:
+            number += 1
+            yield item(number, together)
+            together, size = [], 0
+        together.append(piece)
+        size += length
+    if together:
+        yield item(number + 1, together)
+
+
+def item(number: int, pieces: list[Piece]) -> tuple[str, dict[str, Any]]:
+    ranges = [[file, piece.start, piece.stop, piece.first_line] for file, piece in pieces]
+    return f"{number:06}", {"ranges": ranges}

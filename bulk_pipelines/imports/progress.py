@@ -1,0 +1,93 @@
+"""How far an import is, and the files it is made of, as the database has it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.cutting import Range
+from bulk_pipelines.imports.layout import Format, Layout
+
+Connection = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    counts: Counts
+    unprocessed: int = 0
+    batches: int = 0
+
+
+@dataclass(frozen=True)
+class ImportFile:
+    """One of the files of an import. Nothing is landed of one that was a duplicate, or no good: `note` says why."""
+
+    number: int
+    source: str
+    landed: str | None
+    size: int | None
+    sha256: str | None
+    layout: Layout | None
+    base_line: int
+    duplicate: bool
+    note: str | None
+
+    def as_outcome(self) -> dict[str, Any]:
+        return {"source": self.source, "sha256": self.sha256, "duplicate": self.duplicate, "note": self.note}
+
+
+def add(connection: Connection, job_id: int, counts: Counts, *, batches: int = 0) -> None:
+    """What this transaction changed. Its last statement, so that lanes wait for each other only while it commits."""
+    values = vars(counts) | {"job_id": job_id, "batches": batches}
+    connection.execute(queries.text("import_progress", "count_records"), values)
+
+
+def read(connection: Connection, job_id: int) -> Progress:
+    row = connection.execute(queries.text("import_progress", "counts"), {"job_id": job_id}).fetchone()
+    if row is None:
+        return Progress(Counts())
+    *counts, unprocessed, batches = row
+    return Progress(Counts(*counts), unprocessed, batches)
+
+
+def set_unprocessed(connection: Connection, job_id: int, count: int) -> None:
+    values = {"job_id": job_id, "unprocessed": count}
+    connection.execute(queries.text("import_progress", "set_unprocessed"), values)
+
+
+def add_file(connection: Connection, job_id: int, file: ImportFile) -> None:
+    layout = None if file.layout is None else json.dumps(layout_as_json(file.layout))
+    values = vars(file) | {"job_id": job_id, "layout": layout}
+    connection.execute(queries.text("import_progress", "add_file"), values)
+
+
+def files(connection: Connection, job_id: int) -> list[ImportFile]:
+    with connection.cursor(row_factory=class_row(ImportFile)) as cursor:
+        found = cursor.execute(queries.text("import_progress", "files"), {"job_id": job_id}).fetchall()
+    return [ImportFile(**(vars(each) | {"layout": layout_from_json(each.layout)})) for each in found]
+
+
+def layout_as_json(layout: Layout) -> dict[str, Any]:
+    return vars(layout) | {"columns": list(layout.columns), "header": layout.header.decode("latin-1")}
+
+
+def layout_from_json(value: Any) -> Layout | None:
+    if value is None:
+        return None
+    return Layout(
+        Format(value["format"]),
+        tuple(value["columns"]),
+        value["start"],
+        value["first_line"],
+        value["header"].encode("latin-1"),
+    )
+
+
+def ranges_of(value: Mapping[str, Any]) -> list[tuple[int, Range]]:
+    """The ranges of an item, each with the number of its file."""
+    return [(number, Range(start, stop, line)) for number, start, stop, line in value["ranges"]]

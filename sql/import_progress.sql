@@ -1,0 +1,53 @@
+-- name: count_records!
+-- What a transaction did, in that transaction. Taken last, so the row is held only for the commit.
+INSERT INTO import_count AS counted (job_id, read, loaded, rejected, superseded, valid, waiting, batches)
+VALUES (:job_id, :read, :loaded, :rejected, :superseded, :valid, :waiting, :batches)
+ON CONFLICT (job_id) DO UPDATE SET
+    read = counted.read + excluded.read,
+    loaded = counted.loaded + excluded.loaded,
+    rejected = counted.rejected + excluded.rejected,
+    superseded = counted.superseded + excluded.superseded,
+    valid = counted.valid + excluded.valid,
+    waiting = counted.waiting + excluded.waiting,
+    batches = counted.batches + excluded.batches;
+
+-- name: counts
+-- How far an import is.
+SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, batches
+FROM import_count WHERE job_id = :job_id;
+
+-- name: set_unprocessed!
+-- Records that were never reached, counted when the import is over.
+INSERT INTO import_count (job_id, unprocessed) VALUES (:job_id, :unprocessed)
+ON CONFLICT (job_id) DO UPDATE SET unprocessed = excluded.unprocessed;
+
+-- name: add_file!
+-- A file of the import as it was landed; planning again comes to the same.
+INSERT INTO import_file (job_id, number, source, landed, size, sha256, layout, base_line, duplicate, note)
+VALUES (:job_id, :number, :source, :landed, :size, :sha256, :layout::jsonb, :base_line, :duplicate, :note)
+ON CONFLICT (job_id, number) DO UPDATE SET
+    landed = excluded.landed, size = excluded.size, sha256 = excluded.sha256, layout = excluded.layout,
+    base_line = excluded.base_line, duplicate = excluded.duplicate, note = excluded.note;
+
+-- name: files
+-- The files of an import, in the order in which they count.
+SELECT number, source, landed, size, sha256, layout, base_line, duplicate, note
+FROM import_file WHERE job_id = :job_id ORDER BY number;
+
+-- name: unfinished_ranges
+-- Ranges that were not read to their end, and how far they were read.
+SELECT input, checkpoint FROM job_item
+WHERE job_id = :job_id AND status <> 'SUCCEEDED'
+ORDER BY item_id;
+
+-- name: ranges
+-- All ranges of an import.
+SELECT input FROM job_item WHERE job_id = :job_id ORDER BY item_id;
+
+-- name: ended_without_result
+-- Imports that were cancelled, aborted or given up, and whose end has not been written down yet.
+SELECT job_key FROM job
+WHERE finished_at IS NOT NULL AND result IS NULL AND kind = ANY (:kinds::text[])
+    AND running_items = 0 AND planned_at IS NOT NULL
+ORDER BY finished_at
+LIMIT :most;
