@@ -17,6 +17,22 @@ SET total_items = total_items + (SELECT count(*) FROM added),
 WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_status[])
 RETURNING (SELECT count(*) FROM added);
 
+-- name: empty_job
+-- A job to which items may be copied: there are none, and nobody else can add any before this transaction ends.
+SELECT owner, kind FROM job
+WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
+FOR NO KEY UPDATE;
+
+-- name: copy_items
+-- In their order, which is the order they are worked in.
+COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;
+
+-- name: seal_copied
+-- They are all: the counters are what they will be added up from.
+UPDATE job
+SET total_items = :added, pending_items = :added, planned_at = now(), heartbeat_at = now(), updated_at = now()
+WHERE job_id = :job_id;
+
 -- name: claim_items
 -- Takes up to :most items for one worker: due retries first, then the oldest pending.
 -- A suspect (a worker died holding it) is claimed alone, so that a second death tells which item it was.
