@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Cancelled, Unavailable
-from bulk_pipelines.exports import lanes, parquet
+from bulk_pipelines.exports import lanes, parquet, xlsx
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, stream
 from bulk_pipelines_tests.export_files import exporting, insert_users, watching
@@ -24,6 +24,7 @@ def many(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """More rows than are held ready, in any format."""
     monkeypatch.setattr(lanes, "ROOM", 1 << 20)
     monkeypatch.setattr(parquet, "BATCH", 1 << 20)
+    monkeypatch.setattr(xlsx, "BATCH", 1 << 20)
     insert_users(engine, ROWS)
     return engine
 
