@@ -4,7 +4,6 @@ import os
 import random as random_module
 import secrets
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from bulk_pipelines.engine.settle import Settled
 from bulk_pipelines.engine.settler import Settler, SettlerLimits
 from bulk_pipelines.engine.slices import Ewma
 from bulk_pipelines.engine.states import ItemEvent, JobState
+from bulk_pipelines.engine.stopping import Stop
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.engine.work import Tally, Worked
 
@@ -89,7 +89,7 @@ class Worker:
         self.waiting: deque[Lease] = deque()
         self.in_work: dict[int, Lease] = {}
         self.failed_fast = False
-        self.stop_asked = threading.Event()
+        self.stop_asked = Stop()
         self.looked_at = clock()
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
