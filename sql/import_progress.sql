@@ -51,3 +51,9 @@ WHERE finished_at IS NOT NULL AND result IS NULL AND kind = ANY (:kinds::text[])
     AND running_items = 0 AND planned_at IS NOT NULL
 ORDER BY finished_at
 LIMIT :most;
+
+-- name: batch_steps
+-- The batches of records in the order they were written.
+SELECT row_count, seconds FROM batch_step
+WHERE job_id = :job_id AND worker <> 'persist'
+ORDER BY taken_at, step;

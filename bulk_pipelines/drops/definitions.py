@@ -12,6 +12,7 @@ from bulk_pipelines.drops import aftermath, ledger, look, sources
 from bulk_pipelines.drops.look import Submit
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.lanes.definitions import Launchable
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
@@ -25,23 +26,28 @@ SCHEMES = {
 }
 
 
-def drops(submit: Submit, references: Mapping[str, Sequence[str]]) -> dg.Definitions:
-    """`references`: the resources, and which others each of them refers to."""
+def drops(submit: Submit, references: Mapping[str, Sequence[str]], launched: Sequence[Launchable]) -> dg.Definitions:
+    """`references`: the resources, and which others each of them refers to. `launched`: what the drops lead to."""
     return dg.Definitions(
         sensors=[
-            drop_sensor(name, schemes, description, submit, references)
+            drop_sensor(name, schemes, description, submit, references, launched)
             for name, (schemes, description) in SCHEMES.items()
         ]
     )
 
 
 def drop_sensor(
-    name: str, schemes: set[str], description: str, submit: Submit, references: Mapping[str, Sequence[str]]
+    name: str,
+    schemes: set[str],
+    description: str,
+    submit: Submit,
+    references: Mapping[str, Sequence[str]],
+    launched: Sequence[Launchable],
 ) -> dg.SensorDefinition:
-    # The relay launches what was submitted: Dagster wants a target all the same, and a tick never requests a run.
+    # The jobs are named for the UI: a tick submits, and the relay launches.
     @dg.sensor(
         name=name,
-        target=dg.AssetSelection.assets(*sorted(references)),
+        jobs=[each.job for each in launched],
         minimum_interval_seconds=SECONDS_BETWEEN,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=description,

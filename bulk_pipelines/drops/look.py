@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import groups, ledger
-from bulk_pipelines.drops.groups import Group
 from bulk_pipelines.drops.ledger import Ready, Stalled
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
@@ -30,17 +29,18 @@ FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
 
 
-@dataclass(frozen=True)
-class Dropped:
-    """The files of one import, as they are asked for."""
-
-    source: str
-    group: Group
-    url_of: Callable[[str], str]
+File = tuple[str, int, list[str]]
+"""Its address, its size, and the contents (SHA-256) that were imported from there before."""
 
 
-Submit = Callable[[Connection, Dropped], tuple[int, str]]
-"""Submits the import in the transaction that takes its files; returns its id and key."""
+class Submit(Protocol):
+    """Submits one import, in the transaction that takes its files; returns the job's id and key."""
+
+    def __call__(
+        self, connection: Connection, source: str, files: Sequence[File], **rule: str | None
+    ) -> tuple[int, str]:
+        """`rule`: resource, format, mode and on_error."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,9 @@ def take(
             earlier = ledger.unfinished_jobs(
                 connection, source.name, sorted(groups.needed_by(group.rule.resource, references))
             )
-            job_id, job_key = submit(connection, Dropped(source.name, group, url_of))
+            files_of_job = [(url_of(file.path), file.size, file.known_sha256) for file in group.files]
+            rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
+            job_id, job_key = submit(connection, source.name, files_of_job, **rule)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
     return keys, len(files)

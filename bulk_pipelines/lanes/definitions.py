@@ -5,8 +5,9 @@ the job needs. Nothing passes between steps but "done": what they need stands in
 database, not the steps: whatever the lanes left over, it works itself before it calls anything done.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -45,6 +46,8 @@ class Pipeline:
     """What the materialization shows of a job that ended."""
     small: Callable[[Job], bool] = lambda _: False
     """Whether a job is not worth processes of its own for its steps."""
+    wind_up: Callable[[Engine, str], None] = lambda _, __: None
+    """Called by `finish` with the key of a job that was cancelled or aborted, when nobody works it any more."""
 
     def run_config(self, job: Job) -> dict[str, Any]:
         return {"execution": {"config": {"in_process": self.small(job)}}}
@@ -63,18 +66,25 @@ def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=f"{kind}_jobs")
 
 
-def graph(pipeline: Pipeline, lanes: int) -> Callable[[], object]:
-    """The steps, to be given to dg.graph_asset."""
-    plan = plan_op(pipeline, lanes)
+def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Callable[..., object]:
+    """The steps, to be given to dg.graph_asset. `stands_on`: the names of its `ins`, by which only order passes."""
+    plan = plan_op(pipeline, lanes, stands_on)
     lane = lane_op(pipeline)
     end = finish_op(pipeline)
 
-    def composed() -> object:
-        planned = plan()
+    def composed(**ins: object) -> object:
+        planned = plan.alias("plan")(**ins)
         wanted = (planned,) if lanes == 1 else planned
         done = [lane.alias(lane_name(number))(start) for number, start in enumerate(wanted, 1)]
-        return end(done)
+        return end.alias("finish")(done)
 
+    return with_parameters(composed, stands_on)
+
+
+def with_parameters(composed: Callable[..., object], names: Sequence[str]) -> Callable[..., object]:
+    """Dagster reads the inputs of a graph from its function's signature."""
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    composed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return composed
 
 
@@ -82,9 +92,10 @@ def lane_name(number: int) -> str:
     return f"lane_{number}"
 
 
-def plan_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
+def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDefinition:
     @dg.op(
-        name="plan",
+        name=f"{pipeline.kind.name}_plan",
+        ins={name: dg.In(dg.Nothing) for name in stands_on},
         out={lane_name(number): dg.Out(dg.Nothing, is_required=False) for number in range(1, lanes + 1)},
         retry_policy=STEP_RETRIES,
         description="Lands and cuts the work into items, and wakes as many lanes as they need.",
@@ -116,7 +127,7 @@ def plan_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
 
 def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     @dg.op(
-        name="lane",
+        name=f"{pipeline.kind.name}_lane",
         ins={"start": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
         retry_policy=STEP_RETRIES,
@@ -132,7 +143,7 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
 
 def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
     @dg.op(
-        name="finish",
+        name=f"{pipeline.kind.name}_finish",
         ins={"lanes": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing, is_required=False),
         retry_policy=STEP_RETRIES,
@@ -146,6 +157,8 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
                 raise wait_for_retries(drained)
             with transaction(database.engine) as connection:
                 job = jobs.find(connection, job.job_key)
+        if job.status in (JobState.FAILED, JobState.CANCELLED):
+            pipeline.wind_up(database.engine, job.job_key)
         if job.status is JobState.FAILED:
             raise failure(context, pipeline, database.engine, job)
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):

@@ -45,7 +45,7 @@ def maintenance(launchables: Sequence[Launchable], parts: Sequence[Part] = ()) -
     kinds = Kinds([each.pipeline.kind for each in launchables])
     chosen = settings.current()
 
-    @dg.op(name="sweep", description="Rescues expired leases, ends jobs, looks after lost launches and dead runs.")
+    @dg.op(name="sweep_pass", description="Rescues expired leases, ends jobs, looks after lost launches and dead runs.")
     def sweep_op(context: dg.OpExecutionContext, database: Database) -> None:
         swept = sweep.run_once(
             database.engine, kinds, random.random, runs_of(context.instance), ender(context.instance), LossLimits()
@@ -59,12 +59,14 @@ def maintenance(launchables: Sequence[Launchable], parts: Sequence[Part] = ()) -
             }
         )
 
-    @dg.op(name="finalize", description="Ends the jobs whose last worker died before it could.")
+    @dg.op(name="finalize_pass", description="Ends the jobs whose last worker died before it could.")
     def finalize_op(context: dg.OpExecutionContext, database: Database) -> None:
         ended = finish.run_once(database.engine, kinds)
         context.add_output_metadata({"jobs_ended": len(ended)})
 
-    @dg.op(name="prune", description="Removes what is old and over, in bounded batches. With dry_run: only counts.")
+    @dg.op(
+        name="prune_pass", description="Removes what is old and over, in bounded batches. With dry_run: only counts."
+    )
     def prune_op(context: dg.OpExecutionContext, database: Database, config: PruneConfig) -> None:
         own = [
             Part("partition keys", lambda pool, _, dry: prune_keys(context.instance, pool, kinds, chosen, dry)),
@@ -75,10 +77,10 @@ def maintenance(launchables: Sequence[Launchable], parts: Sequence[Part] = ()) -
         context.add_output_metadata({each.name: each.count for each in pruned} | {"dry_run": config.dry_run})
 
     jobs = {
-        op.name: dg.GraphDefinition(name=op.name, node_defs=[op], description=op.description).to_job(
+        name: dg.GraphDefinition(name=name, node_defs=[op], description=op.description).to_job(
             executor_def=dg.in_process_executor
         )
-        for op in (sweep_op, finalize_op, prune_op)
+        for name, op in {"sweep": sweep_op, "finalize": finalize_op, "prune": prune_op}.items()
     }
     schedules = [
         scheduled(jobs["sweep"], f"*/{chosen.sweep_minutes} * * * *"),

@@ -27,7 +27,7 @@ def execute(instance: dg.DagsterInstance, url: str, name: str, **config: Any) ->
     job = echo_definitions.defs.resolve_job_def(name)
     run_config: dict[str, Any] = {"resources": {"database": {"config": {"url": url}}}}
     if config:
-        run_config["ops"] = {name: {"config": config}}
+        run_config["ops"] = {f"{name}_pass": {"config": config}}
     result = job.execute_in_process(instance=instance, run_config=run_config)
     (event,) = [event for event in result.all_events if event.event_type_value == "STEP_OUTPUT"]
     return {key: value.value for key, value in event.step_output_data.metadata.items()}

@@ -16,6 +16,7 @@ import httpx
 import psutil
 import pytest
 
+from bulk_pipelines.database import pool
 from bulk_pipelines.database.binaries import embedded
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
@@ -227,6 +228,24 @@ def test_a_service_that_ends_at_once_ends_everything_with_its_reason(installatio
         assert process.returncode == 1
         assert "Error: the daemon ended with code -9" in said
     nothing_is_left(installation)
+
+
+def test_a_given_database_is_used_and_left_running(
+    installation: Installation, server: Server, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_DATABASE_URL", empty_database_url)
+    with started(installation) as process:
+        assert "RepositoryLocation" in str(installation.ask(LOCATIONS))
+        assert not installation.server.data.exists()
+        with pool.single(empty_database_url) as connection:
+            tables = connection.execute(
+                "SELECT schemaname FROM pg_tables WHERE tablename IN ('job', 'runs')"
+            ).fetchall()
+        assert sorted(tables) == [("dagster",), ("public",)]
+        process.send_signal(signal.SIGINT)
+        finished(process)
+    nothing_is_left(installation)
+    assert server.running()
 
 
 def test_asked_to_stop_while_it_starts(installation: Installation) -> None:

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import aftermath, sources
-from bulk_pipelines.drops.look import Connection, Dropped, Looked, look
+from bulk_pipelines.drops.look import Connection, File, Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
@@ -27,9 +27,9 @@ REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users":
 KINDS = Kinds([Kind(f"import_{name}", lambda lease, tools: Done()) for name in RESOURCES])
 
 
-def submit(connection: Connection, dropped: Dropped) -> tuple[int, str]:
-    files = [{"source": dropped.url_of(file.path), "known": file.known_sha256} for file in dropped.group.files]
-    request = jobs.Request(f"import_{dropped.group.rule.resource}", "drops", {"files": files}, origin="sensor")
+def submit(connection: Connection, source: str, files: Sequence[File], **rule: str | None) -> tuple[int, str]:
+    params = {"files": [{"source": url, "known": known} for url, _, known in files]}
+    request = jobs.Request(f"import_{rule['resource']}", source, params, origin="sensor")
     job = jobs.submit(connection, KINDS, request).job
     return job.job_id, job.job_key
 
@@ -171,10 +171,10 @@ def test_a_look_that_dies_half_way_takes_nothing_and_the_next_takes_all(inbox: I
     inbox.drop("users.csv")
     inbox.drop("articles.csv")
 
-    def dying(connection: Connection, dropped: Dropped) -> tuple[int, str]:
-        if dropped.group.rule.resource == "articles":
+    def dying(connection: Connection, source: str, files: Sequence[File], **rule: str | None) -> tuple[int, str]:
+        if rule["resource"] == "articles":
             raise KeyboardInterrupt
-        return submit(connection, dropped)
+        return submit(connection, source, files, **rule)
 
     with pytest.raises(KeyboardInterrupt):
         inbox.look(submit=dying)

@@ -1,0 +1,205 @@
+"""Imports in Dagster: the tables as assets with one partition an import, and a job to name a file by hand."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from bulk_pipelines import resources, settings
+from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.imports import ending, planning, progress, rejects, report, submission
+from bulk_pipelines.imports.asked import Options
+from bulk_pipelines.imports.kinds import KINDS, name_of
+from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.settings import CHECKOUT
+
+SMALL_BYTES = 4 * 1024 * 1024
+HIGH_ERROR_RATE = ending.HIGH_ERROR_RATE
+
+TABLE_OF_REJECTS = dg.TableSchema(
+    columns=[
+        dg.TableColumn("line", "int"),
+        dg.TableColumn("reasons", "string"),
+        dg.TableColumn("fields", "string"),
+        dg.TableColumn("record", "string"),
+    ]
+)
+
+
+def pipeline(resource: Resource) -> Pipeline:
+    return Pipeline(KINDS[name_of(resource.name)], planning.plan, metadata, small, ending.wind_up)
+
+
+def small(job: Job) -> bool:
+    """Files that one process loads before another one would have started."""
+    sizes = [file["size"] for file in job.params["files"]]
+    return None not in sizes and sum(sizes) <= SMALL_BYTES
+
+
+def metadata(pool: Engine, job: Job) -> Metadata:
+    found = report.report(pool, job)
+    counts = found.progress.counts
+    shown: dict[str, dg.MetadataValue | str | int | float] = {
+        "rows_read": counts.read,
+        "rows_loaded": counts.loaded,
+        "rows_rejected": counts.rejected,
+        "rows_unprocessed": found.progress.unprocessed,
+        "batches": found.progress.batches,
+        "rows_per_second": float(found.result.get("rows_per_second", 0.0)),
+        "error_rate": float(found.result.get("error_rate", 0.0)),
+        "seconds": float(found.result.get("seconds", 0.0)),
+        "sources": dg.MetadataValue.json(found.sources),
+        "how_the_batches_went": dg.MetadataValue.md(found.picture),
+        "dagster/partition_row_count": counts.loaded,
+        "state": job.status,
+    }
+    if counts.superseded:
+        shown["rows_superseded"] = counts.superseded
+    if counts.valid:
+        shown["rows_valid"] = counts.valid
+    if found.rejects:
+        rows = [dg.TableRecord(each) for each in found.rejects]
+        shown["first_rejects"] = dg.MetadataValue.table(rows, TABLE_OF_REJECTS)
+        shown["all_rejects"] = f"bulk import errors {job.job_key}"
+    return shown
+
+
+def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
+    """The table of a resource; what it refers to is what it stands on."""
+    needed = {reference.resource for reference in resource.references}
+    return dg.graph_asset(
+        name=resource.name,
+        description=f"{resource.says} One partition is one import; its figures are of that import.",
+        group_name="imports",
+        kinds={"postgres", "table"},
+        tags={"layer": "table"},
+        owners=["team:data-platform"],
+        partitions_def=partitions(name_of(resource.name)),
+        metadata={"dagster/table_name": resource.table},
+        ins={
+            name: dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping())
+            for name in sorted(needed)
+        },
+    )(graph(pipeline(resource), lanes, sorted(needed)))
+
+
+def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
+    keys = partitions(name_of(resource.name))
+
+    @dg.asset_check(
+        asset=resource.name,
+        partitions_def=keys,
+        name="error_rate",
+        description=f"Of the records of an import, at most {HIGH_ERROR_RATE:.0%} are rejected.",
+    )
+    def error_rate(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
+        with transaction(database.engine) as connection:
+            job = jobs.find(connection, context.partition_key)
+            counts = progress.read(connection, job.job_id).counts
+        rate = counts.rejected / counts.read if counts.read else 0.0
+        return dg.AssetCheckResult(
+            passed=rate <= HIGH_ERROR_RATE,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"{rate:.1%} of {counts.read:,} records were rejected",
+            metadata={"error_rate": rate},
+        )
+
+    @dg.asset_check(
+        asset=resource.name,
+        partitions_def=keys,
+        name="counts_add_up",
+        description="Every record of the files is loaded, rejected, superseded or unprocessed; every reject is kept.",
+    )
+    def counts_add_up(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
+        with transaction(database.engine) as connection:
+            job = jobs.find(connection, context.partition_key)
+            found = progress.read(connection, job.job_id)
+            problem = report.balance(found, rejects.count(connection, job.job_id))
+        return dg.AssetCheckResult(
+            passed=problem is None,
+            severity=dg.AssetCheckSeverity.ERROR,
+            description=problem or "they add up",
+            metadata={**vars(found.counts), "unprocessed": found.unprocessed},
+        )
+
+    return [error_rate, counts_add_up]
+
+
+class ImportConfig(dg.Config):
+    source: str = Field(
+        default=str(CHECKOUT / "docs" / "samples" / "users.csv"),
+        description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
+    )
+    resource: str = Field(default="users", description="What the records are: users, articles or comments.")
+    mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
+    format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
+    compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
+    match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
+    on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
+    validate_only: bool = Field(default=False, description="Load nothing, report everything.")
+    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first import.")
+
+
+@dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
+def submit_import(context: dg.OpExecutionContext, database: Database, config: ImportConfig) -> None:
+    options = Options(
+        config.resource,
+        config.mode,
+        config.format,
+        config.compression,
+        config.match_on,
+        config.on_error,
+        config.validate_only,
+    )
+    asked = options.asked((submission.local_file(config.source),))
+    with transaction(database.engine) as connection:
+        submitted = submission.submit(
+            connection, asked, owner="ui", origin="ui", idempotency_key=config.idempotency_key
+        )
+    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
+    context.log.info(f"import {submitted.job.job_key} of {config.resource}: {said}")
+    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    description="Imports the file that the launchpad names. Its rows appear as a new partition of the table's asset.",
+)
+def import_file() -> None:
+    submit_import()
+
+
+def import_assets() -> list[dg.AssetsDefinition]:
+    return [asset(resource, settings.current().lanes) for resource in resources.RESOURCES]
+
+
+def launchables() -> list[Launchable]:
+    return [
+        Launchable(
+            pipeline(resource),
+            dg.define_asset_job(
+                name_of(resource.name),
+                selection=dg.AssetSelection.assets(resource.name),
+                description=f"Works one import of {resource.name}: land, cut, load, settle.",
+            ),
+        )
+        for resource in resources.RESOURCES
+    ]
+
+
+def references() -> Mapping[str, list[str]]:
+    """The resources, and what each refers to."""
+    return {each.name: sorted({reference.resource for reference in each.references}) for each in resources.RESOURCES}
+
+
+def imports(launched: list[Launchable]) -> dg.Definitions:
+    return dg.Definitions(
+        assets=import_assets(),
+        asset_checks=[check for resource in resources.RESOURCES for check in checks(resource)],
+        jobs=[import_file, *(each.job for each in launched)],
+    )

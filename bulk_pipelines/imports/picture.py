@@ -1,0 +1,64 @@
+"""How the batch sizes of an import went, as a small picture: rows and seconds of each batch, in the order they came."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.database import queries
+
+WIDTH, HEIGHT, EDGE = 640, 180, 34
+MOST_POINTS = 400
+ROWS_COLOUR, SECONDS_COLOUR, TEXT_COLOUR = "#4f46e5", "#f59e0b", "#6b7280"
+
+
+@dataclass(frozen=True)
+class Batch:
+    rows: int
+    seconds: float
+
+
+def batches(connection: psycopg.Connection[Any], job_id: int) -> list[Batch]:
+    """The batches of records; those by which the items themselves were written are left out."""
+    rows = connection.execute(queries.text("import_progress", "batch_steps"), {"job_id": job_id}).fetchall()
+    return [Batch(*row) for row in rows]
+
+
+def markdown(found: Sequence[Batch]) -> str:
+    if not found:
+        return "no batches"
+    encoded = base64.b64encode(svg(found).encode()).decode()
+    return f"![rows and seconds of each batch](data:image/svg+xml;base64,{encoded})"
+
+
+def svg(found: Sequence[Batch]) -> str:
+    shown = thinned(found)
+    rows, seconds = [batch.rows for batch in shown], [batch.seconds for batch in shown]
+    middle = HEIGHT // 2
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        f'font-family="sans-serif" font-size="11" fill="{TEXT_COLOUR}">'
+        f'<text x="4" y="14">rows a batch, at most {max(rows):,}</text>'
+        f'<text x="{WIDTH - 4}" y="14" text-anchor="end">seconds a batch, at most {max(seconds):.2f}</text>'
+        f'<text x="{WIDTH // 2}" y="{HEIGHT - 4}" text-anchor="middle">{len(found)} batches</text>'
+        f"{line(rows, ROWS_COLOUR)}{line(seconds, SECONDS_COLOUR)}"
+        f'<rect x="4" y="{middle}" width="10" height="3" fill="{ROWS_COLOUR}"/>'
+        f'<rect x="{WIDTH - 14}" y="{middle}" width="10" height="3" fill="{SECONDS_COLOUR}"/></svg>'
+    )
+
+
+def thinned(found: Sequence[Batch]) -> Sequence[Batch]:
+    step = -(-len(found) // MOST_POINTS)
+    return found[::step]
+
+
+def line(values: Sequence[float], colour: str) -> str:
+    top = max(values) or 1
+    wide = (WIDTH - 2 * EDGE) / max(len(values) - 1, 1)
+    high = HEIGHT - 2 * EDGE
+    points = " ".join(
+        f"{EDGE + n * wide:.1f},{HEIGHT - EDGE - value / top * high:.1f}" for n, value in enumerate(values)
+    )
+    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'

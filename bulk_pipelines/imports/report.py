@@ -1,0 +1,62 @@
+"""What people are shown of an import: figures, the first rejects, and how the batches went."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.imports import picture, progress, rejects
+from bulk_pipelines.imports.progress import Progress
+from bulk_pipelines.imports.rejects import Rejected
+
+FIRST_REJECTS = 20
+SHOWN_OF_RECORD = 200
+
+
+@dataclass(frozen=True)
+class Report:
+    progress: Progress
+    result: dict[str, Any]
+    rejects: list[dict[str, str | int]]
+    picture: str
+    sources: list[str]
+
+
+def report(pool: Engine, job: Job) -> Report:
+    with transaction(pool) as connection:
+        found = progress.read(connection, job.job_id)
+        files = progress.files(connection, job.job_id)
+        first = rejects.page(connection, job.job_id, limit=FIRST_REJECTS)
+        batches = picture.batches(connection, job.job_id)
+    return Report(
+        found,
+        job.result or {},
+        [row_of(each) for each in first],
+        picture.markdown(batches),
+        [f"{file.source}: {file.note}" if file.note else file.source for file in files],
+    )
+
+
+def row_of(each: Rejected) -> dict[str, str | int]:
+    record = each.raw[: SHOWN_OF_RECORD + 1].decode("utf-8", "replace")
+    return {
+        "line": each.line,
+        "reasons": ", ".join(dict.fromkeys(str(reason["code"]) for reason in each.reasons)),
+        "fields": ", ".join(dict.fromkeys(str(reason["field"]) for reason in each.reasons if reason.get("field"))),
+        "record": record if len(record) <= SHOWN_OF_RECORD else record[:SHOWN_OF_RECORD] + "…",
+    }
+
+
+def balance(found: Progress, records: int) -> str | None:
+    """What is wrong with the counts of an import that is over; None: they add up."""
+    counts = found.counts
+    accounted = counts.loaded + counts.rejected + counts.superseded + counts.valid
+    if counts.waiting:
+        return f"{counts.waiting} records were never decided"
+    if counts.read != accounted:
+        return f"{counts.read} records were read, and {accounted} are accounted for"
+    if records != counts.rejected:
+        return f"{counts.rejected} records were rejected, and {records} are kept"
+    return None

@@ -1,0 +1,94 @@
+"""Submitting imports, and imports of the rejects of an import."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job, Submitted
+from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.imports import progress, rejects
+from bulk_pipelines.imports.asked import Asked, AskedFile, Options
+from bulk_pipelines.imports.kinds import KINDS, name_of
+from bulk_pipelines.imports.layout import Format
+from bulk_pipelines.storage import addresses, locations
+from bulk_pipelines.storage.access import Access
+
+Connection = psycopg.Connection[Any]
+
+
+def submit(
+    connection: Connection,
+    asked: Asked,
+    *,
+    owner: str,
+    origin: str,
+    idempotency_key: str | None = None,
+    request_id: str | None = None,
+) -> Submitted:
+    request = jobs.Request(name_of(asked.resource), owner, asked.as_params(), origin, idempotency_key, request_id)
+    return jobs.submit(connection, KINDS, request)
+
+
+def submit_drop(
+    connection: Connection, source: str, files: Sequence[tuple[str, int, list[str]]], **rule: str | None
+) -> tuple[int, str]:
+    """For files that were dropped at a source: each its address, size, and the contents it was imported with before."""
+    options = Options(
+        resource=rule["resource"] or "",
+        mode=rule["mode"] or "insert",
+        format=rule["format"],
+        on_error=rule["on_error"] or "continue",
+    )
+    asked = options.asked(tuple(AskedFile(url, size, tuple(known)) for url, size, known in files))
+    job = submit(connection, asked, owner=source, origin="sensor").job
+    return job.job_id, job.job_key
+
+
+def local_file(source: str) -> AskedFile:
+    """A source as a person names it: of a local file, the whole path and the size."""
+    address = addresses.parse(source, "source")
+    if address.scheme != "file":
+        return AskedFile(source)
+    path = Path(address.path)
+    return AskedFile(str(path), path.stat().st_size if path.is_file() else None)
+
+
+def import_job(connection: Connection, job_key: str) -> Job:
+    job = jobs.find(connection, job_key)
+    if job.kind not in KINDS:
+        raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
+    return job
+
+
+def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: str, origin: str) -> Submitted:
+    """The rejects of an import that is over, run again as an import of their own."""
+    with transaction(pool) as connection:
+        job = import_job(connection, job_key)
+        if not job.finished:
+            raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
+        first = Asked.from_params(job.params)
+        layouts = [file.layout for file in progress.files(connection, job.job_id) if file.layout is not None]
+        if not rejects.count(connection, job.job_id):
+            raise Conflict(f"job {job_key} has no rejected records to run again")
+    headers = {layout.header for layout in layouts}
+    if len({(layout.format, layout.header) for layout in layouts}) > 1:
+        raise Conflict(f"the files of job {job_key} differ in their columns: run them again one by one")
+    kind = layouts[0].format
+    name = f"{job_key}-rejects.{'csv' if kind is Format.CSV else 'ndjson'}"
+    with locations.folder(folder, access, "BULK_LANDING_URL") as storage:
+        with storage.publish(name) as sink, transaction(pool) as connection:
+            if kind is Format.CSV:
+                sink.write(headers.pop().rstrip(b"\r\n") + b"\n")
+            for each in rejects.every(connection, job.job_id):
+                sink.write(each.raw.replace(b"\n", b" ") if kind is not Format.CSV else each.raw)
+                sink.write(b"\n")
+        source = AskedFile(storage.url_of(name), storage.stat(name).size)
+    told = Format.NDJSON if kind is Format.JSON else kind
+    asked = Asked(first.resource, (source,), first.mode, told, None, first.match_on, first.on_error, replay_of=job_key)
+    with transaction(pool) as connection:
+        return submit(connection, asked, owner=owner, origin=origin, idempotency_key=f"replay of {job_key}")
