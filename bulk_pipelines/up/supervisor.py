@@ -55,11 +55,10 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             say("Ending what an earlier run left behind")
             processes.end(chosen.home, GRACE, signals.hurry)
         refuse_taken_port(chosen.ui_port)
-        url = address.url(chosen)
-        migrations.apply(url)
-        place = home.prepare(chosen, url)
-        variables = home.environment(chosen, url) | processes.mark(chosen.home)
-        with guarded(chosen.home):
+        with address.held(chosen) as url, guarded(chosen.home):
+            migrations.apply(url)
+            place = home.prepare(chosen, url)
+            variables = home.environment(chosen, url) | processes.mark(chosen.home)
             try:
                 supervise(services(place, chosen.ui_port, settings.environment(**variables)), chosen, signals, say)
             finally:
