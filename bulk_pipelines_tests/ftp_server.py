@@ -50,6 +50,7 @@ HANDLERS = {"plain": PlainHandler, "explicit": ExplicitHandler, "implicit": Impl
 def main(kind: str, folder: str, user: str, password: str, *tls: str) -> None:
     handler = HANDLERS[kind]
     handler.authorizer = DummyAuthorizer()
+    handler.auth_failed_timeout = 0
     handler.authorizer.add_user(user, password, folder, perm="elradfmwMT")
     if tls:
         handler.certfile, handler.keyfile = tls

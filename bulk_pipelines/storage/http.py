@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpcore
 import httpx
@@ -29,6 +27,7 @@ from bulk_pipelines.storage.errors import (
     Transient,
     UnsafePath,
 )
+from bulk_pipelines.storage.http_fields import moment, retry_after
 from bulk_pipelines.storage.http_guard import Deadline, GuardedNetwork, IPAddress, Resolve, is_public, system_resolve
 
 TIMEOUTS = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 10.0}
@@ -151,23 +150,6 @@ def refusal(status: int, fields: httpx.Headers, shown: str, credentials: bool) -
         )
         return Refused(f"{said}: {why}")
     return Permanent(said)
-
-
-def retry_after(fields: httpx.Headers) -> float | None:
-    """Seconds; a date counts from the server's own clock."""
-    text = fields.get("Retry-After", "")
-    if re.fullmatch(r"\d{1,9}", text):
-        return float(text)
-    then, now = moment(text), moment(fields.get("Date", ""))
-    return max((then - now).total_seconds(), 0.0) if then and now else None
-
-
-def moment(text: str) -> datetime | None:
-    try:
-        found = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def error_of(error: Exception, url: str, signed: bool) -> StorageError:
     """obstore tells the server's answer only in its text, which also holds more than we want to show."""
     text = str(error)
     code = re.search(r"<Code>(\w+)</Code>", text)
-    if status := re.search(r"\bstatus: (\d{3})\b", text):
+    if status := re.search(r"status code: (\d{3})", text):
         return answered(int(status[1]), code[1] if code else "", url, signed)
     match error:
         case FileNotFoundError():

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ import obstore
 from bulk_pipelines.storage.access import S3Access
 from bulk_pipelines.storage.contract import Entry
 from bulk_pipelines.storage.errors import Permanent, Transient
+from bulk_pipelines.storage.http_fields import moment, retry_after
 from bulk_pipelines.storage.s3_errors import answered
 from bulk_pipelines.storage.tls import context
 
@@ -69,7 +69,8 @@ class PlainRanges:
             with self.connected().stream("GET", self.address(name), headers=headers) as response:
                 if response.status_code not in {200, 206}:
                     code = re.search(r"<Code>(\w+)</Code>", response.read()[:10_000].decode(errors="replace"))
-                    raise answered(response.status_code, code[1] if code else "", shown, self.signed)
+                    wait = retry_after(response.headers)
+                    raise answered(response.status_code, code[1] if code else "", shown, self.signed, wait)
                 found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", response.headers.get("Content-Range", ""))
                 if not found or int(found[1]) != start:
                     raise Permanent(f"the S3 server of {shown} cannot send a range of an object")
@@ -79,5 +80,5 @@ class PlainRanges:
 
 
 def entry_of(key: str, size: int, headers: httpx.Headers) -> Entry:
-    modified = parsedate_to_datetime(headers["Last-Modified"]) if "Last-Modified" in headers else None
-    return Entry(key, size, modified, headers.get("ETag", "").strip('W/"'))
+    version = headers.get("ETag", "").removeprefix("W/").strip('"')
+    return Entry(key, size, moment(headers.get("Last-Modified", "")), version)
