@@ -56,7 +56,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
         "sources": dg.MetadataValue.json(found.sources),
         "how_the_batches_went": dg.MetadataValue.md(found.picture),
         "dagster/partition_row_count": counts.loaded,
-        "state": job.status,
+        "state": job.status.value,
     }
     if counts.superseded:
         shown["rows_superseded"] = counts.superseded

@@ -108,7 +108,8 @@ def fits(value: Any, kind: Kind) -> bool:
     if kind is Kind.BOOLEAN:
         return isinstance(value, bool)
     if kind is Kind.TEXT_LIST:
-        return isinstance(value, list) and all(is_text(each) for each in value)
+        # A null inside is for the rules to reject: columns take it.
+        return isinstance(value, list) and all(each is None or is_text(each) for each in value)
     return is_text(value)
 
 

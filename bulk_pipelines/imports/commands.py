@@ -1,0 +1,127 @@
+"""`bulk import …`. What a command needs is imported when it runs."""
+
+import getpass
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bulk_pipelines import settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+class FilesFirst(click.Group):
+    """`bulk import FILE` is `bulk import file FILE`: whatever is no subcommand is a file."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments and self.get_command(context, arguments[0]) is None:
+            arguments = ["file", *arguments]
+        return super().resolve_command(context, arguments)
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        # Options may stand before the file.
+        if arguments and arguments[0].startswith("--") and arguments[0] not in {"--help"}:
+            arguments = ["file", *arguments]
+        return super().parse_args(context, arguments)
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import ready
+
+    return ready.opened(settings.current(), "bulk cli")
+
+
+@click.group(name="import", cls=FilesFirst)
+def group() -> None:
+    """Load files into users, articles or comments; look at what was rejected; run it again; take it back.
+
+    bulk import FILE --resource users
+    """
+
+
+@group.command()
+@click.argument("sources", nargs=-1, required=True, metavar="FILE...")
+@click.option("--resource", required=True, help="What the records are: users, articles or comments.")
+@click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
+@click.option("--format", help="csv, ndjson or json; recognised when left out.")
+@click.option("--compression", help="none, gzip or zstd; recognised when left out.")
+@click.option("--match-on", help="Upsert: the column that tells which row a record is about.")
+@click.option("--on-error", default="continue", show_default=True, help="continue, abort, or past: 100, 5%.")
+@click.option("--idempotency-key", help="The same key again answers with the first import.")
+@click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
+def file(sources: Sequence[str], idempotency_key: str | None, **options: Any) -> None:
+    """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.asked import Options
+
+    asked = Options(**options).asked(tuple(submission.local_file(source) for source in sources))
+    pool = connected()
+    with transaction(pool) as connection:
+        submitted = submission.submit(
+            connection, asked, owner=getpass.getuser(), origin="cli", idempotency_key=idempotency_key
+        )
+    click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
+    follow(pool, submitted.job.job_key)
+
+
+@group.command()
+@click.argument("job_key", metavar="JOB")
+@click.option("--format", "kind", type=click.Choice(["csv", "ndjson"]), help="Download all of them as a file.")
+@click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
+@click.option("--after-line", default=0, help="A page: the rejects behind this line.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
+def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limit: int) -> None:
+    """The records that an import rejected, in the order of the file, with every reason."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.imports import rejects, submission
+    from bulk_pipelines.imports.rejects import Download
+    from bulk_pipelines.imports.report import row_of
+
+    with transaction(connected()) as connection:
+        job = submission.import_job(connection, job_key)
+        if kind is not None or to is not None:
+            with click.open_file(to or "-", "wb") as target:
+                for piece in rejects.download(connection, job.job_id, Download(kind or "csv")):
+                    target.write(piece)
+            return
+        page = rejects.page(connection, job.job_id, after_line, limit)
+        total = rejects.count(connection, job.job_id)
+    for each in page:
+        row = row_of(each)
+        click.echo(f"line {row['line']}: {row['reasons']}  {row['record']}")
+    if len(page) == limit and page[-1].line:
+        click.echo(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
+    elif not total:
+        click.echo("no record was rejected")
+
+
+@group.command()
+@click.argument("job_key", metavar="JOB")
+def replay(job_key: str) -> None:
+    """Run the rejected records of an import again, as an import of their own."""
+    from bulk_pipelines.imports import landed, submission
+    from bulk_pipelines.storage.access import access_of
+
+    chosen = settings.current()
+    pool = connected()
+    submitted = submission.replay(
+        pool, job_key, landed.place(chosen), access_of(chosen), owner=getpass.getuser(), origin="cli"
+    )
+    click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected")
+    follow(pool, submitted.job.job_key)
+
+
+def follow(pool: "Engine", job_key: str) -> None:
+    """Work the import under Dagster and show how it goes; a non-zero exit when it failed."""
+    from bulk_pipelines.imports import watching
+
+    seen = watching.work_and_watch(pool, job_key, click.get_current_context().find_root().obj)
+    click.echo(watching.told(seen))
+    if not seen.good:
+        sys.exit(1)
