@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.storage.paths import CONTROL
 
 SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://(.*)", re.DOTALL)
 KNOWN = "a path, file://, s3://, ftp://, ftps://, ftpes://, sftp://, http:// or https://"
@@ -34,8 +35,9 @@ class Address:
 
 def parse(url: str, field_name: str = "url") -> Address:
     """What the address says. Whatever has no `scheme://` is a local path, relative to the working directory."""
-    if re.search(r"[\x00-\x1f\x7f]", url) or not url:
-        raise InvalidInput(field_name, "is empty" if not url else "has a control character in it")
+    if not url:
+        raise InvalidInput(field_name, "is empty")
+    plain(url, field_name)
     found = SCHEME.fullmatch(url)
     if not found:
         return Address("file", "", str(Path(url).absolute()))
@@ -57,22 +59,18 @@ def parse_file(rest: str, field_name: str) -> Address:
     host, slash, path = rest.partition("/")
     if host not in {"", "localhost"} or not slash:
         raise InvalidInput(field_name, "a file:// address has three slashes: file:///folder/name")
-    path = unquote("/" + path, errors="strict")
-    if "\0" in path:
-        raise InvalidInput(field_name, "has a control character in it")
-    return Address("file", "", path)
+    return Address("file", "", plain(unquote("/" + path), field_name))
 
 
 def parse_server(url: str, scheme: str, field_name: str) -> Address:
     try:
-        parts = urlsplit(url)
+        web = scheme.startswith("http")
+        parts = urlsplit(url, allow_fragments=web)  # elsewhere, a # is part of a name
         host, port = parts.hostname, parts.port
         user, password = (unquote(each, errors="strict") if each else None for each in (parts.username, parts.password))
-        path = parts.path.removeprefix("/")
-        if scheme.startswith("http"):  # a web server's names are its own affair: passed on as they are
-            path += f"?{parts.query}" if parts.query else ""
-        else:
-            path = unquote(path + (f"?{parts.query}" if parts.query else ""), errors="strict")
+        path = parts.path.removeprefix("/") + (f"?{parts.query}" if parts.query else "")
+        if not web:  # a web server's names are its own affair, and passed on as they are
+            path = plain(unquote(path, errors="strict"), field_name)
     except ValueError:  # its text would show the password of a badly quoted address
         raise InvalidInput(field_name, f"{redacted(url)} is not a valid address") from None
     if not host:
@@ -80,18 +78,24 @@ def parse_server(url: str, scheme: str, field_name: str) -> Address:
     return Address(scheme, host, path, port, user, password)
 
 
+def plain(text: str, field_name: str) -> str:
+    """The text itself, if it has no control characters in it, which could be taken for the end of a command."""
+    if CONTROL.search(text):
+        raise InvalidInput(field_name, "has a control character in it")
+    return text
+
+
 def redacted(url: str) -> str:
     """An address as it may be shown: without password, query and fragment."""
     found = SCHEME.fullmatch(url)
     if not found or found[1].lower() in {"file", "s3"}:
         return url
-    authority, slash, path = found[2].partition("/")
-    path = re.split(r"[?#]", path)[0]
+    scheme, rest = found[1], found[2]
+    authority = re.split(r"[/?#]", rest)[0]
+    behind = rest[len(authority) :]
     user, at, host = authority.rpartition("@")
-    shown = f"{user.partition(':')[0]}{at}{host}"
-    if (
-        not re.fullmatch(r"([^:@?#]*@)?(\[[0-9a-fA-F:.%]*\]|[^:@?#\[\]]*)(:\d*)?", shown)
-        or "@" in path.partition("/")[0]
-    ):
-        return f"{found[1]}://…"  # a password with a slash, @ or ? in it, not quoted: no part is safe to show
-    return f"{found[1]}://{shown}{slash}{path}"
+    if ":" in re.sub(r"\[[^\]]*\]", "", authority) and "@" in behind:
+        return f"{scheme}://…"  # a password that is not quoted may end behind what looks like the host
+    if not re.fullmatch(r"(\[[0-9a-fA-F:.%]*\]|[^:\[\]]*)(:\d*)?", host):
+        return f"{scheme}://…"
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}{re.split(r'[?#]', behind)[0]}"

@@ -40,4 +40,7 @@ def listed(line: str) -> Listed | None:
 def moment(text: str) -> datetime | None:
     """A time as MDTM, MLSD and MLST write it, in UTC: `20260101120000`, sometimes with a fraction."""
     found = re.match(r"\d{14}", text)
-    return datetime.strptime(found[0], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if found else None
+    try:
+        return datetime.strptime(found[0], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if found else None
+    except ValueError:
+        return None

@@ -53,8 +53,8 @@ class LocalStorage(Storage):
     def place(self, key: str, follow: bool = True) -> Path:
         """Where the key's file is, once it is certain that no link leads out; `follow` also looks through the file."""
         place = self.root / paths.check(key)
-        real = place.resolve() if follow else place.parent.resolve() / place.name
-        if not real.is_relative_to(self.root.resolve()):
+        real = real_path(place) if follow else real_path(place.parent) / place.name
+        if not real.is_relative_to(real_path(self.root)):
             raise UnsafePath("path", f"{place} is a link that leads out of {self.root}")
         return place
 
@@ -195,6 +195,11 @@ class LocalStorage(Storage):
                                 Path(found.path).unlink()
                                 swept += 1
         return swept
+
+
+def real_path(path: Path) -> Path:
+    """Without links. (Path.resolve raises errors of its own at links in circles, which opening the file then tells.)"""
+    return Path(os.path.realpath(path))
 
 
 def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:

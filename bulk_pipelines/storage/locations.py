@@ -1,5 +1,6 @@
 """From a URL to the storage it lies in."""
 
+import os
 from pathlib import Path
 
 from bulk_pipelines.errors import InvalidInput
@@ -27,7 +28,7 @@ def file(url: str, access: Access, field: str = "url") -> tuple[Storage, str]:
         raise InvalidInput(field, f"{addresses.redacted(url)} is a web address: it can only be read")
     if address.scheme == "file":
         # Whoever names a file may name it by a link; from here on, links are not to lead out of its folder.
-        path = str(Path(address.path).resolve())
+        path = os.path.realpath(address.path)
     else:
         path = paths.check(address.path, field) if address.scheme == "s3" else address.path
     parent, _, name = path.rpartition("/")
