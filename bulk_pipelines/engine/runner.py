@@ -128,11 +128,11 @@ class Worker:
             return 0
         claimed = self.claim()
         if claimed:
+            self.waiting.extend(claimed)
+            self.settler.hold(claimed)
             if any(lease.death_count for lease in claimed):
                 # A suspect may take this process with it, but not what others came to.
                 self.settler.drain()
-            self.waiting.extend(claimed)
-            self.settler.hold(claimed)
             self.prepare(claimed)
         return len(claimed)
 
