@@ -18,8 +18,9 @@ SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_
 FROM job WHERE job_key = :job_key;
 
 -- name: lock_job
--- Holds a job still while its next state is decided.
-SELECT job_id, status FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
+-- Holds a job still while its next state is decided; not for long when the one who decides falls asleep, see items.sql.
+SELECT job_id, status, set_config('idle_in_transaction_session_timeout', '10s', true)
+FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
 
 -- name: move_job!
 -- Writes a job's next state. The time of its end is set and taken back with the state.

@@ -88,10 +88,10 @@ def test_a_worker_suspended_again_and_again_beside_others(scene: Scene, chance: 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("doing", ["claims", "settles"])
+@pytest.mark.parametrize("doing", ["claims", "settles", "ends the job"])
 def test_one_that_falls_asleep_while_it_writes_does_not_stop_the_others(doing: str, scene: Scene) -> None:
     """Its statement ends without it, and then holds the job's row until a commit that does not come."""
-    work = items(100, seconds=0.02)
+    work = items(0 if doing == "ends the job" else 100, seconds=0.02)
     job = scene.job("one_by_one", work)
     with Crew(scene.url, job, scene.folder) as crew:
         first, second = crew.hire(2, wait=True)
@@ -100,10 +100,10 @@ def test_one_that_falls_asleep_while_it_writes_does_not_stop_the_others(doing: s
             until(lambda: scene.written() > 0, "the work has begun")
         holder = the_job_s_row_held(scene, job)
         first.go()
-        until(lambda: waiting_for_a_lock(scene, first.name) > 0, "the first one wants to move the counters")
+        until(lambda: waiting_for_a_lock(scene, first.name) > 0, "the first one waits for the job's row")
         first.suspend()
         holder.close()
-        until(lambda: sleeping_in_a_transaction(scene, first.name) > 0, "it has moved them and not committed")
+        until(lambda: sleeping_in_a_transaction(scene, first.name) > 0, "it has it, and does not commit")
         second.go()
         assert second.ended(60) == 0
         assert scene.find(job.job_key).finished
