@@ -1,9 +1,12 @@
 """The command line, `bulk`. What a command needs is imported when it runs, so that `bulk --help` answers at once."""
 
+import subprocess
+
 import click
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
 
 
@@ -19,11 +22,20 @@ class OneLineErrors(click.Group):
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bulk-pipelines")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL, run by Dagster.
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
+    context.obj = work
+
+
+def work(job_key: str) -> "subprocess.Popen[bytes]":
+    """How the commands of the slices have a job worked under Dagster."""
+    from bulk_pipelines.up import home
+
+    return home.work(settings.current(), job_key)
 
 
 @main.command()
@@ -73,7 +85,7 @@ def status() -> None:
     click.echo(overview.shown(overview.read(address.url(settings.current()))))
 
 
-for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
+for command in (imports.group, commands.dlq, commands.pause, commands.resume, commands.cancel):
     main.add_command(command)
 
 

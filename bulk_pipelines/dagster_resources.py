@@ -1,6 +1,7 @@
 """What Dagster's side shares: the database as a resource, and the executor that runs steps."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -8,7 +9,7 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import address, migrations, pool
+from bulk_pipelines.database import ready
 
 PRELOADED = [
     "bulk_pipelines.definitions",
@@ -37,11 +38,9 @@ class Database(dg.ConfigurableResource):  # type: ignore[type-arg]
 def process_pool(url: str) -> Engine:
     """The pool of this process, made when it is first needed."""
     chosen = settings.current()
-    if not url:
-        url = address.url(chosen)
-        if not chosen.database_url:
-            migrations.apply(url)  # nobody else looks after the embedded server
-    return pool.connect(url, application="bulk dagster", size=chosen.pool_size, timeout=chosen.connect_timeout)
+    if url:
+        chosen = replace(chosen, database_url=url)
+    return ready.opened(chosen, "bulk dagster")
 
 
 @dg.configured(dg.multi_or_in_process_executor, config_schema={"in_process": dg.Field(bool, default_value=False)})

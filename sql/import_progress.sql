@@ -1,15 +1,18 @@
+-- name: begin_counting!
+-- Nothing yet.
+INSERT INTO import_count (job_id) VALUES (:job_id) ON CONFLICT (job_id) DO NOTHING;
+
 -- name: count_records!
 -- What a transaction did, in that transaction. Taken last, so the row is held only for the commit.
-INSERT INTO import_count AS counted (job_id, read, loaded, rejected, superseded, valid, waiting, batches)
-VALUES (:job_id, :read, :loaded, :rejected, :superseded, :valid, :waiting, :batches)
-ON CONFLICT (job_id) DO UPDATE SET
-    read = counted.read + excluded.read,
-    loaded = counted.loaded + excluded.loaded,
-    rejected = counted.rejected + excluded.rejected,
-    superseded = counted.superseded + excluded.superseded,
-    valid = counted.valid + excluded.valid,
-    waiting = counted.waiting + excluded.waiting,
-    batches = counted.batches + excluded.batches;
+UPDATE import_count SET
+    read = read + :read,
+    loaded = loaded + :loaded,
+    rejected = rejected + :rejected,
+    superseded = superseded + :superseded,
+    valid = valid + :valid,
+    waiting = waiting + :waiting,
+    batches = batches + :batches
+WHERE job_id = :job_id;
 
 -- name: counts
 -- How far an import is.
@@ -18,8 +21,7 @@ FROM import_count WHERE job_id = :job_id;
 
 -- name: set_unprocessed!
 -- Records that were never reached, counted when the import is over.
-INSERT INTO import_count (job_id, unprocessed) VALUES (:job_id, :unprocessed)
-ON CONFLICT (job_id) DO UPDATE SET unprocessed = excluded.unprocessed;
+UPDATE import_count SET unprocessed = :unprocessed WHERE job_id = :job_id;
 
 -- name: add_file!
 -- A file of the import as it was landed; planning again comes to the same.
@@ -57,3 +59,9 @@ LIMIT :most;
 SELECT row_count, seconds FROM batch_step
 WHERE job_id = :job_id AND worker <> 'persist'
 ORDER BY taken_at, step;
+
+-- name: bytes
+-- How much of the landed files has been read.
+SELECT
+    (SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step WHERE job_id = :job_id AND worker <> 'persist'),
+    (SELECT coalesce(sum(size), 0)::bigint FROM import_file WHERE job_id = :job_id AND landed IS NOT NULL);

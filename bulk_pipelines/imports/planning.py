@@ -47,6 +47,7 @@ def plan(pool: Engine, job: Job) -> None:
     if not any(file.landed or file.duplicate for file in files):
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
+        progress.begin(connection, job.job_id)
         for file in files:
             progress.add_file(connection, job.job_id, file)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))

@@ -41,6 +41,10 @@ class ImportFile:
         return {"source": self.source, "sha256": self.sha256, "duplicate": self.duplicate, "note": self.note}
 
 
+def begin(connection: Connection, job_id: int) -> None:
+    connection.execute(queries.text("import_progress", "begin_counting"), {"job_id": job_id})
+
+
 def add(connection: Connection, job_id: int, counts: Counts, *, batches: int = 0) -> None:
     """What this transaction changed. Its last statement, so that lanes wait for each other only while it commits."""
     values = vars(counts) | {"job_id": job_id, "batches": batches}

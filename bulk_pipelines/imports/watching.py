@@ -53,14 +53,13 @@ def look(pool: Engine, job_key: str) -> Seen:
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
     """Until the import is over. A first Ctrl-C asks to cancel it, a second one leaves it to itself."""
     seen = look(pool, job_key)
-    if seen.job.finished:
-        return seen
+    # Submitted before, and at work already: then it is only watched.
     process = work(job_key) if seen.job.status is JobState.SUBMITTED else None
     with bar() as shown:
         task = shown.add_task(job_key, total=None, rows=0, rate=0.0, errors=0, state="")
         began = time.monotonic()
         cancelled = False
-        while not seen.job.finished or (process is not None and process.poll() is None):
+        while not over(seen, process):
             try:
                 show(shown, task, seen, time.monotonic() - began)
                 time.sleep(LOOK_SECONDS)
@@ -75,8 +74,16 @@ def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
     return seen
 
 
+def over(seen: Seen, process: "subprocess.Popen[bytes] | None") -> bool:
+    return seen.job.finished and not is_alive(process)
+
+
+def is_alive(process: "subprocess.Popen[bytes] | None") -> bool:
+    return process is not None and process.poll() is None
+
+
 def check(process: "subprocess.Popen[bytes] | None", seen: Seen) -> None:
-    if process is None or process.poll() is None or seen.job.finished:
+    if process is None or is_alive(process) or seen.job.finished:
         return
     if seen.job.status is JobState.PAUSED:
         raise Conflict(f"import {seen.job.job_key} is paused: bulk resume {seen.job.job_key} goes on with it")

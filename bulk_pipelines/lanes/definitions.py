@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
-STEP_RETRIES = dg.RetryPolicy(max_retries=15, delay=2, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
+STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
 """For a step whose process was killed, or that lost the database for longer than it waits by itself."""
 
 MOST_WAITS = 1_000

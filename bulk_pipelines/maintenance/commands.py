@@ -20,9 +20,9 @@ UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def connected() -> "Engine":
-    from bulk_pipelines.database import address, pool
+    from bulk_pipelines.database import ready
 
-    return pool.connect(address.url(settings.current()), application="bulk cli")
+    return ready.opened(settings.current(), "bulk cli")
 
 
 class Age(click.ParamType[float]):

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import address, pool
 from bulk_pipelines.database.server import make_private, socket_folder
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
 
 SCHEMA = "dagster"
+WORK_HERE = "import sys; from bulk_pipelines.relay.definitions import run_here; sys.exit(not run_here(sys.argv[1]))"
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
 STORAGE = f"""
@@ -96,6 +97,24 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
         text=True,
         check=False,
     )
+
+
+def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
+    """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C is not for it."""
+    url = address.url(settings)
+    if not place(settings).prepared():
+        prepare(settings, url)
+    home = place(settings)
+    with (home.logs / "worked-here.log").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", WORK_HERE, job_key],
+            env=child_environment(**environment(settings, url)),
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
 
 
 def migrate(settings: Settings, url: str) -> None:
