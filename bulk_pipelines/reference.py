@@ -8,13 +8,14 @@ import click
 
 from bulk_pipelines import settings
 from bulk_pipelines.cli import main
+from bulk_pipelines.resources import documentation
 
 NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
 
 
 def pages() -> dict[str, str]:
     """File name to content."""
-    return {"settings.md": settings_page(), "cli.md": cli_page()}
+    return {"settings.md": settings_page(), "cli.md": cli_page(), "resources.md": documentation.page(NOTICE)}
 
 
 def settings_page() -> str:

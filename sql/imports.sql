@@ -27,27 +27,27 @@ FROM rejected_row
 WHERE job_id = :job_id AND raw IS NULL AND line >= :first AND line < :border
 ORDER BY line;
 
--- name: fill_rejected_rows
+-- name: fill_rejected_rows!
 -- The records of such lines, read again.
 UPDATE rejected_row r
 SET raw = f.raw
 FROM unnest(:lines::bigint [], :raws::bytea []) AS f (line, raw)
 WHERE r.job_id = :job_id AND r.line = f.line AND r.raw IS NULL;
 
--- name: settle_reasons
+-- name: settle_reasons!
 -- The final reasons, in the place of those that were noted while the file was not known as a whole.
 UPDATE rejected_row r
 SET reasons = f.reasons::jsonb
 FROM unnest(:lines::bigint [], :reasons::text []) AS f (line, reasons)
 WHERE r.job_id = :job_id AND r.line = f.line AND r.reasons <> f.reasons::jsonb;
 
--- name: reject_unread_rows
+-- name: reject_unread_rows!
 -- New rejects, whose records are still to be read from the file again.
 INSERT INTO rejected_row (job_id, line, reasons)
 SELECT :job_id, f.line, f.reasons::jsonb
 FROM unnest(:lines::bigint [], :reasons::text []) AS f (line, reasons);
 
--- name: remove_rejected_rows
+-- name: remove_rejected_rows!
 -- For retention: the first so many rejects of a job.
 DELETE FROM rejected_row
 WHERE job_id = :job_id AND line IN (

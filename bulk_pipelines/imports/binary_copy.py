@@ -4,6 +4,7 @@ All that has a fixed width is laid out as one record for each row; texts and lis
 server reading numbers, times and ids from text, about a tenth of its work.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,15 @@ TEXT_OID = 25
 Length = np.dtype(">i4")
 
 
-def encode(columns: dict[str, Column]) -> tuple[list[str], Column]:
-    """The order in which the columns are written, and each row as a value of a binary column."""
+@dataclass(frozen=True)
+class Encoded:
+    """Rows as COPY takes them, each a value of a binary column, and the order of the columns in them."""
+
+    columns: list[str]
+    rows: Column
+
+
+def encode(columns: dict[str, Column]) -> Encoded:
     widths = {name: width for name, values in columns.items() if (width := fixed_width(values))}
     variable = [name for name in columns if name not in widths]
     count = len(next(iter(columns.values())))
@@ -48,17 +56,17 @@ def encode(columns: dict[str, Column]) -> tuple[list[str], Column]:
         parts.append(values)
     beginning = as_binary(records.view(np.uint8).reshape(-1, records.itemsize))
     rows = compute.binary_join_element_wise(beginning, *parts, b"") if parts else beginning
-    return [*widths, *variable], rows
+    return Encoded([*widths, *variable], rows)
 
 
-def copy(connection: psycopg.Connection[Any], table: sql.Composable, columns: list[str], rows: Column) -> None:
-    """Sends encoded rows to a table."""
+def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> None:
+    """Sends rows to a table."""
     command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
-        table, sql.SQL(", ").join(map(sql.Identifier, columns))
+        table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))
     )
     with connection.cursor().copy(command) as target:
         target.write(HEADER)
-        target.write(stream(rows))
+        target.write(stream(encoded.rows))
         target.write(TRAILER)
 
 
@@ -69,11 +77,11 @@ def stream(rows: Column) -> memoryview:
     return memoryview(data)[offsets[0] : offsets[-1]]
 
 
-def by_id(rows: Column, ids: Column) -> Column:
+def by_id(encoded: Encoded, ids: Column) -> Encoded:
     """The rows in the order of their ids: so each page of the index is visited once, and two imports of the same rows
     wait for each other instead of each for the other."""
     beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
-    return rows.take(pa.array(np.argsort(beginnings)))
+    return Encoded(encoded.columns, encoded.rows.take(pa.array(np.argsort(beginnings))))
 
 
 def fixed_width(values: Column) -> int:

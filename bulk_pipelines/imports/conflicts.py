@@ -28,13 +28,13 @@ PASSING = (errors.UniqueViolation, errors.ForeignKeyViolation, errors.DeadlockDe
 FAULTS = (errors.IntegrityError, errors.DataError, errors.RaiseException, errors.DeadlockDetected)
 
 
-def insert(connection: Connection, terms: Terms, validated: Validated, columns: list[str], rows: Column) -> int:
+def insert(connection: Connection, terms: Terms, validated: Validated) -> int:
     """Loads the rows that can be loaded. The others wait aside, noted as rejects; how many they are."""
     staged = (
         "CREATE TEMP TABLE staged (LIKE {} INCLUDING DEFAULTS, doubled text[] NOT NULL DEFAULT '{{}}') ON COMMIT DROP"
     )
     connection.execute(sql.SQL(staged).format(tables.aside(terms.resource)))
-    binary_copy.copy(connection, STAGED, columns, rows)
+    binary_copy.copy(connection, STAGED, validated.encoded)
     mark_doubled(connection, terms.resource, validated)
     with row_by_row(connection):
         persistently(

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-import pyarrow as pa
 
-from bulk_pipelines.imports import arrow, binary_copy, conflicts, rejects, tables
-from bulk_pipelines.imports.arrow import Column
+from bulk_pipelines.imports import binary_copy, conflicts, rejects, tables
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.terms import Mode, Terms
 from bulk_pipelines.imports.validation import Validated
@@ -34,32 +32,21 @@ def load_batch(
     good, bad = len(validated.lines), len(validated.rejects)
     if not good:
         return BatchResult(Counts(read=bad, rejected=bad))
-    columns, rows = encoded(terms, validated)
     if terms.mode is not Mode.INSERT:
-        binary_copy.copy(connection, tables.aside(terms.resource), columns, rows)
+        binary_copy.copy(connection, tables.aside(terms.resource), validated.encoded)
         return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
-    if direct and copied(connection, terms, columns, rows):
+    if direct and copied(connection, terms, validated):
         return BatchResult(Counts(read=good + bad, loaded=good, rejected=bad))
-    refused = conflicts.insert(connection, terms, validated, columns, rows)
+    refused = conflicts.insert(connection, terms, validated)
     counts = Counts(read=good + bad, loaded=good - refused, rejected=bad + refused)
     return BatchResult(counts, conflicted=bool(refused))
 
 
-def encoded(terms: Terms, validated: Validated) -> tuple[list[str], Column]:
-    """The good rows as COPY takes them, in the order of their ids."""
-    values = {name: arrow.column(validated.good, name) for name in terms.resource.column_names}
-    count = len(validated.lines)
-    values["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), count)
-    values["import_line"] = pa.array(validated.lines, pa.int64())
-    columns, rows = binary_copy.encode(values)
-    return columns, binary_copy.by_id(rows, values[terms.resource.id_key.column])
-
-
-def copied(connection: psycopg.Connection[Any], terms: Terms, columns: list[str], rows: Column) -> bool:
+def copied(connection: psycopg.Connection[Any], terms: Terms, validated: Validated) -> bool:
     """Whether the table took all rows; else it has taken none."""
     try:
         with connection.transaction():
-            binary_copy.copy(connection, tables.table(terms.resource), columns, rows)
+            binary_copy.copy(connection, tables.table(terms.resource), validated.encoded)
     except conflicts.FAULTS:
         return False
     return True

@@ -41,7 +41,7 @@ class Download(StrEnum):
 def store(connection: psycopg.Connection[Any], job_id: int, rejects: list[Reject]) -> None:
     if not rejects:
         return
-    columns, rows = binary_copy.encode(
+    rows = binary_copy.encode(
         {
             "job_id": pa.array([job_id] * len(rejects), pa.int64()),
             "line": pa.array([each.line for each in rejects], pa.int64()),
@@ -50,7 +50,7 @@ def store(connection: psycopg.Connection[Any], job_id: int, rejects: list[Reject
             "reasons": pa.array([JSONB + as_json(each.reasons).encode() for each in rejects], pa.binary()),
         }
     )
-    binary_copy.copy(connection, sql.Identifier("rejected_row"), columns, rows)
+    binary_copy.copy(connection, sql.Identifier("rejected_row"), rows)
 
 
 def as_json(reasons: list[Reason]) -> str:

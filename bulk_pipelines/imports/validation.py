@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.imports import arrow, conversion, csv_parsing, identifiers, json_parsing, rules
+from bulk_pipelines.imports import arrow, binary_copy, conversion, csv_parsing, identifiers, json_parsing, rules
 from bulk_pipelines.imports.arrow import Column, Mask, Numbers, compute, nothing
+from bulk_pipelines.imports.binary_copy import Encoded
 from bulk_pipelines.imports.blocks import Block
 from bulk_pipelines.imports.layout import Format, Layout
 from bulk_pipelines.imports.parsed import Faults, Parsed, Reason, shown
@@ -33,6 +34,8 @@ class Validated:
 
     block: Block
     good: pa.Table
+    encoded: Encoded
+    """The good rows, with where they come from, as the database takes them."""
     records: Numbers
     lines: Numbers
     rejects: list[Reject]
@@ -73,7 +76,8 @@ def validate(terms: Terms, layout: Layout, block: Block) -> Validated:
     if findings.bad.any():
         good = ~findings.bad
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
-    return Validated(block, filled(terms, table, lines), records, lines, rejects)
+    table = filled(terms, table, lines)
+    return Validated(block, table, encoded(terms, table, lines), records, lines, rejects)
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
@@ -168,3 +172,11 @@ def stand_in(terms: Terms, fill: Fill, lines: Numbers) -> Column:
             return pa.scalar(True)
         case Fill.EMPTY_LIST:
             return pa.scalar([], Kind.TEXT_LIST.arrow)
+
+
+def encoded(terms: Terms, table: pa.Table, lines: Numbers) -> Encoded:
+    values = {name: arrow.column(table, name) for name in table.column_names}
+    ids = values[terms.resource.id_key.column]
+    values["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), len(lines))
+    values["import_line"] = pa.array(lines, pa.int64())
+    return binary_copy.by_id(binary_copy.encode(values), ids)

@@ -58,7 +58,8 @@ _CODE = {
 
 _TEXT_FORM = {
     Kind.UUID: "8-4-4-4-12 hexadecimal digits in any case, stored in lower case",
-    Kind.TEXT: 'as it is; in CSV an empty field is no value, a quoted empty field (`""`) is empty text',
+    Kind.TEXT: 'as it is; in CSV an empty field is no value, a quoted empty field (`""`) is empty text '
+    "(of every other kind it is no value either)",
     Kind.BOOLEAN: "JSON: `true`, `false`; CSV: `true`, `false`, `t`, `f`, `1`, `0` in any case",
     Kind.TIMESTAMP: "ISO 8601, `2026-01-10T12:30:00.123456Z`: date alone, a space for the T, another offset, "
     "fewer digits are accepted; without an offset it is UTC",

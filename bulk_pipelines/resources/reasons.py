@@ -28,5 +28,5 @@ REASONS = {
     "invalid_author_id": "no user has this id",
     "invalid_article_id": "no article has this id",
     "invalid_user_id": "no user has this id",
-    "refused_by_table": "the table objects for a reason that is not declared, such as a constraint or trigger added to it",
+    "refused_by_table": "the table objects for a reason that is not declared: a constraint or trigger added to it",
 }

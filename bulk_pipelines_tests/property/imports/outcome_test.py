@@ -113,7 +113,7 @@ def table(engine: Engine) -> dict[str, tuple[str, str, int | None]]:
 @pytest.mark.parametrize(
     ("mode", "match_on"), [("insert", None), ("validate", None), ("upsert", "id"), ("upsert", "email")]
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=records.filter(bool), before=existing, cutting=st.tuples(st.integers(50, 2_000), st.integers(1, 30), seeds)
 )
