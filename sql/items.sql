@@ -23,11 +23,11 @@ SELECT owner, kind FROM job
 WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
 FOR NO KEY UPDATE;
 
--- name: copy_items
+-- name: copy_items!
 -- In their order, which is the order they are worked in.
 COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;
 
--- name: seal_copied
+-- name: seal_copied!
 -- They are all: the counters are what they will be added up from.
 UPDATE job
 SET total_items = :added, pending_items = :added, planned_at = now(), heartbeat_at = now(), updated_at = now()
