@@ -1,4 +1,4 @@
-"""One logged-in control connection to an FTP server, and what its answers mean.
+"""One logged-in control connection to an FTP server. Paths are whole ones, from the server's root.
 
 `ftps://` is encrypted from the first byte, usually on port 990; `ftpes://` begins in the clear and asks for TLS before
 the login, usually on port 21.
@@ -7,62 +7,28 @@ the login, usually on port 21.
 from __future__ import annotations
 
 import ftplib
-import re
-import socket
+import secrets
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.storage import tls
-from bulk_pipelines.storage.errors import Full, Permanent, Refused, StorageError, Transient
+from bulk_pipelines.storage.errors import Refused
+from bulk_pipelines.storage.ftp_errors import NO_COMMAND, NO_SUCH, code, failures
+from bulk_pipelines.storage.ftp_listing import Listed, facts, listed, moment
+from bulk_pipelines.storage.ftp_tls import SECONDS, SecureFTP
+from bulk_pipelines.storage.paths import unfinished
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
     from bulk_pipelines.storage.access import Access
     from bulk_pipelines.storage.addresses import Address
 
-SECONDS = 30.0
-NO_SUCH = {450, 501, 550, 551, 553}
-"""How servers say that there is no such file; they say other things by the same numbers."""
 PORTS = {"ftp": 21, "ftpes": 21, "ftps": 990}
 PIECE = 1 << 18
-
-
-class SecureFTP(ftplib.FTP_TLS):
-    """FTP_TLS, whose data connections resume the session of the control connection: many servers insist on it."""
-
-    def __init__(self, context: ssl.SSLContext, implicit: bool) -> None:
-        super().__init__(context=context)
-        self.implicit = implicit
-
-    def connect(
-        self, host: str = "", port: int = 0, timeout: float = SECONDS, source_address: tuple[str, int] | None = None
-    ) -> str:
-        if not self.implicit:
-            return super().connect(host, port, timeout, source_address)
-        self.host, self.port, self.timeout = host, port, timeout
-        plain = socket.create_connection((host, port), timeout, source_address)
-        try:
-            self.af = plain.family
-            self.sock = self.context.wrap_socket(plain, server_hostname=host)
-        except BaseException:
-            plain.close()
-            raise
-        self.file = self.sock.makefile("r", encoding=self.encoding)
-        self.welcome = self.getresp()
-        return self.welcome
-
-    def auth(self) -> str:
-        return "" if self.implicit else super().auth()
-
-    def ntransfercmd(self, cmd: str, rest: int | str | None = None) -> tuple[socket.socket, int | None]:
-        plain, size = ftplib.FTP.ntransfercmd(self, cmd, rest)  # noqa: S321 - the plain half of FTP_TLS
-        assert isinstance(self.sock, ssl.SSLSocket)
-        try:
-            return self.context.wrap_socket(plain, server_hostname=self.host, session=self.sock.session), size
-        except BaseException:
-            plain.close()
-            raise
 
 
 class Connection:
@@ -123,7 +89,7 @@ class Connection:
         try:
             return self.ftp.sendcmd(command)
         except (ftplib.error_perm, ftplib.error_temp) as error:
-            if code(error) in NO_SUCH | {500, 502, 504}:
+            if code(error) in NO_SUCH | NO_COMMAND:
                 return None
             raise
 
@@ -156,46 +122,55 @@ class Connection:
             raise
         self.between = True
 
+    def modified(self, path: str) -> datetime | None:
+        answer = self.answer(f"MDTM {path}")
+        return moment(answer[4:]) if answer else None
+
+    def stat(self, path: str) -> Listed | None:
+        """What the server tells of a path by itself; None when it says no, for whatever reason."""
+        if "MLST" in self.features:
+            answer = self.answer(f"MLST {path}")
+            return facts(answer.splitlines()[1]) if answer else None
+        answer = self.answer(f"SIZE {path}")
+        return Listed(path, "file", int(answer[4:]), self.modified(path)) if answer else None
+
+    def listing(self, path: str) -> list[Listed]:
+        """What lies in a folder; nothing if there is no such folder."""
+        read: Callable[[str], Listed | None]
+        if "MLST" in self.features:
+            read, command = facts, f"MLSD {path}"
+        elif self.answer(f"CWD {path}"):  # not all servers take a name with a blank or a bracket in it for LIST
+            read, command = listed, "LIST -a"
+        else:
+            return []
+        try:
+            text = b"".join(self.received(self.begin(command))).decode(errors="surrogateescape")
+        except (ftplib.error_perm, ftplib.error_temp) as error:
+            if code(error) in NO_SUCH:
+                return []
+            raise
+        found = (read(line) for line in text.replace("\r\n", "\n").split("\n") if line)
+        return [each for each in found if each and each.name not in {".", ".."}]
+
+    def rename(self, path: str, to: str) -> None:
+        """To a name that may be taken."""
+        try:
+            self.ftp.rename(path, to)
+        except ftplib.error_perm:
+            # Some servers do not replace. There, for a moment, no file has the name; the old one is never lost.
+            if not self.answer(f"SIZE {to}"):
+                raise
+            aside = unfinished(to, secrets.token_hex(8))
+            self.ftp.rename(to, aside)
+            try:
+                self.ftp.rename(path, to)
+            except ftplib.Error:
+                self.ftp.rename(aside, to)
+                raise
+            self.ftp.delete(aside)
+
 
 def goodbye(data: socket.socket) -> None:
     if isinstance(data, ssl.SSLSocket):
         with suppress(OSError, ValueError):  # many servers just close
             data.unwrap()
-
-
-@contextmanager
-def failures(url: str) -> Iterator[None]:
-    """Errors of the connection and answers of the server, in the words of `errors`."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except ssl.SSLCertVerificationError as error:
-        raise Refused(
-            f"{url}: the server's certificate is not trusted ({error.verify_message}), see BULK_CA_FILE"
-        ) from None
-    except ssl.SSLError as error:
-        hint = ", or the other one of ftps:// and ftpes:// is meant" if error.reason == "WRONG_VERSION_NUMBER" else ""
-        raise Transient(f"{url}: TLS failed ({error.reason}){hint}") from None
-    except ftplib.Error as error:
-        raise error_of(error, url) from None
-    except UnicodeError:
-        raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
-    except (OSError, EOFError) as error:
-        reason = error.strerror or str(error) if isinstance(error, OSError) else "the connection was closed"
-        raise Transient(f"{url}: the server cannot be reached, or the connection to it broke ({reason})") from None
-
-
-def error_of(error: ftplib.Error, url: str) -> StorageError:
-    number = code(error)
-    said = f"{url}: FTP answered {str(error).splitlines()[0][:100]}"
-    if number in {452, 552}:
-        return Full(said)
-    if number in {331, 332, 430, 530, 532, 534}:
-        return Refused(said)
-    return Permanent(said) if 500 <= number < 600 else Transient(said)
-
-
-def code(error: ftplib.Error) -> int:
-    found = re.match(r"\d{3}", str(error))
-    return int(found[0]) if found else 0

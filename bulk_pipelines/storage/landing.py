@@ -18,7 +18,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.compression import HEAD, Compression, limited, settled, unpacked
-from bulk_pipelines.storage.contract import Entry, Source, Storage
+from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import OverLimit
 
 INLINE = 4 << 20
@@ -68,20 +68,21 @@ def land(
 
     `progress` hears now and then how many bytes have arrived; what it raises ends the landing, and nothing is left.
     """
-    source, key = locations.source(source_url, access, "source")
-    with source:
-        return land_from(source, key, into, name, limits, compression, progress)
+    with locations.Sources(access) as sources:
+        return land_from(sources, source_url, into, name, limits, compression, progress)
 
 
 def land_from(
-    source: Source,
-    key: str,
+    sources: locations.Sources,
+    source_url: str,
     into: Storage,
     name: str,
-    limits: Limits,
-    compression: Compression | None,
-    progress: Callable[[int], None],
+    limits: Limits = Limits(),
+    compression: Compression | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Landed:
+    """`land` for one of many files: what reads them stays open from one to the next."""
+    source, key = sources.source(source_url, "source")
     shown = source.url_of(key)
     with source.open(key) as reader, Sha256() as arrived, Sha256() as kept:
         entry = reader.entry

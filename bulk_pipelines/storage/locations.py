@@ -1,7 +1,10 @@
 """From a URL to the storage it lies in."""
 
 import os
+import threading
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import addresses, paths
@@ -26,25 +29,61 @@ def file(url: str, access: Access, field: str = "url") -> tuple[Storage, str]:
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(field, f"{addresses.redacted(url)} is a web address: it can only be read")
-    if address.scheme == "file":
-        # Whoever names a file may name it by a link; from here on, links are not to lead out of its folder.
-        path = os.path.realpath(address.path)
-    else:
-        path = paths.check(address.path, field) if address.scheme == "s3" else address.path
-    parent, _, name = path.rpartition("/")
-    if not name:
-        raise InvalidInput(field, f"{addresses.redacted(url)} names a folder, not a file")
-    return storage(address, parent or ("/" if path.startswith("/") else ""), access), name
+    root, key = split(address, field)
+    return storage(address, root, access), key
 
 
 def source(url: str, access: Access, field: str = "url") -> tuple[Source, str]:
     """What that file can be read from, and its key there."""
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
-        from bulk_pipelines.storage.http import HttpSource  # noqa: PLC0415 - each storage's libraries load when needed
-
-        return HttpSource(address, access), address.path
+        return web(address, access), address.path
     return file(url, access, field)
+
+
+class Sources:
+    """Sources that stay open while many files are read: one login for all files of a server. Threads may share it."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.known: dict[tuple[str, str | None, str], Storage] = {}
+        self.lock = threading.Lock()
+
+    def source(self, url: str, field: str = "url") -> tuple[Source, str]:
+        address = addresses.parse(url, field)
+        if address.scheme in {"http", "https"}:
+            return web(address, self.access), address.path
+        root, key = split(address, field)
+        with self.lock:
+            same = (address.server, address.password, root)
+            if same not in self.known:
+                self.known[same] = storage(address, root, self.access)
+            return self.known[same], key
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self.known.values():
+            each.close()
+
+
+def split(address: Address, field: str) -> tuple[str, str]:
+    """The root of the storage that a file is in, and its key there."""
+    if address.scheme == "file":
+        # Whoever names a file may name it by a link; from here on, links are not to lead out of its folder.
+        root, _, key = os.path.realpath(address.path).rpartition("/")
+        return root or "/", key
+    key = address.path if address.scheme == "s3" else address.path.removeprefix("/")
+    return "/" if key != address.path else "", paths.check(key, field)
+
+
+def web(address: Address, access: Access) -> Source:
+    from bulk_pipelines.storage.http import HttpSource  # noqa: PLC0415 - each storage's libraries load when needed
+
+    return HttpSource(address, access)
 
 
 def storage(address: Address, root: str, access: Access) -> Storage:

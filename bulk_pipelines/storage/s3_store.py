@@ -1,6 +1,7 @@
 """How an S3 bucket is reached: obstore's client, its time limits and retries, and where credentials come from."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from obstore.store import S3Store
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 FOUND_CREDENTIALS_LAST = timedelta(minutes=10)
 
 
+@lru_cache(maxsize=64)
 def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store, bool]:
-    """The client of a bucket, and whether it signs its requests."""
+    """The client of a bucket, and whether it signs its requests. It keeps connections, so it is made once."""
     client: ClientConfig = {
         "allow_http": access.endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=5),

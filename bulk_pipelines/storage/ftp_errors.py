@@ -1,0 +1,51 @@
+"""What an FTP server's answers mean, in the words of `errors`."""
+
+import ftplib
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bulk_pipelines.storage.errors import Full, Permanent, Refused, StorageError, Transient
+
+NO_SUCH = {450, 501, 550, 551, 553}
+"""How servers say that there is no such file; they say other things by the same numbers."""
+NO_COMMAND = {500, 502, 504}
+
+
+@contextmanager
+def failures(url: str) -> Iterator[None]:
+    """Errors of the connection and answers of the server, in the words of `errors`."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except ssl.SSLCertVerificationError as error:
+        raise Refused(
+            f"{url}: the server's certificate is not trusted ({error.verify_message}), see BULK_CA_FILE"
+        ) from None
+    except ssl.SSLError as error:
+        hint = ", or the other one of ftps:// and ftpes:// is meant" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        raise Transient(f"{url}: TLS failed ({error.reason}){hint}") from None
+    except ftplib.Error as error:
+        raise error_of(error, url) from None
+    except UnicodeError:
+        raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
+    except (OSError, EOFError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else "the connection was closed"
+        raise Transient(f"{url}: the server cannot be reached, or the connection to it broke ({reason})") from None
+
+
+def error_of(error: ftplib.Error, url: str) -> StorageError:
+    number = code(error)
+    said = f"{url}: FTP answered {str(error).splitlines()[0][:100]}"
+    if number in {452, 552}:
+        return Full(said)
+    if number in {331, 332, 430, 530, 532, 534}:
+        return Refused(said)
+    return Permanent(said) if 500 <= number < 600 else Transient(said)
+
+
+def code(error: ftplib.Error) -> int:
+    found = re.match(r"\d{3}", str(error))
+    return int(found[0]) if found else 0
