@@ -1,0 +1,54 @@
+"""The documentation names only what exists: make targets, commands, files, settings."""
+
+import re
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines.cli import main
+from bulk_pipelines.settings import CHECKOUT, Settings
+
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+MAKEFILE = (CHECKOUT / "Makefile").read_text()
+each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
+
+
+@each_page
+def test_every_make_target_exists(page: Path) -> None:
+    """A benchmark's target is its file."""
+    for target in set(
+        re.findall(r"(?:^|`)make ([a-z][a-z0-9_-]*[a-z0-9])\b(?!-[A-Z])", page.read_text(), re.MULTILINE)
+    ):
+        benchmark = CHECKOUT / "benchmarks" / f"{target.removeprefix('bench-').replace('-', '_')}.py"
+        written = re.search(rf"^{re.escape(target)}:", MAKEFILE, re.MULTILINE)
+        assert written or (target.startswith("bench-") and benchmark.exists()), f"{page.name}: make {target}"
+
+
+@each_page
+def test_every_command_exists(page: Path) -> None:
+    for name in set(re.findall(r"`(?:\.venv/bin/)?bulk ([a-z][a-z-]*)", page.read_text())):
+        assert name in main.commands, f"{page.name}: bulk {name}"
+
+
+@each_page
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@each_page
+def test_every_setting_exists(page: Path) -> None:
+    known = {each.metadata["variable"] for each in fields(Settings)}
+    for name in set(re.findall(r"\bBULK_[A-Z0-9_]*[A-Z0-9]\b", page.read_text())):
+        assert name in known, f"{page.name}: {name}"
+
+
+def test_make_alone_lists_every_target() -> None:
+    done = subprocess.run(["make", "--no-print-directory", "help"], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert subprocess.run(["make"], cwd=CHECKOUT, capture_output=True, text=True).stdout == done.stdout
+    targets = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+    assert {line.split()[1] for line in done.stdout.splitlines()} == targets
