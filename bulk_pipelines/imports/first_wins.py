@@ -17,7 +17,7 @@ from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
 from bulk_pipelines.imports.terms import Terms
-from bulk_pipelines.resources.declaration import Key
+from bulk_pipelines.resources.declaration import Key, Resource
 
 Connection = psycopg.Connection[Any]
 Begin = Callable[[], AbstractContextManager[Connection]]
@@ -53,12 +53,6 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
     """Takes back rows of this import whose key an earlier record of the file has, and sets them aside. Rows that others
     changed or refer to meanwhile are no longer ours to take."""
     resource = terms.resource
-    unreferenced = [
-        sql.SQL("NOT EXISTS (SELECT FROM {} r WHERE r.{} = t.id)").format(
-            sql.Identifier(other.table), sql.Identifier(column)
-        )
-        for other, column in resources.referrers(resource)
-    ]
     statement = sql.SQL(
         """
         WITH firsts AS (
@@ -81,7 +75,7 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
         job=terms.job_id,
         table=tables.table(resource),
         key=tables.key(key, "t"),
-        conditions=tables.listed([tables.own(terms, "t"), *unreferenced], " AND "),
+        conditions=tables.listed([tables.own(terms, "t"), *unreferenced(resource)], " AND "),
         most=AT_ONCE,
         columns=tables.columns(resource, "t"),
         names=tables.columns(resource),
@@ -94,6 +88,15 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
         if moved:
             note(connection, Counts(loaded=-moved, rejected=moved))
         return moved
+
+
+def unreferenced(resource: Resource) -> list[sql.Composed]:
+    """Of a row `t`: that no row of another resource refers to it."""
+    condition = sql.SQL("NOT EXISTS (SELECT FROM {} r WHERE r.{} = t.id)")
+    return [
+        condition.format(sql.Identifier(other.table), sql.Identifier(column))
+        for other, column in resources.referrers(resource)
+    ]
 
 
 def is_new_reference(error: psycopg.Error) -> bool:

@@ -1,0 +1,87 @@
+"""Taking an import back: the rows it added, that nobody changed since and nothing refers to."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import conflicts, first_wins, tables
+from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.resources.declaration import Resource
+
+Connection = psycopg.Connection[Any]
+Begin = Callable[[], AbstractContextManager[Connection]]
+
+# Pages of the table for one transaction: with rows of ordinary size some ten thousand rows.
+PAGES = 500
+
+
+@dataclass(frozen=True)
+class Undoable:
+    """The rows an import added that are still there. Those that somebody changed or refers to stay."""
+
+    free: int
+    changed: int
+    referred_to: int
+
+
+def check(mode: Mode) -> None:
+    """Only what was added can be taken back: what an upsert has overwritten is not kept anywhere."""
+    if mode is not Mode.INSERT:
+        raise Conflict(f"an import in the mode {mode} cannot be undone: only insert can")
+
+
+def count(connection: Connection, resource: Resource, job_id: int) -> Undoable:
+    row = connection.execute(
+        sql.SQL(
+            "SELECT count(*) FILTER (WHERE is_free), count(*) FILTER (WHERE import_revised),"
+            " count(*) FILTER (WHERE NOT is_free AND NOT import_revised)"
+            " FROM (SELECT t.import_revised, {} AS is_free FROM {} t WHERE t.import_job = {}) found"
+        ).format(is_free(resource), tables.table(resource), job_id),
+        prepare=False,
+    ).fetchone()
+    return Undoable(*row) if row else Undoable(0, 0, 0)
+
+
+def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
+    """Removes the free rows, piece by piece, each in its own transaction; how many each time. Can be cut short and
+    called again."""
+    with begin() as connection:
+        first, last = pages(connection, resource, job_id)
+    statement = sql.SQL(
+        "DELETE FROM {} t WHERE t.ctid >= %s::tid AND t.ctid < %s::tid AND t.import_job = {} AND {}"
+    ).format(tables.table(resource), job_id, is_free(resource))
+    for page in range(first, last + 1, PAGES):
+        with begin() as connection:
+            removed = conflicts.persistently(
+                connection,
+                first_wins.is_new_reference,
+                partial(remove, connection, statement, [f"({page},0)", f"({page + PAGES},0)"]),
+            )
+        yield removed
+
+
+def remove(connection: Connection, statement: sql.Composed, borders: list[str]) -> int:
+    return connection.execute(statement, borders).rowcount
+
+
+def is_free(resource: Resource) -> sql.Composed:
+    return tables.listed([sql.SQL("NOT t.import_revised"), *first_wins.unreferenced(resource)], " AND ")
+
+
+def pages(connection: Connection, resource: Resource, job_id: int) -> tuple[int, int]:
+    """The first and the last page of the table with rows of the import; an empty range if there are none."""
+    row = connection.execute(
+        sql.SQL("SELECT min(ctid)::text, max(ctid)::text FROM {} WHERE import_job = {}").format(
+            tables.table(resource), job_id
+        )
+    ).fetchone()
+    if row is None or row[0] is None:
+        return 0, -1
+    first, last = (int(place[1:].split(",")[0]) for place in row)
+    return first, last

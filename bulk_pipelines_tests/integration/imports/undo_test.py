@@ -1,0 +1,68 @@
+"""Taking an import back takes what it added and nothing else."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import undo
+from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.imports.undo import Undoable
+from bulk_pipelines.resources.users import USERS
+from bulk_pipelines_tests.import_runs import finished
+
+
+def begin_of(engine: Engine) -> Any:
+    def begin() -> AbstractContextManager[psycopg.Connection[Any]]:
+        return pool.transaction(engine)
+
+    return begin
+
+
+def written(path: Path, names: Iterator[str] | list[str]) -> Path:
+    path.write_text("email,name,role\n" + "".join(f"{name}@x.org,{name},author\n" for name in names))
+    return path
+
+
+def test_what_others_changed_or_refer_to_stays(engine: Engine, tmp_path: Path) -> None:
+    finished(engine, written(tmp_path / "first.csv", ["other"]), job_id=1)
+    finished(engine, written(tmp_path / "second.csv", ["free", "changed", "author", "merged"]), job_id=2)
+    finished(engine, written(tmp_path / "third.csv", ["merged"]), mode=Mode.UPSERT, match_on="email", job_id=3)
+    with pool.transaction(engine) as connection:
+        connection.execute("UPDATE users SET name = 'new' WHERE email = 'changed@x.org'")
+        connection.execute(
+            "INSERT INTO articles (id, slug, title, body, author_id, status)"
+            " SELECT gen_random_uuid(), 'a', 'A', 'text', id, 'draft' FROM users WHERE email = 'author@x.org'"
+        )
+        assert undo.count(connection, USERS, 2) == Undoable(free=1, changed=1, referred_to=1)
+    assert sum(undo.take_back(begin_of(engine), USERS, 2)) == 1
+    with pool.transaction(engine) as connection:
+        assert undo.count(connection, USERS, 2) == Undoable(free=0, changed=1, referred_to=1)
+        left = connection.execute("SELECT name FROM users ORDER BY name").fetchall()
+    assert left == [("author",), ("merged",), ("new",), ("other",)]
+
+
+def test_many_rows_go_in_pieces(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undo, "PAGES", 3)
+    finished(engine, written(tmp_path / "one.csv", [f"one{number}" for number in range(500)]), job_id=1)
+    finished(engine, written(tmp_path / "two.csv", [f"two{number}" for number in range(2_000)]), job_id=2)
+    finished(engine, written(tmp_path / "three.csv", [f"three{number}" for number in range(500)]), job_id=3)
+    pieces = list(undo.take_back(begin_of(engine), USERS, 2))
+    assert sum(pieces) == 2_000
+    assert max(pieces) < 600
+    assert list(undo.take_back(begin_of(engine), USERS, 2)) == []
+    with pool.transaction(engine) as connection:
+        found = connection.execute("SELECT import_job, count(*) FROM users GROUP BY 1 ORDER BY 1").fetchall()
+    assert found == [(1, 500), (3, 500)]
+
+
+def test_an_upsert_cannot_be_taken_back() -> None:
+    undo.check(Mode.INSERT)
+    with pytest.raises(Conflict, match="only insert can"):
+        undo.check(Mode.UPSERT)
