@@ -48,6 +48,19 @@ class Pipeline:
     """Whether a job is not worth processes of its own for its steps."""
     wind_up: Callable[[Engine, str], None] = lambda _, __: None
     """Called by `finish` with the key of a job that was cancelled or aborted, when nobody works it any more."""
+    items_per_lane: int = 1
+    """How many items are worth another lane."""
+    resources: frozenset[str] = frozenset()
+    """Dagster's resources, besides the database, that the kind needs in a step."""
+    equip: Callable[[Any], Kind] | None = None
+    """The kind with those resources; without it, `kind` is complete."""
+
+    def kind_of(self, context: dg.OpExecutionContext) -> Kind:
+        return self.kind if self.equip is None else self.equip(context.resources)
+
+    @property
+    def resource_keys(self) -> set[str]:
+        return {"database", *self.resources}
 
     def run_config(self, job: Job) -> dict[str, Any]:
         return {"execution": {"config": {"in_process": self.small(job)}}}
@@ -98,9 +111,11 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
         ins={name: dg.In(dg.Nothing) for name in stands_on},
         out={lane_name(number): dg.Out(dg.Nothing, is_required=False) for number in range(1, lanes + 1)},
         retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
         description="Lands and cuts the work into items, and wakes as many lanes as they need.",
     )
-    def plan(context: dg.OpExecutionContext, database: Database) -> Iterator[dg.Output[None]]:
+    def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
+        database: Database = context.resources.database
         job = started(context, database.engine)
         if job.status is not JobState.RUNNING:
             context.log.info(f"job {job.job_key} is {job.status}: nothing to do")
@@ -117,7 +132,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                 raise failure(context, pipeline, database.engine, job) from error
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job.job_key)
-        wanted = min(lanes, job.open_items)
+        wanted = min(lanes, -(-job.open_items // pipeline.items_per_lane))
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
             yield dg.Output(None, lane_name(number))
@@ -131,9 +146,11 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
         ins={"start": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
         retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
         description="Leases items and works them, slice after slice, until none is left.",
     )
-    def lane(context: dg.OpExecutionContext, database: Database) -> None:
+    def lane(context: dg.OpExecutionContext) -> None:
+        database: Database = context.resources.database
         drained = worked(context, pipeline, database.engine)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
@@ -147,10 +164,12 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
         ins={"lanes": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing, is_required=False),
         retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
         description="Works what the lanes left, ends the job, and says what it came to.",
     )
-    def end(context: dg.OpExecutionContext, database: Database) -> Iterator[dg.Output[None]]:
-        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind}, context.partition_key)
+    def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
+        database: Database = context.resources.database
+        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, context.partition_key)
         if job.status is JobState.RUNNING:
             drained = worked(context, pipeline, database.engine)
             if drained.end is End.WAITING:
@@ -188,7 +207,7 @@ def started(context: dg.OpExecutionContext, pool: Engine) -> Job:
 
 
 def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> Drained:
-    kinds = {pipeline.kind.name: pipeline.kind}
+    kinds = {pipeline.kind.name: pipeline.kind_of(context)}
     with transaction(pool) as connection:
         job = jobs.find(connection, context.partition_key)
         dispatch.begun(connection, job.job_id, context.run_id)
