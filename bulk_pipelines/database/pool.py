@@ -65,7 +65,7 @@ def transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 def single(url: str, *, application: str = "bulk", timeout: int = 10) -> psycopg.Connection[Any]:
     """One connection of its own, in autocommit, outside any pool."""
     target = parsed(url)
-    arguments: dict[str, Any] = target.translate_connect_args(username="user", database="dbname") | dict(target.query)
+    _, arguments = target.get_dialect()().create_connect_args(target)
     arguments |= {"application_name": application, "connect_timeout": timeout, **KEEPALIVE}
     try:
         connection = psycopg.connect(**arguments, autocommit=True)
@@ -104,9 +104,11 @@ def prepare(connection: psycopg.Connection[Any], _record: object) -> None:
 
 def unavailable(error: Exception, url: URL) -> Unavailable:
     """The database as a person can find it, and why it does not answer; never its password."""
-    cause = getattr(error, "orig", None) or error
-    reason = " ".join(str(cause).split()) or type(cause).__name__
-    if url.password:
-        reason = reason.replace(str(url.password), "***")
-    shown = url.set(drivername="postgresql").render_as_string(hide_password=True)
+    cause = getattr(error, "orig", None) or (error.args[0] if error.args else type(error).__name__)
+    reason = " ".join(str(cause).split())
+    secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]
+    for secret in (str(each) for each in secrets if each):
+        reason = reason.replace(secret, "***")
+    place = {name: value for name, value in url.query.items() if name in {"host", "port", "hostaddr", "dbname"}}
+    shown = url.set(drivername="postgresql", query=place).render_as_string(hide_password=True)
     return Unavailable(f"the database {shown} cannot be used: {reason}")

@@ -51,6 +51,20 @@ def test_nobody_listens(server: Server) -> None:
         pool.single("postgresql://somebody:s3cret@127.0.0.1:1/nowhere", timeout=2)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://somebody:s3cret@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=somebody&password=s3cret&sslpassword=s3cret",
+        "postgresql:///x?host=127.0.0.1&port=1&password=s3cret",
+    ],
+)
+def test_no_spelling_of_a_password_is_shown(url: str) -> None:
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1") as caught:
+        pool.single(url, timeout=2)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_full_pool_is_unavailable(database_url: str) -> None:
     engine = pool.connect(database_url, size=1, timeout=1)
     with pool.transaction(engine), pytest.raises(Unavailable), pool.transaction(engine):
@@ -63,6 +77,12 @@ def test_an_address_that_is_none_names_the_setting(url: str) -> None:
     with pytest.raises(InvalidInput, match="BULK_DATABASE_URL") as caught:
         pool.connect(url)
     assert "s3cret" not in str(caught.value)
+
+
+def test_several_hosts_are_tried_in_turn(server: Server) -> None:
+    url = f"postgresql://postgres@/postgres?host=127.0.0.1:1&host={server.socket_directory}:5432"
+    with pool.single(url) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_both_spellings_of_the_scheme(database_url: str) -> None:
