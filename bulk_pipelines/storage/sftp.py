@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 REQUEST = 32 << 10
 """What every server reads or writes in one request."""
-PIECE = 2 << 20
+PIECE = 4 << 20
 """Asked for at once, in many requests, so that distance costs little."""
 IDLE = 4
 
@@ -186,8 +186,9 @@ class SftpStorage(Storage):
         with failures(url):
             while start < end:
                 stop = min(start + PIECE, end)
-                asked = [(each, min(REQUEST, stop - each)) for each in range(start, stop, REQUEST)]
-                piece = b"".join(file.readv(asked))
+                piece = b"".join(
+                    file.readv([(each, min(REQUEST, stop - each)) for each in range(start, stop, REQUEST)])
+                )
                 if len(piece) != stop - start:
                     raise SourceChanged(f"{url} became shorter while it was read")
                 start = stop
@@ -320,11 +321,9 @@ def failures(url: str) -> Iterator[None]:
         raise Refused(f"{url}: the server does not allow that") from None
     except UnicodeError:
         raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
-    except (paramiko.SSHException, EOFError, ConnectionError, TimeoutError) as error:
-        raise Transient(
-            f"{url}: the server cannot be reached, or the connection to it broke ({type(error).__name__})"
-        ) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        kind = Full if error.errno == errno.ENOSPC or "space" in reason else Transient if error.errno else Permanent
-        raise kind(f"{url}: {reason}") from None
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        # The server's "failure" and a broken connection look alike.
+        reason = getattr(error, "strerror", None) or str(error) or "the connection was closed"
+        if getattr(error, "errno", None) == errno.ENOSPC or "space" in reason:
+            raise Full(f"{url}: {reason}") from None
+        raise Transient(f"{url}: the server cannot be reached, or it failed ({reason})") from None

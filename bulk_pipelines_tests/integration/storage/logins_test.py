@@ -1,0 +1,114 @@
+"""FTP and SFTP connections that break, idle away or are refused; one login for many files."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.errors import Transient
+from bulk_pipelines.storage.ftp import FtpStorage
+from bulk_pipelines.storage.landing import land_from
+from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.sftp import SftpStorage
+from bulk_pipelines_tests import servers
+from bulk_pipelines_tests.servers import LoginServer, stop
+
+MB = 1 << 20
+KINDS = ["ftp", "ftps", "ftpes", "sftp"]
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoginServer]:
+    """A server of the test's own, that it may stop."""
+    with ExitStack() as stack:
+        if request.param == "ftp":
+            yield stack.enter_context(servers.ftp(tmp_path))
+        elif request.param == "sftp":
+            yield stack.enter_context(servers.sftp(tmp_path))
+        else:
+            kind = {"ftps": "implicit", "ftpes": "explicit"}[request.param]
+            yield stack.enter_context(servers.other_ftp(tmp_path, kind))
+
+
+@pytest.fixture
+def storage(server: LoginServer) -> Iterator[FtpStorage | SftpStorage]:
+    place = server.place()
+    with locations.folder(place.url, place.access) as made:
+        assert isinstance(made, FtpStorage | SftpStorage)
+        yield made
+
+
+def break_idle_connections(storage: FtpStorage | SftpStorage) -> None:
+    if isinstance(storage, FtpStorage):
+        assert storage.pool.idle
+        for each in storage.pool.idle:
+            assert each.ftp.sock is not None
+            each.ftp.sock.shutdown(socket.SHUT_RDWR)
+    else:
+        assert storage.client is not None
+        transport = storage.client.get_transport()
+        assert transport is not None
+        transport.sock.close()
+        transport.join(10)
+
+
+def test_connections_that_broke_while_idle_are_replaced(storage: FtpStorage | SftpStorage) -> None:
+    storage.put("file", b"data")
+    for _ in range(2):
+        break_idle_connections(storage)
+        assert storage.read("file") == b"data"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in paramiko's own thread
+def test_a_server_that_ends_in_the_middle_of_reading(server: LoginServer, storage: FtpStorage | SftpStorage) -> None:
+    storage.put("file", b"x" * 60 * MB)
+    with pytest.raises(Transient), storage.open("file") as reader:
+        for number, _ in enumerate(reader):
+            if number == 0:
+                stop(server.process)
+    with pytest.raises(Transient, match="cannot be reached"):
+        storage.read("file")
+
+
+def test_a_server_that_ends_in_the_middle_of_writing(server: LoginServer, storage: FtpStorage | SftpStorage) -> None:
+    storage.put("other", b"x")
+    with pytest.raises(Transient), storage.publish("file") as sink:
+        for number in range(100):
+            sink.write(b"x" * MB)
+            if number == 1:
+                stop(server.process)
+    folder = server.folder / storage.url_of("x").split("/")[3]
+    assert not (folder / "file").exists()
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    port = servers.free_port()
+    for scheme in KINDS:
+        with pytest.raises(Transient, match=f"{scheme}://.*cannot be reached"):
+            locations.folder(f"{scheme}://127.0.0.1:{port}/x", Access()).stat("file")
+
+
+def test_the_wrong_kind_of_tls(tmp_path: Path) -> None:
+    with servers.other_ftp(tmp_path, "explicit") as server:
+        url = server.url.replace("ftpes", "ftps")
+        with pytest.raises(Transient, match="the other one of ftps:// and ftpes:// is meant"):
+            locations.folder(url, server.access).stat("file")
+
+
+def test_many_files_of_one_server_take_one_login(ftp_server: LoginServer, tmp_path: Path) -> None:
+    place = ftp_server.place()
+    with locations.folder(place.url, place.access) as storage:
+        for n in range(20):
+            storage.put(f"{n % 3}/{n}.csv", b"%d" % n)
+    log = ftp_server.folder.parent / "log"
+    before = log.read_text().count("USER tester")
+    into = LocalStorage(tmp_path / "landed")
+    with locations.Sources(place.access) as sources:
+        for n in range(20):
+            landed = land_from(sources, f"{place.url}/{n % 3}/{n}.csv", into, f"J1/{n}")
+            assert Path(landed.url).read_bytes() == b"%d" % n
+    assert log.read_text().count("USER tester") == before + 1
