@@ -66,7 +66,7 @@ def single(url: str, *, application: str = "bulk", timeout: int = 10) -> psycopg
     """One connection of its own, in autocommit, outside any pool."""
     target = parsed(url)
     _, arguments = target.get_dialect()().create_connect_args(target)
-    arguments |= {"application_name": application, "connect_timeout": timeout, **KEEPALIVE}
+    arguments.update(application_name=application, connect_timeout=timeout, **KEEPALIVE)
     try:
         connection = psycopg.connect(**arguments, autocommit=True)
     except psycopg.Error as error:
