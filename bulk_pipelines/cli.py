@@ -5,6 +5,7 @@ import subprocess
 import click
 
 from bulk_pipelines import settings
+from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
@@ -85,7 +86,7 @@ def status() -> None:
     click.echo(overview.shown(overview.read(address.url(settings.current()))))
 
 
-for command in (imports.group, commands.dlq, commands.pause, commands.resume, commands.cancel):
+for command in (imports.group, distribution.group, commands.dlq, commands.pause, commands.resume, commands.cancel):
     main.add_command(command)
 
 

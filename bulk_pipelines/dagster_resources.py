@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import dagster as dg
+from dagster_aws.s3 import S3Resource
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
@@ -32,6 +33,23 @@ class Database(dg.ConfigurableResource):  # type: ignore[type-arg]
     @property
     def engine(self) -> Engine:
         return process_pool(self.url)
+
+
+@cache
+def s3_resource() -> S3Resource:
+    """The S3 server of the settings. Its secrets are named by their variables: the UI shows how a resource is made."""
+    chosen = settings.current()
+
+    def named(variable: str, value: str) -> Any:
+        return dg.EnvVar(variable) if value else None
+
+    return S3Resource(
+        endpoint_url=chosen.s3_endpoint or None,
+        region_name=chosen.s3_region,
+        aws_access_key_id=named("BULK_S3_ACCESS_KEY_ID", chosen.s3_access_key_id),
+        aws_secret_access_key=named("BULK_S3_SECRET_ACCESS_KEY", chosen.s3_secret_access_key),
+        aws_session_token=named("BULK_S3_SESSION_TOKEN", chosen.s3_session_token),
+    )
 
 
 @cache

@@ -1,0 +1,61 @@
+"""The answer to whoever asks about a job: counts, and the files so far by their absolute paths, a page at a time."""
+
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution.inputs import stored
+from bulk_pipelines.engine import jobs, pages, payload
+from bulk_pipelines.engine.pages import Position
+from bulk_pipelines.engine.states import JobState
+
+Connection = psycopg.Connection[Any]
+Answer = dict[str, Any]
+
+
+def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | None = None) -> Answer:
+    """`after`: the `next` of the page before. A page that is full may not be the last."""
+    limit = payload.size("size", size, pages.MOST)
+    with transaction(pool) as connection:
+        # One moment for all of it, so that counts and files agree.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        job = jobs.find(connection, job_key)
+        scope, secret = f"files:{job_key}", pages.cursor_secret(connection)
+        position = pages.START if after is None else pages.decode(secret, scope, after)
+        values = {
+            "job_id": job.job_id,
+            "after_time": position.updated_at,
+            "after_id": position.item_id,
+            "size": limit,
+        }
+        rows = connection.execute(queries.text("distribution", "files_of_job"), values).fetchall()
+        # A job that completed has its counts, also when its items are gone.
+        kept = job.result if job.status is JobState.COMPLETED else None
+        counts = kept or counted(connection, job.job_id)
+    last = rows[-1] if len(rows) == limit else None
+    return {
+        "jobId": job.job_key,
+        "status": str(job.status),
+        "total": job.total_items,
+        "pending": job.pending_items,
+        "running": job.running_items,
+        "retryWait": job.retry_wait_items,
+        "done": job.succeeded_items,
+        "failed": job.dlq_items,
+        "cancelled": job.cancelled_items,
+        "filesGenerated": counts["filesGenerated"],
+        "filesReused": counts["filesReused"],
+        "errorMessage": job.last_error if job.status is JobState.FAILED else None,
+        # On a page, in the order of the inputs: they were settled in batches, and those have no order of their own.
+        "dataContent": [stored(wanted).as_json() | {"s3Path": path} for _, _, wanted, path in sorted(rows)],
+        "next": None if last is None else pages.encode(secret, scope, Position(last[1], last[0])),
+    }
+
+
+def counted(connection: Connection, job_id: int) -> Answer:
+    row = connection.execute(queries.text("distribution", "file_counts"), {"job_id": job_id}).fetchone()
+    assert row is not None, "counts always make a row"
+    return {"filesGenerated": row[0], "filesReused": row[1]}

@@ -1,0 +1,116 @@
+"""`bulk distribute …`. What a command needs is imported when it runs."""
+
+import getpass
+import json
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from bulk_pipelines import settings
+from bulk_pipelines.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import ready
+
+    return ready.opened(settings.current(), "bulk cli")
+
+
+@click.group(name="distribute")
+def group() -> None:
+    """Produce or reuse one file for each input of a list, and ask for the files.
+
+    bulk distribute sample | bulk distribute submit - | bulk distribute run -
+    """
+
+
+@group.command()
+@click.argument("request", type=click.File("r", encoding="utf-8"))
+@click.option("--idempotency-key", help="The same key again, with the same inputs, answers with the first job.")
+def submit(request: TextIO, idempotency_key: str | None) -> None:
+    """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
+
+    The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
+    """
+    from bulk_pipelines.distribution import distributor, submission
+
+    submitted = submission.submit(
+        connected(),
+        distributor.kind_of(settings.current()),
+        inputs_of(request),
+        owner=getpass.getuser(),
+        origin="cli",
+        idempotency_key=idempotency_key,
+    )
+    show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
+
+
+@group.command()
+@click.argument("job_key", metavar="JOB")
+def run(job_key: str) -> None:
+    """Work a job now, as a run of this installation's Dagster, and show its first files. A failed one is redriven.
+
+    JOB may be -: the answer of `bulk distribute submit`, or a key, from the input.
+    """
+    from bulk_pipelines.distribution import answer
+
+    key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
+    pool = connected()
+    answer.of_job(pool, key, size=1)  # an unknown key is told before Dagster is started
+    click.get_current_context().find_root().obj(key).wait()
+    found = answer.of_job(pool, key, size=10)
+    show(found)
+    if found["status"] != "COMPLETED":
+        sys.exit(1)
+
+
+@group.command()
+@click.argument("job_key", metavar="JOB")
+@click.option("--size", default=1_000, show_default=True, type=click.IntRange(1, 1_000), help="Files on a page.")
+@click.option("--after", help="The `next` of the page before.")
+def status(job_key: str, size: int, after: str | None) -> None:
+    """Show a job's state, its counts and its files, as JSON."""
+    from bulk_pipelines.distribution import answer
+
+    show(answer.of_job(connected(), job_key, size=size, after=after))
+
+
+@group.command()
+@click.option("--indexes", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many indexes.")
+@click.option("--days", default=2, show_default=True, type=click.IntRange(1, 365), help="How many days of each.")
+@click.option("--constituents", default=50, show_default=True, type=click.IntRange(1, 5_000), help="Rows of each file.")
+def sample(indexes: int, days: int, constituents: int) -> None:
+    """Fill the table index_data with made-up rows, and print the request that asks for all of them."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.distribution.sample import Sample, fill
+
+    wanted = Sample(indexes, days, constituents=constituents)
+    with transaction(connected()) as connection:
+        added = fill(connection, wanted)
+    click.echo(f"{added} rows added to index_data", err=True)
+    show({"inputs": wanted.inputs()})
+
+
+def inputs_of(request: TextIO) -> object:
+    try:
+        body = json.load(request)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput("request", f"is not JSON: {error}") from None
+    if not isinstance(body, dict) or "inputs" not in body:
+        raise InvalidInput("inputs", "is missing: the request is an object with a list of that name")
+    return body["inputs"]
+
+
+def answered_key(text: str) -> str:
+    try:
+        return str(json.loads(text)["jobId"])
+    except (ValueError, TypeError, KeyError):
+        return text.strip()
+
+
+def show(answer: dict[str, Any]) -> None:
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))

@@ -1,0 +1,66 @@
+"""The files of one claim, read from the database some hundreds at a time, just before they are wanted.
+
+Memory is bounded: by the rows of one input, by the inputs read together, and by what they have been weighing lately.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.distribution import data
+from bulk_pipelines.distribution.data import Content, Query
+from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.engine.errors import Permanent
+
+BYTES_TOGETHER = 8 << 20
+MOST_TOGETHER = 500
+FIRST_TOGETHER = 32
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Weight:
+    """What a file has been weighing; lives longer than a claim."""
+
+    together: int = FIRST_TOGETHER
+
+    def observe(self, files: int, size: int) -> None:
+        fitting = BYTES_TOGETHER * files // max(size, 1)
+        # Grows by degrees: the next inputs may be heavier.
+        self.together = max(1, min(fitting, self.together * 4, MOST_TOGETHER))
+
+
+class Contents:
+    def __init__(self, pool: Engine, query: Query, wanted: Iterable[tuple[int, Input]], weight: Weight) -> None:
+        self.pool = pool
+        self.query = query
+        self.weight = weight
+        self.coming = deque(wanted)
+        self.ready: dict[int, Content | None] = {}
+        self.lock = threading.Lock()
+
+    def take(self, item_id: int) -> Content | None:
+        """The file of an item, once. None: it is to be streamed, being too large to be read with others'."""
+        with self.lock:
+            while item_id not in self.ready and self.coming:
+                self.fetch()
+            return self.ready.pop(item_id, None)
+
+    def fetch(self) -> None:
+        count = min(self.weight.together, len(self.coming))
+        part = [self.coming[position] for position in range(count)]
+        try:
+            found = data.read(self.pool, self.query, [wanted for _, wanted in part])
+        except Permanent as error:
+            # One of them may have what the query cannot digest: each is read by itself, and fails by itself.
+            log.warning("the data of %d inputs cannot be read together: %s", count, error)
+            found = [None] * count
+        for _ in part:
+            self.coming.popleft()
+        self.ready.update(zip((item_id for item_id, _ in part), found, strict=True))
+        self.weight.observe(count, sum(len(each.data) for each in found if each is not None))

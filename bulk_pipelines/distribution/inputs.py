@@ -1,0 +1,113 @@
+"""The inputs of a request, checked. Each names one file, and no two of a request the same one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.storage import paths
+
+MOST = 100_000
+LONGEST_INDEX_KEY = 100
+LONGEST_ASOF = 32
+FIELDS = ("indexKey", "effectiveDate", "asofindicator")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    index_key: str
+    effective_date: date
+    asof: str
+
+    @property
+    def name(self) -> str:
+        """Of its file, and its key in the job. The date has eight digits and what follows it no underscore, so that
+        different inputs have different names."""
+        return f"{self.index_key}_{self.effective_date:%Y%m%d}_{self.asof}"
+
+    @property
+    def shown(self) -> str:
+        return f"{self.index_key} {self.effective_date:%Y%m%d} {self.asof}"
+
+    def as_json(self) -> dict[str, Any]:
+        return dict(zip(FIELDS, (self.index_key, number_of(self.effective_date), self.asof), strict=True))
+
+
+def number_of(day: date) -> int:
+    return day.year * 10_000 + day.month * 100 + day.day
+
+
+def day_of(number: int) -> date:
+    return date(number // 10_000, number // 100 % 100, number % 100)
+
+
+def stored(item: Mapping[str, Any]) -> Input:
+    """An input that was checked before it was persisted."""
+    return Input(item["indexKey"], day_of(item["effectiveDate"]), item["asofindicator"])
+
+
+def checked(given: object) -> list[Input]:
+    """All inputs of a request. What is wrong is said by its position and field; nothing has been written then."""
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise InvalidInput("inputs", f"must be a list, not {type(given).__name__}")
+    if not 1 <= len(given) <= MOST:
+        raise InvalidInput("inputs", f"must be between 1 and {MOST:,}, not {len(given):,}")
+    positions: dict[Input, int] = {}
+    for position, each in enumerate(given):
+        wanted = checked_input(f"inputs[{position}]", each)
+        first = positions.setdefault(wanted, position)
+        if first != position:
+            raise InvalidInput(f"inputs[{position}]", f"{wanted.shown} is a duplicate of inputs[{first}]")
+    return list(positions)
+
+
+def checked_input(field: str, given: object) -> Input:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(field, f"must be an object with {', '.join(FIELDS)}, not {type(given).__name__}")
+    for name in FIELDS:
+        if name not in given:
+            raise InvalidInput(f"{field}.{name}", "is missing")
+    for name in given:
+        if name not in FIELDS:
+            raise InvalidInput(f"{field}.{name}", f"is not known; an input has {', '.join(FIELDS)}")
+    wanted = Input(
+        checked_index_key(f"{field}.indexKey", given["indexKey"]),
+        checked_date(f"{field}.effectiveDate", given["effectiveDate"]),
+        checked_asof(f"{field}.asofindicator", given["asofindicator"]),
+    )
+    if problem := paths.fault(f"{wanted.name}.csv"):
+        raise InvalidInput(f"{field}.indexKey", f"cannot be part of a file name: it {problem}")
+    return wanted
+
+
+def checked_index_key(field: str, value: object) -> str:
+    """Whatever can stand in a file name: `ABC`, `.SPX`, `^GSPC`, `MSCI World`."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    if not value or value != value.strip():
+        raise InvalidInput(field, f"{value!r} is empty or has blanks around it")
+    if len(value) > LONGEST_INDEX_KEY:
+        raise InvalidInput(field, f"is longer than {LONGEST_INDEX_KEY} characters")
+    if "/" in value or "\\" in value or not value.isprintable():
+        raise InvalidInput(field, f"{value!r} has a slash, a backslash or an invisible character in it")
+    return value
+
+
+def checked_date(field: str, value: object) -> date:
+    digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if len(digits) == 8 and digits.isascii() and digits.isdecimal() and digits[0] != "0":
+        try:
+            return day_of(int(digits))
+        except ValueError:
+            pass
+    raise InvalidInput(field, f"{value!r} is not a day as YYYYMMDD")
+
+
+def checked_asof(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    plain = value.replace("-", "")
+    if len(value) > LONGEST_ASOF or not (plain.isascii() and plain.isalnum()):
+        raise InvalidInput(field, f"{value[:50]!r} is not up to {LONGEST_ASOF} letters, digits and hyphens")
+    return value

@@ -1,0 +1,32 @@
+"""The registry of generated files, one row for each input; written in the settlement of the item that made the file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.reuse import Artifact
+from bulk_pipelines.engine.settle import Settled
+
+Connection = psycopg.Connection[Any]
+
+
+def find(connection: Connection, wanted: Sequence[Input]) -> dict[Input, Artifact]:
+    values = {
+        "index_keys": [each.index_key for each in wanted],
+        "effective_dates": [each.effective_date for each in wanted],
+        "asof_indicators": [each.asof for each in wanted],
+    }
+    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+        cursor.execute(queries.text("distribution", "find_artifacts"), values)
+        return {artifact.input: artifact for artifact in cursor}
+
+
+def record(connection: Connection, settled: Sequence[Settled]) -> None:
+    """Of items that just succeeded, in their transaction. A job's items differ, so no row is met twice."""
+    generated = [each.item_id for each in settled if not (each.settlement.result or {})["reused"]]
+    if generated:
+        connection.execute(queries.text("distribution", "record_artifacts"), {"item_ids": generated})

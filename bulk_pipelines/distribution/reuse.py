@@ -1,0 +1,62 @@
+"""Whether a file that was generated before is used again: by the seed's rule, and only if it is still what it was."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.errors import Permanent, SourceChanged
+
+
+@dataclass(frozen=True)
+class ReusePolicy:
+    enabled: bool = True
+    days: int = 7
+    """Data younger than this may still change: its files are always generated."""
+
+    def allows(self, wanted: Input, today: date) -> bool:
+        return self.enabled and wanted.effective_date <= today - timedelta(days=self.days)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """The newest generated file of an input, as the registry has it."""
+
+    index_key: str
+    effective_date: date
+    asof_indicator: str
+    path: str
+    size: int
+    checksum: str
+    version: str
+    row_count: int
+    source_job_key: str
+
+    @property
+    def input(self) -> Input:
+        return Input(self.index_key, self.effective_date, self.asof_indicator)
+
+
+def stands(storage: Storage, key: str, artifact: Artifact) -> bool:
+    """Whether the file is there and is what was recorded.
+
+    The version (S3's ETag) changes with every write, so an equal one means the bytes whose checksum was recorded; a
+    file with another one, a restored copy say, is read and compared. A server that hides what is missing behind a
+    refusal counts as not having it.
+    """
+    try:
+        entry = storage.stat(key)
+        if entry.size != artifact.size:
+            return False
+        return entry.version == artifact.version or checksum(storage, key) == artifact.checksum
+    except (Permanent, SourceChanged):
+        return False
+
+
+def checksum(storage: Storage, key: str) -> str:
+    digest = hashlib.sha256()
+    with storage.open(key) as reader:
+        for piece in reader:
+            digest.update(piece)
+    return digest.hexdigest()

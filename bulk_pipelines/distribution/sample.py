@@ -1,0 +1,44 @@
+"""Index data to try things with, made in the database: the same rows on every machine, nothing to download."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.distribution.inputs import Input
+
+Connection = psycopg.Connection[Any]
+
+FIRST_DAY = date(2024, 1, 1)
+
+
+@dataclass(frozen=True)
+class Sample:
+    indexes: int = 20
+    days: int = 2
+    asof_indicators: Sequence[str] = ("CLS", "ADJCLS")
+    constituents: int = 50
+
+    def inputs(self) -> list[dict[str, Any]]:
+        """A request for all of it."""
+        return [
+            Input(f"INDEX{number:05}", FIRST_DAY + timedelta(day), asof).as_json()
+            for number in range(1, self.indexes + 1)
+            for day in range(self.days)
+            for asof in self.asof_indicators
+        ]
+
+
+def fill(connection: Connection, sample: Sample) -> int:
+    """Adds what is missing of it; how many rows that were."""
+    values = {
+        "first_day": FIRST_DAY,
+        "indexes": sample.indexes,
+        "days": sample.days,
+        "asof_indicators": list(sample.asof_indicators),
+        "constituents": sample.constituents,
+    }
+    return connection.execute(queries.text("distribution", "fill_sample"), values).rowcount

@@ -1,0 +1,44 @@
+"""Taking a request in: checked, then persisted whole, job and inputs in one transaction, before anybody is answered."""
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution.inputs import checked
+from bulk_pipelines.engine import jobs, persist
+from bulk_pipelines.engine.jobs import Request, Submitted
+from bulk_pipelines.engine.kinds import Kind, Kinds
+
+
+def submit(
+    pool: Engine,
+    kind: Kind,
+    inputs: object,
+    *,
+    owner: str,
+    origin: str = "api",
+    idempotency_key: str | None = None,
+    request_id: str | None = None,
+    trace_parent: str | None = None,
+) -> Submitted:
+    """The job of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
+
+    The same key with the same inputs, in their order, names the job that is there already.
+    """
+    wanted = checked(inputs)
+    request = Request(
+        kind.name,
+        owner,
+        params={},
+        origin=origin,
+        idempotency_key=idempotency_key,
+        request_id=request_id,
+        trace_parent=trace_parent,
+        digest=jobs.digest_of(each.name for each in wanted),
+    )
+    with transaction(pool) as connection:
+        submitted = jobs.submit(connection, Kinds([kind]), request)
+        if not submitted.created:
+            return submitted
+        job = submitted.job
+        persist.add_all(connection, job.job_id, ((each.name, each.as_json()) for each in wanted))
+        return Submitted(jobs.find(connection, job.job_key), created=True)

@@ -1,0 +1,112 @@
+-- name: index_file
+-- The default query for the data of one input; BULK_DISTRIBUTION_QUERY names another one.
+SELECT index_key, effective_date, asof_indicator, constituent, weight, close
+FROM index_data
+WHERE index_key = :index_key AND effective_date = :effective_date AND asof_indicator = :asof_indicator
+ORDER BY constituent;
+
+-- name: find_artifacts
+-- The registry's rows for the inputs of a claim.
+SELECT found.*
+FROM unnest(:index_keys::text[], :effective_dates::date[], :asof_indicators::text[])
+    AS wanted (index_key, effective_date, asof_indicator)
+CROSS JOIN LATERAL (
+    SELECT index_key, effective_date, asof_indicator, path, size, checksum, version, row_count, source_job_key
+    FROM export_artifact
+    WHERE index_key = wanted.index_key AND effective_date = wanted.effective_date
+        AND asof_indicator = wanted.asof_indicator
+    OFFSET 0
+) AS found;
+
+-- name: record_artifacts!
+-- In the transaction that settles the items, so a row stands for a success that was written under its lease.
+-- In the order of the key: two jobs that record the same keys at once never wait for each other in a circle.
+INSERT INTO export_artifact (
+    index_key, effective_date, asof_indicator, path, size, checksum, version, row_count, source_job_key, generated_at
+)
+SELECT item.input ->> 'indexKey', to_date(item.input ->> 'effectiveDate', 'YYYYMMDD'), item.input ->> 'asofindicator',
+    item.result ->> 'path', (item.result ->> 'size')::bigint, item.result ->> 'checksum', item.result ->> 'version',
+    (item.result ->> 'rows')::bigint, item.job_key, (item.result ->> 'generatedAt')::timestamptz
+FROM unnest(:item_ids::bigint[]) AS settled (item_id)
+CROSS JOIN LATERAL (
+    SELECT job_item.input, job_item.result, job.job_key FROM job_item JOIN job USING (job_id)
+    WHERE job_item.item_id = settled.item_id
+    OFFSET 0
+) AS item
+ORDER BY 1, 2, 3
+ON CONFLICT (index_key, effective_date, asof_indicator) DO UPDATE
+SET path = excluded.path,
+    size = excluded.size,
+    checksum = excluded.checksum,
+    version = excluded.version,
+    row_count = excluded.row_count,
+    source_job_key = excluded.source_job_key,
+    generated_at = excluded.generated_at
+WHERE excluded.generated_at >= export_artifact.generated_at;
+
+-- name: file_counts
+-- What the finished inputs of a job came to.
+SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
+    count(*) FILTER (WHERE (result ->> 'reused')::boolean) AS reused
+FROM job_item WHERE job_id = :job_id AND status = 'SUCCEEDED';
+
+-- name: files_of_job
+-- A page of files, in the order they were settled: what comes later is always behind what was read.
+SELECT item_id, updated_at, input, result ->> 'path' AS path
+FROM job_item
+WHERE job_id = :job_id AND status = 'SUCCEEDED'
+    AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
+ORDER BY updated_at, item_id
+LIMIT :size;
+
+-- name: figures_of_job
+-- What a job came to, for people.
+SELECT count(*) FILTER (WHERE status = 'SUCCEEDED') AS files,
+    count(*) FILTER (WHERE status = 'SUCCEEDED' AND (result ->> 'reused')::boolean) AS reused,
+    coalesce(sum((result ->> 'size')::bigint) FILTER (WHERE status = 'SUCCEEDED'
+        AND NOT (result ->> 'reused')::boolean), 0)::bigint AS bytes_written,
+    coalesce(sum((result ->> 'rows')::bigint) FILTER (WHERE status = 'SUCCEEDED'
+        AND NOT (result ->> 'reused')::boolean), 0)::bigint AS rows_written,
+    coalesce(sum(greatest(attempt_count - 1, 0)), 0)::bigint AS retries
+FROM job_item WHERE job_id = :job_id;
+
+-- name: shown_files
+-- The first files of a job, in the order of its inputs.
+SELECT input, result FROM job_item
+WHERE job_id = :job_id AND status = 'SUCCEEDED'
+ORDER BY item_id LIMIT :most;
+
+-- name: slowest_files
+-- Those that took longest to produce or to check.
+SELECT input, result FROM job_item
+WHERE job_id = :job_id AND status = 'SUCCEEDED'
+ORDER BY (result ->> 'seconds')::float8 DESC, item_id LIMIT :most;
+
+-- name: buried_inputs
+-- What made the job fail, in the order of its inputs.
+SELECT item_key, error_class, error_message, attempt_count FROM job_item
+WHERE job_id = :job_id AND status = 'DLQ'
+ORDER BY item_id LIMIT :most;
+
+-- name: fill_sample!
+-- Index data for demonstrations and benchmarks, the same on every machine: what looks random is made from a digest.
+-- The weights of an index add up to one, but for rounding.
+INSERT INTO index_data (index_key, effective_date, asof_indicator, constituent, weight, close)
+SELECT index_key, effective_date, asof_indicator, constituent,
+    round(share / sum(share) OVER (PARTITION BY index_key, effective_date, asof_indicator), 10),
+    round(share * CASE asof_indicator WHEN 'ADJCLS' THEN 0.97 ELSE 1 END / 100, 6)
+FROM (
+    SELECT 'INDEX' || lpad(index_number::text, 5, '0') AS index_key,
+        :first_day::date + day_number AS effective_date,
+        asof_indicator,
+        'XS' || upper(left(md5(index_number || ' ' || constituent_number), 10)) AS constituent,
+        -- 1,000 to 65,535, from four digits of a digest.
+        1000 + mod(
+            ('x' || left(md5(index_number || ' ' || constituent_number || ' ' || day_number), 4))::bit(16)::int, 64536
+        )::numeric AS share
+    FROM generate_series(1, :indexes) AS index_number
+    CROSS JOIN generate_series(0, :days - 1) AS day_number
+    CROSS JOIN unnest(:asof_indicators::text[]) AS asof_indicator
+    CROSS JOIN generate_series(1, :constituents) AS constituent_number
+) AS sample
+ON CONFLICT DO NOTHING;
