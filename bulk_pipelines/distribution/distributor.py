@@ -31,6 +31,7 @@ from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
+from bulk_pipelines.storage.errors import Throttled
 
 NAME = "distribution"
 
@@ -117,7 +118,10 @@ class Distributor:
     def put(self, key: str, wanted: Input, content: Content) -> dict[str, Any]:
         if not content.rows:
             raise no_data(wanted)
-        entry = self.target.storage.put(key, content.data)
+        try:
+            entry = self.target.storage.put(key, content.data)
+        except Throttled:
+            entry = self.target.storage.put_again(key, content.data)
         checksum = hashlib.sha256(content.data).hexdigest()
         return self.generated(key, len(content.data), checksum, entry.version, content.rows, content.read_at)
 

@@ -127,6 +127,10 @@ class Storage(Source):
             sink.write(data)
         return self.stat(key)
 
+    def put_again(self, key: str, data: bytes) -> Entry:
+        """After `put` was `Throttled`: a slower try, whose refusal tells for how long if the server says so."""
+        return self.put(key, data)
+
     @abstractmethod
     def delete(self, *keys: str) -> None:
         """Remove files; one that is not there is no error."""

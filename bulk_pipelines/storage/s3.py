@@ -198,6 +198,9 @@ class S3Storage(Storage):
             answer = obstore.put(self.store, self.name(key), data, use_multipart=len(data) > PART)
         return Entry(key, len(data), None, (answer["e_tag"] or "").strip('"'))
 
+    def put_again(self, key: str, data: bytes) -> Entry:
+        return self.plain.put(key, self.name(key), data)
+
     def delete(self, *keys: str) -> None:
         if keys:
             with self.translated(self.url_of(keys[0])):

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 import httpx
@@ -17,7 +17,7 @@ import obstore
 
 from bulk_pipelines.storage.access import S3Access
 from bulk_pipelines.storage.contract import Entry
-from bulk_pipelines.storage.errors import Permanent, Transient
+from bulk_pipelines.storage.errors import Permanent, StorageError, Transient
 from bulk_pipelines.storage.http_fields import moment, retry_after
 from bulk_pipelines.storage.s3_errors import answered
 from bulk_pipelines.storage.tls import context
@@ -54,9 +54,9 @@ class PlainRanges:
                 self.client = httpx.Client(timeout=timeout, verify=context(self.ca_file), follow_redirects=False)
             return self.client
 
-    def address(self, name: str) -> str:
+    def address(self, name: str, method: Literal["GET", "PUT"] = "GET") -> str:
         if self.signed:
-            return obstore.sign(self.store, "GET", name, EXPIRES)
+            return obstore.sign(self.store, method, name, EXPIRES)
         endpoint = self.access.endpoint or f"https://s3.{self.access.region}.amazonaws.com"
         return f"{endpoint.rstrip('/')}/{self.bucket}/{quote(name)}"
 
@@ -68,17 +68,39 @@ class PlainRanges:
             headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
             with self.connected().stream("GET", self.address(name), headers=headers) as response:
                 if response.status_code not in {200, 206}:
-                    code = re.search(r"<Code>(\w+)</Code>", response.read()[:10_000].decode(errors="replace"))
-                    wait = retry_after(response.headers)
-                    raise answered(response.status_code, code[1] if code else "", shown, self.signed, wait)
+                    response.read()
+                    raise self.refusal(response, shown)
                 found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", response.headers.get("Content-Range", ""))
                 if not found or int(found[1]) != start:
                     raise Permanent(f"the S3 server of {shown} cannot send a range of an object")
                 yield entry_of(key, int(found[2]), response.headers), response.iter_raw(PIECE)
         except httpx.HTTPError:  # its text would show the signed address
-            raise Transient(f"the S3 server of {shown} cannot be reached, or the connection to it broke") from None
+            raise unreachable(shown) from None
+
+    def put(self, key: str, name: str, data: bytes) -> Entry:
+        """A small upload. obstore does not tell the headers of a refusal, and so no Retry-After; this does."""
+        shown = f"s3://{self.bucket}/{name}"
+        try:
+            response = self.connected().put(self.address(name, "PUT"), content=data)
+        except httpx.HTTPError:
+            raise unreachable(shown) from None
+        if response.status_code != 200:
+            raise self.refusal(response, shown)
+        return Entry(key, len(data), None, version_of(response.headers))
+
+    def refusal(self, response: httpx.Response, shown: str) -> StorageError:
+        code = re.search(r"<Code>(\w+)</Code>", response.content[:10_000].decode(errors="replace"))
+        wait = retry_after(response.headers)
+        return answered(response.status_code, code[1] if code else "", shown, self.signed, wait)
+
+
+def unreachable(shown: str) -> Transient:
+    return Transient(f"the S3 server of {shown} cannot be reached, or the connection to it broke")
 
 
 def entry_of(key: str, size: int, headers: httpx.Headers) -> Entry:
-    version = headers.get("ETag", "").removeprefix("W/").strip('"')
-    return Entry(key, size, moment(headers.get("Last-Modified", "")), version)
+    return Entry(key, size, moment(headers.get("Last-Modified", "")), version_of(headers))
+
+
+def version_of(headers: httpx.Headers) -> str:
+    return str(headers.get("ETag", "")).removeprefix("W/").strip('"')

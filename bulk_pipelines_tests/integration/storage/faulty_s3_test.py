@@ -106,6 +106,19 @@ def test_plain_ranges_tell_how_long_to_wait(faulty_s3: FaultyProxy, storage: Sto
     assert caught.value.retry_after == 3
 
 
+def test_a_second_try_tells_how_long_to_wait(faulty_s3: FaultyProxy, impatient: Storage) -> None:
+    faulty_s3.add(Fault("status", method="PUT", times=2, retry_after=7))
+    with pytest.raises(Throttled) as first:
+        impatient.put("a", b"x")
+    with pytest.raises(Throttled, match="503 SlowDown") as second:
+        impatient.put_again("a", b"x")
+    assert (first.value.retry_after, second.value.retry_after) == (None, 7)
+    assert impatient.put_again("a", b"xyz") == impatient.put("a", b"xyz")
+    assert impatient.read("a") == b"xyz"
+    with faulty_s3.down(), pytest.raises(Transient, match="cannot be reached"):
+        impatient.put_again("a", b"x")
+
+
 @pytest.mark.parametrize("kind", ["cut", "drop"])
 def test_an_answer_that_breaks_off(faulty_s3: FaultyProxy, impatient: Storage, kind: str) -> None:
     impatient.put("a", b"x" * 3 * MB)
