@@ -129,8 +129,8 @@ class Connection:
     def stat(self, path: str) -> Listed | None:
         """What the server tells of a path by itself; None when it says no, for whatever reason."""
         if "MLST" in self.features:
-            answer = self.answer(f"MLST {path}")
-            return facts(answer.splitlines()[1]) if answer else None
+            lines = (self.answer(f"MLST {path}") or "").splitlines()
+            return next((facts(line) for line in lines if line.startswith(" ")), None)
         answer = self.answer(f"SIZE {path}")
         return Listed(path, "file", int(answer[4:]), self.modified(path)) if answer else None
 

@@ -29,8 +29,8 @@ def failures(url: str) -> Iterator[None]:
         raise Transient(f"{url}: TLS failed ({error.reason}){hint}") from None
     except ftplib.Error as error:
         raise error_of(error, url) from None
-    except UnicodeError:
-        raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
+    except ValueError:  # also of names that are not UTF-8
+        raise Permanent(f"{url}: the server's answer cannot be read") from None
     except (OSError, EOFError) as error:
         reason = error.strerror or str(error) if isinstance(error, OSError) else "the connection was closed"
         raise Transient(f"{url}: the server cannot be reached, or the connection to it broke ({reason})") from None

@@ -35,8 +35,8 @@ AHEAD = 3
 PART = 16 << 20
 """Of a multipart upload, which has 10,000 parts at most: 160 GB in one object."""
 UPLOADS = 4
-LARGEST_COPY = 5 << 30
-"""What S3 copies within itself in one request."""
+LARGEST_COPY = 1 << 30
+"""What S3 copies within itself in one request and in good time."""
 PAGE = 1000
 LAST = "\U0010ffff"
 FAILURES = (BaseError, OSError, ValueError)

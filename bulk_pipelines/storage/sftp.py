@@ -122,12 +122,15 @@ class SftpStorage(Storage):
             client.load_system_host_keys(self.login.known_hosts or None)
         except OSError:
             raise InvalidInput("BULK_SFTP_KNOWN_HOSTS", f"{self.login.known_hosts} cannot be read") from None
+        user = self.address.user or self.login.user
+        if not user:
+            raise InvalidInput("url", f"{self.address.server} names no user, and BULK_LOGIN_USER is not set")
         own = self.address.password if self.address.password is not None else self.login.password
         try:
             client.connect(
                 self.address.host,
                 self.address.port or 22,
-                self.address.user or self.login.user,
+                user,
                 own,
                 key_filename=self.login.key_file or None,
                 timeout=SECONDS,

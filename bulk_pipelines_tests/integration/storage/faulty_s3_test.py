@@ -17,6 +17,7 @@ from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Permanent, StorageError, Throttled, Transient
 from bulk_pipelines.storage.landing import land
+from bulk_pipelines.storage.s3 import S3Storage
 from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
 from bulk_pipelines_tests.servers import Place
 
@@ -191,6 +192,19 @@ def test_away_and_back(faulty_s3: FaultyProxy, place: Place, storage: Storage, i
         assert storage.read("a") == b"x"  # its few retries take longer than that
         back.join()
     assert impatient.read("a") == b"x"
+
+
+def test_a_listing_skips_what_lies_too_deep(faulty_s3: FaultyProxy, storage: Storage) -> None:
+    """2,100 objects in a folder that the pattern does not reach cost one page, not three."""
+    behind = S3Storage(storage.url_of("x").split("/")[2], "", faulty_s3.behind.access.s3)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: behind.put(f"in/done/{n:04}", b""), range(2100)))
+    for name in ("in/a", "in/zzz", "in/yyy/deeper", "out"):
+        storage.put(name, b"")
+    before = faulty_s3.counts()["GET", ""]
+    assert [entry.key for entry in storage.entries("in/*")] == ["in/a", "in/zzz"]
+    assert faulty_s3.counts()["GET", ""] - before == 2
+    assert sum(1 for _ in storage.entries("in/**")) == 2103
 
 
 def test_landing_over_a_bad_line(faulty_s3: FaultyProxy, place: Place, tmp_path: Path) -> None:

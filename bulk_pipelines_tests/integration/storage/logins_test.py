@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.errors import Transient
@@ -89,7 +90,12 @@ def test_nobody_answers(tmp_path: Path) -> None:
     port = servers.free_port()
     for scheme in KINDS:
         with pytest.raises(Transient, match=f"{scheme}://.*cannot be reached"):
-            locations.folder(f"{scheme}://127.0.0.1:{port}/x", Access()).stat("file")
+            locations.folder(f"{scheme}://me@127.0.0.1:{port}/x", Access()).stat("file")
+
+
+def test_nobody_is_named() -> None:
+    with pytest.raises(InvalidInput, match="names no user"):
+        locations.folder("sftp://127.0.0.1/x", Access()).stat("file")
 
 
 def test_the_wrong_kind_of_tls(tmp_path: Path) -> None:
