@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
@@ -93,10 +94,14 @@ def found(pool: Engine, job: Job) -> Job:
 
 def rows(pool: Engine, job: Job) -> dict[str, Row]:
     with transaction(pool) as connection:
-        cursor = connection.execute(
-            f"SELECT {', '.join(Row._fields)} FROM job_item WHERE job_id = %s ORDER BY item_id", [job.job_id]
-        )
-        return {row.item_key: row for row in map(Row._make, cursor)}
+        return rows_of(connection, job.job_id)
+
+
+def rows_of(connection: psycopg.Connection[Any], job_id: int) -> dict[str, Row]:
+    cursor = connection.execute(
+        f"SELECT {', '.join(Row._fields)} FROM job_item WHERE job_id = %s ORDER BY item_id", [job_id]
+    )
+    return {row.item_key: row for row in map(Row._make, cursor)}
 
 
 def row(pool: Engine, lease: Lease) -> Row:
