@@ -5,7 +5,7 @@ import dagster as dg
 from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.drops.definitions import drops
-from bulk_pipelines.imports import submission
+from bulk_pipelines.imports import ending, submission
 from bulk_pipelines.imports.definitions import imports, launchables, references
 from bulk_pipelines.maintenance.definitions import maintenance
 from bulk_pipelines.relay.definitions import relay
@@ -18,6 +18,6 @@ defs = dg.Definitions.merge(
     imports(imported),
     distribution.distribution(distributed),
     drops(submission.submit_drop, references(), imported),
-    maintenance(launched),
+    maintenance(launched, endings=[ending.wind_up_all]),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

@@ -13,7 +13,8 @@ from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.imports import ending, planning, progress, rejects, report, submission
 from bulk_pipelines.imports.asked import Options
-from bulk_pipelines.imports.kinds import KINDS, name_of
+from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import CHECKOUT

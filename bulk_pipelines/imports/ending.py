@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Engine
 
+from bulk_pipelines import resources
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
@@ -20,6 +21,7 @@ from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.cutting import Range
 from bulk_pipelines.imports.handling import MAX_RECORD_BYTES, Plan, plan_of
 from bulk_pipelines.imports.landed import opened
+from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines.imports.unread import Pace
@@ -35,42 +37,37 @@ def settle(pool: Engine, job: Job) -> None:
     """Puts right what batches, coming in any order, could not know of each other. Can be cut short and called again."""
     plan = plan_of(pool, job.job_id, job.job_key)
     ranges = ranges_by_file(pool, job)
-    for file in files_to_settle(pool, job, plan):
-        assert file.layout is not None
-        with opened(file) as source:
-            settlement.settle(
-                lambda: transaction(pool),
-                plan.terms(job, file),
-                source,
-                file.layout,
-                ranges[file.number],
-                lambda connection, counts: progress.add(connection, job.job_id, counts),
-            )
+    landed = [file for file in plan.files.values() if file.layout is not None]
+    if landed:
+        # The records of all files are decided together, by the first one's settling.
+        settle_file(pool, job, plan, landed[0], ranges[landed[0].number])
+        for file in with_unread(pool, job, landed):
+            settle_file(pool, job, plan, file, ranges[file.number])
     with transaction(pool) as connection:
         progress.set_unprocessed(connection, job.job_id, count_unprocessed(connection, job, plan))
 
 
-def files_to_settle(pool: Engine, job: Job, plan: Plan) -> list[ImportFile]:
-    """The first file, by whose settling all records are decided, then those that hold records to be read again."""
-    landed = [file for file in plan.files.values() if file.layout is not None]
-    if len(landed) < 2:
-        return landed
-    with opened(landed[0]) as source:
-        assert landed[0].layout is not None
+def settle_file(pool: Engine, job: Job, plan: Plan, file: ImportFile, ranges: list[Range]) -> None:
+    assert file.layout is not None
+    with opened(file) as source:
         settlement.settle(
             lambda: transaction(pool),
-            plan.terms(job, landed[0]),
+            plan.terms(job, file),
             source,
-            landed[0].layout,
-            [],
+            file.layout,
+            ranges,
             lambda connection, counts: progress.add(connection, job.job_id, counts),
         )
+
+
+def with_unread(pool: Engine, job: Job, files: list[ImportFile]) -> list[ImportFile]:
+    """The files that hold records which were rejected unseen, and are to be read again."""
     with transaction(pool) as connection:
         lines = unread.unread_lines(connection, job.job_id, 0, unread.BEHIND_ALL)
-    borders = [file.base_line for file in landed[1:]] + [unread.BEHIND_ALL]
+    borders = [file.base_line for file in files[1:]] + [unread.BEHIND_ALL]
     return [
         file
-        for file, border in zip(landed, borders, strict=True)
+        for file, border in zip(files, borders, strict=True)
         if ((lines > file.base_line) & (lines <= border)).any()
     ]
 
@@ -120,8 +117,9 @@ def discard_waiting(pool: Engine, job: Job, plan: Plan) -> None:
         progress.add(connection, job.job_id, Counts(read=-removed, waiting=-removed))
 
 
-def wind_up_all(pool: Engine, kinds: list[str]) -> int:
-    """Imports that nobody was left to wind up."""
+def wind_up_all(pool: Engine) -> int:
+    """Imports that nobody was left to wind up; returns how many."""
+    kinds = [name_of(resource.name) for resource in resources.RESOURCES]
     with transaction(pool) as connection:
         values = {"kinds": kinds, "most": AT_A_TIME}
         rows = connection.execute(queries.text("import_progress", "ended_without_result"), values).fetchall()

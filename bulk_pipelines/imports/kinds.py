@@ -5,13 +5,10 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.retry import RetryPolicy
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.imports import ending, handling
+from bulk_pipelines.imports.names import name_of
 
 # A range is long work: one at a time, its lease renewed by every batch.
 ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
-
-
-def name_of(resource: str) -> str:
-    return f"import_{resource}"
 
 
 KINDS = Kinds(

@@ -13,8 +13,9 @@ from bulk_pipelines.engine.jobs import Job, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import progress, rejects
 from bulk_pipelines.imports.asked import Asked, AskedFile, Options
-from bulk_pipelines.imports.kinds import KINDS, name_of
+from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.imports.layout import Format
+from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -40,8 +40,11 @@ class PruneConfig(dg.Config):
     dry_run: bool = False
 
 
-def maintenance(launchables: Sequence[Launchable], parts: Sequence[Part] = ()) -> dg.Definitions:
-    """`parts` are what the slices retire besides their jobs."""
+def maintenance(
+    launchables: Sequence[Launchable], parts: Sequence[Part] = (), endings: Sequence[Callable[[Engine], int]] = ()
+) -> dg.Definitions:
+    """`parts` are what the slices retire besides their jobs; `endings` wind up their jobs that ended before their time,
+    and say how many."""
     kinds = Kinds([each.pipeline.kind for each in launchables])
     chosen = settings.current()
 
@@ -50,8 +53,10 @@ def maintenance(launchables: Sequence[Launchable], parts: Sequence[Part] = ()) -
         swept = sweep.run_once(
             database.engine, kinds, random.random, runs_of(context.instance), ender(context.instance), LossLimits()
         )
+        wound_up = sum(wind_up(database.engine) for wind_up in endings)
         context.add_output_metadata(
             {
+                "jobs_wound_up": wound_up,
                 "items_retried": swept.rescued.retried,
                 "items_buried": swept.rescued.buried,
                 "jobs_ended": swept.ended_jobs,

@@ -1,0 +1,280 @@
+"""Imports worked by Dagster: what is loaded, what a person sees, and what is said of files that are no good."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines import definitions
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.imports import handling, submission
+from bulk_pipelines.imports.asked import AskedFile, Options
+from bulk_pipelines.settings import CHECKOUT
+
+SAMPLES = CHECKOUT / "docs" / "samples"
+HUNDRED_ROWS = replace(handling.BATCHES, min_rows=100, start_rows=100, max_rows=100)
+
+
+class Installation:
+    """A Dagster instance and a database, and imports that run in this process."""
+
+    def __init__(self, engine: Engine, url: str, instance: dg.DagsterInstance) -> None:
+        self.engine = engine
+        self.url = url
+        self.instance = instance
+
+    def submit(self, resource: str, *sources: Path, **options: Any) -> Job:
+        files = tuple(submission.local_file(str(source)) for source in sources)
+        with transaction(self.engine) as connection:
+            asked = Options(resource, **options).asked(files)
+            return submission.submit(connection, asked, owner="me", origin="ui").job
+
+    def run(self, job: Job) -> dg.ExecuteInProcessResult:
+        self.instance.add_dynamic_partitions(f"{job.kind}_jobs", [job.job_key])
+        return definitions.defs.resolve_job_def(job.kind).execute_in_process(
+            instance=self.instance,
+            partition_key=job.job_key,
+            run_config={"resources": {"database": {"config": {"url": self.url}}}},
+            raise_on_error=False,
+        )
+
+    def imported(self, resource: str, *sources: Path, **options: Any) -> Job:
+        job = self.submit(resource, *sources, **options)
+        self.run(job)
+        return self.find(job)
+
+    def find(self, job: Job) -> Job:
+        with transaction(self.engine) as connection:
+            return jobs.find(connection, job.job_key)
+
+    def count(self, table: str) -> int:
+        with transaction(self.engine) as connection:
+            row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+@pytest.fixture
+def installation(
+    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Installation]:
+    monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        yield Installation(engine, database_url, instance)
+
+
+def file_of(folder: Path, text: str | bytes, name: str = "users.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_users_then_articles_then_comments(installation: Installation) -> None:
+    """The samples: each holds something good and something bad."""
+    users = installation.imported("users", SAMPLES / "users.csv")
+    articles = installation.imported("articles", SAMPLES / "articles.ndjson")
+    comments = installation.imported("comments", SAMPLES / "comments.json")
+    assert {job.status for job in (users, articles, comments)} == {JobState.COMPLETED_WITH_ERRORS}
+    assert [installation.count(table) for table in ("users", "articles", "comments")] == [3, 2, 1]
+
+
+def test_what_a_person_sees(installation: Installation) -> None:
+    job = installation.submit("users", SAMPLES / "users.csv")
+    result = installation.run(job)
+    assert result.success
+    (event,) = result.get_asset_materialization_events()
+    shown: dict[str, Any] = {key: value.value for key, value in event.materialization.metadata.items()}
+    assert event.partition == job.job_key
+    assert (shown["rows_read"], shown["rows_loaded"], shown["rows_rejected"], shown["batches"]) == (6, 3, 3, 1)
+    assert shown["error_rate"] == 0.5
+    assert shown["rows_per_second"] > 0
+    table = event.materialization.metadata["first_rejects"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data["reasons"] for record in table.records] == [
+        "invalid_email_format",
+        "duplicate_email",
+        "invalid_role",
+    ]
+    assert "data:image/svg+xml;base64," in shown["how_the_batches_went"]
+    checks = {each.check_name: each for each in result.get_asset_check_evaluations()}
+    assert (checks["error_rate"].passed, checks["error_rate"].severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert checks["counts_add_up"].passed
+
+
+def test_the_launchpad_job_submits_what_it_names(installation: Installation) -> None:
+    result = definitions.defs.resolve_job_def("import_file").execute_in_process(
+        instance=installation.instance,
+        run_config={"resources": {"database": {"config": {"url": installation.url}}}},
+    )
+    assert result.success
+    with transaction(installation.engine) as connection:
+        row = connection.execute("SELECT kind, origin, run_wanted FROM job").fetchone()
+    assert row == ("import_users", "ui", True), "its default configuration works as it stands"
+
+
+def test_an_upsert_changes_what_is_there(installation: Installation, tmp_path: Path) -> None:
+    installation.imported("users", SAMPLES / "users.csv")
+    changed = file_of(tmp_path, "email,name,role\nADA@example.org,Ada King,admin\nnew@example.org,New,reader\n")
+    job = installation.imported("users", changed, mode="upsert", match_on="email")
+    assert job.status is JobState.COMPLETED, job.last_error
+    with transaction(installation.engine) as connection:
+        names = connection.execute("SELECT name FROM users ORDER BY name").fetchall()
+    assert [name for (name,) in names] == ["Ada King", "Grace Hopper", "Liskov, Barbara", "New"]
+
+
+def test_validation_loads_nothing_and_reports_everything(installation: Installation) -> None:
+    job = installation.imported("users", SAMPLES / "users.csv", validate_only=True)
+    assert job.result is not None
+    assert (job.result["valid"], job.result["rejected"], job.result["loaded"]) == (3, 3, 0)
+    assert installation.count("users") == 0
+
+
+def test_many_files_are_one_job_and_their_order_counts(installation: Installation, tmp_path: Path) -> None:
+    sources = [
+        file_of(tmp_path, f"email,name,role\nsame@b.org,From {n},reader\nonly{n}@b.org,N,reader\n", f"u{n}.csv")
+        for n in range(30)
+    ]
+    # Another order of columns, another format, and one that is no good.
+    sources.append(file_of(tmp_path, "role,name,email\nreader,X,x@example.org\n", "other.csv"))
+    sources.append(file_of(tmp_path, '{"email": "y@example.org", "name": "Y", "role": "reader"}\n', "y.ndjson"))
+    sources.append(file_of(tmp_path, "", "empty.csv"))
+    job = installation.imported("users", *sources)
+    assert job.status is JobState.COMPLETED_WITH_ERRORS
+    assert job.result is not None
+    assert (job.result["read"], job.result["loaded"], job.result["rejected"]) == (62, 33, 29)
+    assert [file["note"] for file in job.result["files"] if file["note"]] == ["source: the file is empty"]
+    with transaction(installation.engine) as connection:
+        row = connection.execute("SELECT name FROM users WHERE email = 'same@b.org'").fetchone()
+    assert row == ("From 0",)
+    assert job.total_items == 1
+
+
+def test_content_that_was_imported_before_is_not_imported_again(installation: Installation) -> None:
+    first = installation.imported("users", SAMPLES / "users.csv")
+    assert first.result is not None
+    known = first.result["files"][0]["sha256"]
+    with transaction(installation.engine) as connection:
+        asked = Options("users").asked((AskedFile(str(SAMPLES / "users.csv"), None, (known,)),))
+        job = submission.submit(connection, asked, owner="me", origin="sensor").job
+    installation.run(job)
+    again = installation.find(job)
+    assert again.result is not None
+    assert again.result["read"] == 0
+    assert again.result["files"][0]["duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("on_error", "status", "message"),
+    [
+        ("continue", JobState.COMPLETED_WITH_ERRORS, None),
+        ("3", JobState.COMPLETED_WITH_ERRORS, None),
+        ("50%", JobState.COMPLETED_WITH_ERRORS, None),
+        ("abort", JobState.FAILED, "more than 0 are not accepted"),
+        ("2", JobState.FAILED, "more than 2 are not accepted"),
+        ("49%", JobState.FAILED, "more than 49 % are not accepted"),
+    ],
+)
+def test_how_much_error_is_accepted(
+    installation: Installation, on_error: str, status: JobState, message: str | None
+) -> None:
+    job = installation.imported("users", SAMPLES / "users.csv", on_error=on_error)
+    assert job.status is status
+    assert (message or "") in (job.last_error or "")
+
+
+def test_an_aborted_import_says_what_it_never_reached(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "BATCHES", HUNDRED_ROWS)
+    rows = [f"u{n}@example.org,N,{'reader' if n != 150 else 'captain'}" for n in range(1_000)]
+    source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
+    job = installation.imported("users", source, on_error="abort")
+    assert job.status is JobState.FAILED
+    assert job.result is not None
+    assert (job.result["read"], job.result["loaded"], job.result["rejected"]) == (200, 199, 1)
+    assert job.result["unprocessed"] == 800
+    assert installation.count("users") == 199
+
+
+def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
+    source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
+    monkeypatch.setattr(handling, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr("bulk_pipelines.engine.runner.LOOK_SECONDS", 0.0)
+    job = installation.submit("users", source)
+    written = handling.write
+
+    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
+        result = written(*arguments, **options)
+        if installation.count("users") == 300:
+            jobs.cancel(installation.engine, job.job_key)
+        return result
+
+    monkeypatch.setattr(handling, "write", write_and_cancel)
+    assert installation.run(job).success, "a cancelled run is no failure"
+    ended = installation.find(job)
+    assert ended.status is JobState.CANCELLED
+    assert ended.result is not None
+    assert (ended.result["loaded"], ended.result["unprocessed"]) == (300, 700)
+
+
+GOOD_ROW = "a@example.org,A,reader\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "the file is empty"),
+        ("email,name,role\n", {}, "a header and no records"),
+        ("email,name\na@example.org,A\n", {}, "role"),
+        ("email,name,role,shoe\na@example.org,A,reader,42\n", {}, "shoe"),
+        ("email,name,role,name\na@example.org,A,reader,B\n", {}, "name"),
+        (b"email,name,role\n" + b"\xff\xfe,A,reader\n", {}, "nothing could be loaded"),
+        ("email,name,role\n" + GOOD_ROW, {"format": "ndjson"}, "it looks like csv"),
+        ("email,name,role\n" + GOOD_ROW, {"compression": "gzip"}, "gzip"),
+        ("email,name,role\nx,y,z\nx,y,z\n", {}, "nothing could be loaded"),
+        ("email,name,role\n" + GOOD_ROW, {"mode": "upsert", "match_on": "id"}, "no column id"),
+        ("[1, 2", {}, "never closed"),
+        ("PK\x03\x04 and so on", {}, "ZIP"),
+    ],
+)
+def test_a_file_that_is_no_good_fails_with_its_reason_and_loads_nothing(
+    installation: Installation, tmp_path: Path, text: str | bytes, options: dict[str, Any], message: str
+) -> None:
+    job = installation.submit("users", file_of(tmp_path, text), **options)
+    result = installation.run(job)
+    assert not result.success
+    ended = installation.find(job)
+    assert ended.status is JobState.FAILED
+    assert message.lower() in (ended.last_error or "").lower()
+    assert installation.count("users") == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("/nowhere/users.csv", "/nowhere/users.csv does not exist"),
+        ("http://127.0.0.1:9/users.csv", "not a public web server"),
+        ("http://someone:hunter2@127.0.0.1:9/users.csv", "not a public web server"),
+    ],
+)
+def test_a_source_that_cannot_be_had_is_said_without_secrets(
+    installation: Installation, source: str, message: str
+) -> None:
+    with transaction(installation.engine) as connection:
+        asked = Options("users").asked((AskedFile(source),))
+        job = submission.submit(connection, asked, owner="me", origin="ui").job
+    result = installation.run(job)
+    assert not result.success
+    error = installation.find(job).last_error or ""
+    assert message in error
+    assert "hunter2" not in error
