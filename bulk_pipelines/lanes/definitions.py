@@ -132,7 +132,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                 raise failure(context, pipeline, database.engine, job) from error
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job.job_key)
-        wanted = min(lanes, -(-job.open_items // pipeline.items_per_lane))
+        # At least one: a job without items is ended by a lane, too.
+        wanted = max(1, min(lanes, -(-job.open_items // pipeline.items_per_lane)))
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
             yield dg.Output(None, lane_name(number))
