@@ -15,6 +15,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, payload
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
+from bulk_pipelines.engine.retry import storable
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -31,7 +32,7 @@ from bulk_pipelines.errors import InvalidInput
 Connection = psycopg.Connection[Any]
 
 ORIGINS = ("api", "sensor", "ui", "cli")
-TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 CANCEL_BATCH = 10_000
 
 
@@ -102,6 +103,8 @@ class Submitted:
 def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -> Submitted:
     """The job of a request: a new one, or the first one if the request was made before."""
     kind = kinds[request.kind]
+    if not isinstance(request.params, Mapping):
+        raise InvalidInput("params", f"must be a JSON object, not {type(request.params).__name__}")
     params = payload.encode("params", dict(request.params))
     values = {
         "kind": request.kind,
@@ -151,7 +154,7 @@ def find(connection: Connection, job_key: str) -> Job:
 def start(connection: Connection, job_key: str, dagster_run_id: str | None = None) -> Job:
     """A run begins to work the job, or goes on with it."""
     job_id, _ = allowed(connection, job_key, JobEvent.START)
-    values = {"job_id": job_id, "dagster_run_id": dagster_run_id}
+    values = {"job_id": job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
     connection.execute(queries.text("jobs", "start_job"), values)
     return find(connection, job_key)
 
@@ -227,7 +230,7 @@ def write(
         "job_id": job_id,
         "status": state,
         "finished": state in FINISHED_JOBS,
-        "error": error,
+        "error": None if error is None else storable(error),
         "result": None if result is None else payload.encode("result", result),
     }
     connection.execute(queries.text("jobs", "move_job"), values)
@@ -260,8 +263,8 @@ def checked_origin(origin: str) -> str:
 
 
 def checked_trace(trace_parent: str | None) -> str | None:
-    if trace_parent is not None and not TRACE_PARENT.fullmatch(trace_parent):
-        raise InvalidInput("trace_parent", "is not a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>")
+    if trace_parent is not None and not TRACE_PARENT.fullmatch(str(trace_parent)):
+        raise InvalidInput("trace_parent", "is not a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>, ids not all zero")
     return trace_parent
 
 

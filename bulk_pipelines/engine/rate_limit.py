@@ -4,6 +4,7 @@ Tokens are reserved a block at a time, so that the bucket's row is not a hot spo
 that one worker hears reaches the others as soon as their blocks are used or stale.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import payload
 from bulk_pipelines.errors import InvalidInput, NotFound
 
 Connection = psycopg.Connection[Any]
@@ -42,11 +44,15 @@ class Grant:
 
 def define(connection: Connection, limit: Limit) -> None:
     """Make the bucket, or change its speed."""
-    if limit.tokens_per_second <= 0:
+    if not 0 < limit.tokens_per_second < math.inf:
         raise InvalidInput("tokens_per_second", f"must be above 0, not {limit.tokens_per_second}")
-    if limit.capacity < 1:
+    if not 1 <= limit.capacity < math.inf:
         raise InvalidInput("capacity", f"must be at least 1, not {limit.capacity}")
-    values = {"name": limit.name, "tokens_per_second": limit.tokens_per_second, "capacity": limit.capacity}
+    values = {
+        "name": payload.text("name", limit.name),
+        "tokens_per_second": limit.tokens_per_second,
+        "capacity": limit.capacity,
+    }
     connection.execute(queries.text("rate_limit", "define_limit"), values)
 
 
