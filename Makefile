@@ -35,9 +35,12 @@ help: ## List the targets
 setup: $(READY) ## Install everything into .venv; every other target does this by itself
 
 .PHONY: demo
-demo: $(READY) ## Make the embedded database and show that everything works
+demo: $(READY) ## Load three small files on the embedded database, and show what came of them
 	@$(VENV)/bin/bulk migrate
 	@$(VENV)/bin/bulk doctor
+	@$(VENV)/bin/bulk import docs/samples/users.csv --resource users --idempotency-key demo-users
+	@$(VENV)/bin/bulk import docs/samples/articles.ndjson --resource articles --idempotency-key demo-articles
+	@$(VENV)/bin/bulk import docs/samples/comments.json --resource comments --idempotency-key demo-comments
 	@$(VENV)/bin/bulk status
 
 .PHONY: dev
