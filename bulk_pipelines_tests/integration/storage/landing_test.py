@@ -237,6 +237,7 @@ def zipped(data: bytes) -> bytes:
         (gzip.compress(ROWS)[:3000] + b"\xff" * 3000 + gzip.compress(ROWS)[6000:], None, "damaged"),
         (gzip.compress(ROWS)[:-8] + b"\0" * 8, None, "damaged"),
     ],
+    ids=lambda value: "data" if isinstance(value, bytes) else None,
 )
 def test_wrong_compressions(
     into: LocalStorage, tmp_path: Path, data: bytes, told: Compression | None, message: str
