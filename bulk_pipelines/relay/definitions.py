@@ -60,35 +60,3 @@ def request(pipeline: Pipeline, offer: Offer, job: Job) -> dg.RunRequest:
         run_config=pipeline.run_config(job),
         tags={"bulk/owner": job.owner, "bulk/origin": job.origin, "dagster/priority": str(offer.priority)},
     )
-
-
-def asset_job(name: str) -> dg.JobDefinition:
-    """What the step processes of run_here load."""
-    from bulk_pipelines.definitions import defs  # noqa: PLC0415 - which merges this module's sensor in
-
-    return defs.resolve_job_def(name)
-
-
-def run_here(job_key: str) -> bool:
-    """Work one job in this process, as a run of the installation's Dagster; whether the run succeeded.
-
-    The relay leaves the job alone: as far as it is concerned, its run has begun.
-    """
-    from bulk_pipelines.definitions import launched  # noqa: PLC0415
-
-    with transaction(Database().engine) as connection:
-        job = jobs.find(connection, job_key)
-        dispatch.begun(connection, job.job_id)
-    pipeline = next(each.pipeline for each in launched if each.pipeline.kind.name == job.kind)
-    reconstructable = dg.build_reconstructable_job(__name__, asset_job.__name__, (job.kind,))
-    with dg.DagsterInstance.get() as instance:
-        name = partitions(job.kind).name
-        assert name is not None
-        instance.add_dynamic_partitions(name, [job_key])
-        with dg.execute_job(
-            reconstructable,
-            instance=instance,
-            run_config=pipeline.run_config(job),
-            tags={"dagster/partition": job_key, "bulk/owner": job.owner, "bulk/origin": job.origin},
-        ) as result:
-            return result.success

@@ -15,7 +15,6 @@ from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
 
 SCHEMA = "dagster"
-WORK_HERE = "import sys; from bulk_pipelines.relay.definitions import run_here; sys.exit(not run_here(sys.argv[1]))"
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
 STORAGE = f"""
@@ -107,7 +106,7 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     home = place(settings)
     with (home.logs / "worked-here.log").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", WORK_HERE, job_key],
+            [sys.executable, "-m", "bulk_pipelines.up.definitions", job_key],
             env=child_environment(**environment(settings, url)),
             cwd=CHECKOUT,
             stdin=subprocess.DEVNULL,
