@@ -27,6 +27,8 @@ ACCESS_KEY = "TESTACCESSKEY"
 SECRET_KEY = "TESTSECRETKEY"
 PATIENCE = 20.0
 PLACES = 1000
+CLIENT_KEY = "client_key"
+"""In the folder beside the data: the key that may log in to SFTP without a password."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -149,15 +151,11 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
 @contextmanager
 def sftp(folder: Path) -> Iterator[LoginServer]:
     data, places = made(folder)
-    key = ed25519.Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    (folder / "host_key").write_bytes(private)
-    (folder / "host_key").chmod(0o600)
-    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-    command = ["serve", "sftp", "--addr", "127.0.0.1:0", "--user", USER, "--pass", PASSWORD]
-    with rclone([*command, "--key", str(folder / "host_key"), str(data)], folder) as (process, log):
+    public = ssh_key(folder / "host_key")
+    (folder / "authorized_keys").write_text(f"{ssh_key(folder / CLIENT_KEY)}\n")
+    keys = ["--key", str(folder / "host_key"), "--authorized-keys", str(folder / "authorized_keys")]
+    command = ["serve", "sftp", "--addr", "127.0.0.1:0", "--user", USER, "--pass", PASSWORD, *keys, str(data)]
+    with rclone(command, folder) as (process, log):
         wait_until(lambda: "SFTP server listening on" in started(process, log), "rclone serves SFTP")
         port = int(log.read_text().partition("SFTP server listening on ")[2].split("\n")[0].rpartition(":")[2])
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
@@ -190,6 +188,18 @@ def started(process: subprocess.Popen[bytes], log: Path) -> str:
     text = log.read_text()
     assert process.poll() is None, f"the server ended: {text}"
     return text
+
+
+def ssh_key(path: Path) -> str:
+    """Makes a key: the private half in the file, the public one as text."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    path.write_bytes(private)
+    path.chmod(0o600)
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return key.public_key().public_bytes(*form).decode()
 
 
 def made(folder: Path) -> tuple[Path, list[str]]:

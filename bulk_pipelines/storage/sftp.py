@@ -1,16 +1,14 @@
 """A folder on an SSH server; through paramiko.
 
 A file is sent under a temporary name and renamed. Servers tell times to the second, so two contents of one size within
-one second look like one version. Operations share one SSH connection, each on a channel of its own.
+one second look like one version.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import secrets
 import stat
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -19,10 +17,10 @@ from urllib.parse import quote
 
 import paramiko
 
-from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import Full, Missing, Permanent, Refused, SourceChanged, StorageError, Transient
+from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError, Transient
+from bulk_pipelines.storage.sftp_pool import Pool, failures
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -30,12 +28,10 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.access import Access
     from bulk_pipelines.storage.addresses import Address
 
-SECONDS = 30.0
 REQUEST = 32 << 10
 """What every server reads or writes in one request."""
 PIECE = 4 << 20
 """Asked for at once, in many requests, so that distance costs little."""
-IDLE = 4
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +42,9 @@ class SftpStorage(Storage):
         self.root = root.rstrip("/") or root
         if root.strip("/"):
             paths.check(root.strip("/"))
-        self.login = access.login
-        self.client: paramiko.SSHClient | None = None
-        self.idle: list[paramiko.SFTPClient] = []
+        self.pool = Pool(address, access.login)
         self.folders: set[str] = set()
         """Those that are known to exist."""
-        self.lock = threading.Lock()
 
     def url_of(self, key: str) -> str:
         return f"{self.url}/{quote(paths.check(key))}"
@@ -65,99 +58,11 @@ class SftpStorage(Storage):
             return self.root or "."
         return f"{self.root.rstrip('/')}/{key}" if self.root else key
 
-    @contextmanager
-    def channel(self, url: str) -> Iterator[paramiko.SFTPClient]:
-        """For a few requests; what they fail with is said of `url`."""
-        with failures(url):
-            channel = self.take()
-            usable = False
-            try:
-                yield channel
-                usable = True
-            except OSError as error:  # an answer of the server, so the channel is fine
-                usable = error.errno in {errno.ENOENT, errno.EACCES}
-                raise
-            except Permanent:
-                usable = True
-                raise
-            finally:
-                self.give(channel, usable)
-
-    def take(self) -> paramiko.SFTPClient:
-        with self.lock:
-            while self.idle:
-                channel = self.idle.pop()
-                transport = self.client.get_transport() if self.client else None
-                if transport and transport.is_active():
-                    return channel
-                channel.close()
-            transport = self.client.get_transport() if self.client else None
-            if not transport or not transport.is_active():
-                self.client = self.connected()
-                transport = self.client.get_transport()
-        channel_opened = paramiko.SFTPClient.from_transport(transport) if transport else None
-        if channel_opened is None:
-            raise EOFError
-        made = channel_opened.get_channel()
-        if made:
-            made.settimeout(SECONDS)
-        return channel_opened
-
-    def give(self, channel: paramiko.SFTPClient, usable: bool) -> None:
-        with self.lock:
-            if usable and len(self.idle) < IDLE:
-                self.idle.append(channel)
-                return
-        channel.close()
-
     def close(self) -> None:
-        with self.lock:
-            client, self.client, self.idle = self.client, None, []
-        if client:
-            client.close()
-
-    def connected(self) -> paramiko.SSHClient:
-        client = paramiko.SSHClient()  # refuses servers whose key is not known
-        try:
-            client.load_system_host_keys(self.login.known_hosts or None)
-        except OSError:
-            raise InvalidInput("BULK_SFTP_KNOWN_HOSTS", f"{self.login.known_hosts} cannot be read") from None
-        user = self.address.user or self.login.user
-        if not user:
-            raise InvalidInput("url", f"{self.address.server} names no user, and BULK_LOGIN_USER is not set")
-        own = self.address.password if self.address.password is not None else self.login.password
-        try:
-            client.connect(
-                self.address.host,
-                self.address.port or 22,
-                user,
-                own,
-                key_filename=self.login.key_file or None,
-                timeout=SECONDS,
-                banner_timeout=SECONDS,
-                auth_timeout=SECONDS,
-                allow_agent=False,
-                look_for_keys=False,
-            )
-        except paramiko.AuthenticationException:
-            which = (
-                "these credentials"
-                if own or self.login.key_file
-                else "a login without credentials, and none were given"
-            )
-            raise Refused(f"{self.address.server} refuses {which}") from None
-        except paramiko.BadHostKeyException:
-            raise Refused(f"{self.address.server} shows another key than the known one") from None
-        except paramiko.SSHException as error:
-            if "known_hosts" in str(error):
-                raise Refused(
-                    f"{self.address.server} shows a key that is not known, see BULK_SFTP_KNOWN_HOSTS"
-                ) from None
-            raise
-        return client
+        self.pool.close()
 
     def stat(self, key: str) -> Entry:
-        with self.channel(self.url_of(key)) as channel:
+        with self.pool.channel(self.url_of(key)) as channel:
             return self.entry(key, channel.stat(self.path(key)))
 
     def entry(self, key: str, found: paramiko.SFTPAttributes) -> Entry:
@@ -170,7 +75,7 @@ class SftpStorage(Storage):
     def open(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> Iterator[Reader]:
         url = self.url_of(key)
         with failures(url):
-            channel = self.take()
+            channel = self.pool.take()
         try:
             with failures(url):
                 entry = self.entry(key, channel.stat(self.path(key)))
@@ -211,13 +116,13 @@ class SftpStorage(Storage):
 
     def found(self, first: str, wanted: paths.Pattern | None) -> Iterator[Entry]:
         """The files of a folder and of those in it that the pattern reaches, one folder's listing at a time."""
-        with self.channel(self.url) as channel:
+        with self.pool.channel(self.url) as channel:
             channel.stat(self.path(""))
         waiting = [first]
         while waiting:
             folder = waiting.pop()
             try:
-                with self.channel(self.url) as channel:
+                with self.pool.channel(self.url) as channel:
                     listing = list(channel.listdir_iter(self.path(folder)))
             except Missing:
                 continue
@@ -234,7 +139,7 @@ class SftpStorage(Storage):
     def publish(self, key: str) -> Iterator[Sink]:
         url = self.url_of(key)
         with failures(url):
-            channel = self.take()
+            channel = self.pool.take()
         written = paths.unfinished(key, secrets.token_hex(8))
         file: paramiko.SFTPFile | None = None
         published = False
@@ -258,7 +163,7 @@ class SftpStorage(Storage):
                 with suppress(OSError, EOFError, paramiko.SSHException):
                     file.close()  # the server must have let go of it before it is removed
                 self.discard(written)
-            self.give(channel, published)
+            self.pool.give(channel, published)
 
     def writer(self, file: paramiko.SFTPFile, url: str) -> Callable[[Buffer], None]:
         def write(data: Buffer) -> None:
@@ -293,12 +198,12 @@ class SftpStorage(Storage):
 
     def delete(self, *keys: str) -> None:
         for key in keys:
-            with self.channel(self.url_of(key)) as channel, suppress(FileNotFoundError):
+            with self.pool.channel(self.url_of(key)) as channel, suppress(FileNotFoundError):
                 channel.remove(self.path(key))
 
     def move(self, key: str, to: str) -> None:
         self.url_of(to)
-        with self.channel(self.url_of(key)) as channel:
+        with self.pool.channel(self.url_of(key)) as channel:
             self.entry(key, channel.stat(self.path(key)))
             if key != to:
                 self.make_folder(channel, to)
@@ -311,22 +216,3 @@ class SftpStorage(Storage):
                 self.delete(entry.key)
                 swept += 1
         return swept
-
-
-@contextmanager
-def failures(url: str) -> Iterator[None]:
-    """Errors of the connection and answers of the server, in the words of `errors`."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise Missing(f"{url} does not exist") from None
-    except PermissionError:
-        raise Refused(f"{url}: the server does not allow that") from None
-    except UnicodeError:
-        raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        # The server's "failure" and a broken connection look alike.
-        reason = getattr(error, "strerror", None) or str(error) or "the connection was closed"
-        if getattr(error, "errno", None) == errno.ENOSPC or "space" in reason:
-            raise Full(f"{url}: {reason}") from None
-        raise Transient(f"{url}: the server cannot be reached, or it failed ({reason})") from None

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.errors import Transient
+from bulk_pipelines.storage.errors import Refused, Transient
 from bulk_pipelines.storage.ftp import FtpStorage
 from bulk_pipelines.storage.landing import land_from
 from bulk_pipelines.storage.local import LocalStorage
@@ -50,8 +51,8 @@ def break_idle_connections(storage: FtpStorage | SftpStorage) -> None:
             assert each.ftp.sock is not None
             each.ftp.sock.shutdown(socket.SHUT_RDWR)
     else:
-        assert storage.client is not None
-        transport = storage.client.get_transport()
+        assert storage.pool.client is not None
+        transport = storage.pool.client.get_transport()
         assert transport is not None
         transport.sock.close()
         transport.join(10)
@@ -118,3 +119,29 @@ def test_many_files_of_one_server_take_one_login(ftp_server: LoginServer, tmp_pa
             landed = land_from(sources, f"{place.url}/{n % 3}/{n}.csv", into, f"J1/{n}")
             assert Path(landed.url).read_bytes() == b"%d" % n
     assert log.read_text().count("USER tester") == before + 1
+
+
+def test_sftp_by_key(sftp_server: LoginServer, tmp_path: Path) -> None:
+    place = sftp_server.place()
+    key = sftp_server.folder.parent / servers.CLIENT_KEY
+    login = replace(place.access.login, password="", key_file=str(key))
+    with locations.folder(place.url, replace(place.access, login=login)) as storage:
+        storage.put("file", b"data")
+        assert storage.read("file") == b"data"
+    other = tmp_path / "other_key"
+    servers.ssh_key(other)
+    wrong = replace(place.access, login=replace(login, key_file=str(other)))
+    with pytest.raises(Refused, match="refuses these credentials"):
+        locations.folder(place.url, wrong).stat("file")
+    missing = replace(place.access, login=replace(login, key_file=str(tmp_path / "none")))
+    with pytest.raises(InvalidInput, match="BULK_SFTP_KEY_FILE"):
+        locations.folder(place.url, missing).stat("file")
+
+
+def test_an_ssh_server_that_shows_another_key(sftp_server: LoginServer, tmp_path: Path) -> None:
+    place = sftp_server.place()
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[127.0.0.1]:{sftp_server.port} {servers.ssh_key(tmp_path / 'key')}\n")
+    access = replace(place.access, login=replace(place.access.login, known_hosts=str(known)))
+    with pytest.raises(Refused, match="shows another key"):
+        locations.folder(place.url, access).stat("file")
