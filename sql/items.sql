@@ -126,8 +126,14 @@ CROSS JOIN LATERAL (
 ) AS still;
 
 -- name: hold_item
--- Keeps a lease from being taken until the transaction ends; no row when it is lost.
-SELECT item_id FROM job_item
+-- Keeps a lease from being taken until the transaction ends; no row when it is lost. Who falls asleep in the middle keeps
+-- it for no longer than the lease: the time when the server itself is at work does not count.
+SELECT item_id, set_config(
+    'idle_in_transaction_session_timeout',
+    greatest(10000, 1000 * extract(epoch FROM lease_until - clock_timestamp()))::int::text,
+    true
+)
+FROM job_item
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
 FOR NO KEY UPDATE;
 
@@ -144,6 +150,11 @@ SET checkpoint = :checkpoint::jsonb,
     updated_at = greatest(now(), updated_at + interval '1 microsecond')
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
 RETURNING item_id;
+
+-- name: tries_of_item
+-- What an item that is held has behind it; no row when the lease is lost.
+SELECT attempt_count, not_found_count, death_count FROM job_item
+WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL;
 
 -- name: settle_items
 -- Writes what a batch of items came to, and moves the job's counters once.

@@ -24,10 +24,14 @@ def begun(scene: Scene, worker: str) -> set[str]:
     }
 
 
-def sleeping_in_a_transaction(scene: Scene, worker: str) -> int:
+def sleeping_in_a_transaction(scene: Scene, worker: str, after: str = "") -> bool:
+    """Whether a transaction of the worker waits for its next statement; `after` this one, by its beginning."""
     with transaction(scene.pool) as connection:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'idle in transaction'"
-        return count(connection, query, [worker])
+        query = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = %s AND state = 'idle in transaction' AND starts_with(query, %s)"
+        )
+        return count(connection, query, [worker, after]) > 0
 
 
 def waiting_for_a_lock(scene: Scene, worker: str) -> int:
@@ -103,8 +107,26 @@ def test_one_that_falls_asleep_while_it_writes_does_not_stop_the_others(doing: s
         until(lambda: waiting_for_a_lock(scene, first.name) > 0, "the first one waits for the job's row")
         first.suspend()
         holder.close()
-        until(lambda: sleeping_in_a_transaction(scene, first.name) > 0, "it has it, and does not commit")
+        until(lambda: sleeping_in_a_transaction(scene, first.name), "it has it, and does not commit")
         second.go()
+        assert second.ended(60) == 0
+        assert scene.find(job.job_key).finished
+        first.resume()
+        scene.finish(crew, job)
+        assert crew.replaced == 0
+    scene.check(job, keys(work))
+
+
+@pytest.mark.long
+def test_one_that_falls_asleep_in_a_transaction_of_data_does_not_keep_its_item(scene: Scene) -> None:
+    work = items(2, parts=2, seconds=2.0)
+    job = scene.job("long", work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        (first,) = crew.hire()
+        until(lambda: sleeping_in_a_transaction(scene, first.name, "INSERT"), "it is in the middle of a transaction")
+        first.suspend()
+        assert sleeping_in_a_transaction(scene, first.name, "INSERT")
+        (second,) = crew.hire()
         assert second.ended(60) == 0
         assert scene.find(job.job_key).finished
         first.resume()
