@@ -9,7 +9,7 @@ from typing import TypeVar
 import psycopg
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import finish, leases, rescue
+from bulk_pipelines.engine import finish, jobs, leases, rescue
 from bulk_pipelines.engine.runner import Slice, Worker
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
@@ -63,7 +63,7 @@ def drain(
     deadline = None if seconds is None else worker.clock() + seconds
     worked = 0
     while True:
-        slice_ = outlasting_outages(worker, worker.run_once)
+        slice_ = outlasting_outages(worker, lambda: worker.run_once(deadline))
         worked += slice_.tally.total
         if slice_.idle:
             reason = outlasting_outages(worker, lambda: look_around(worker, patient))
@@ -84,6 +84,9 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
     if rescue.run_once(worker.pool, worker.kinds, worker.random, worker.job.job_id).items:
         return None
     job = finish.attempt(worker.pool, worker.kinds, worker.job.job_key)
+    if job.status is JobState.CANCELLED and job.open_items:
+        # A claim that the cancel met kept its items from it, and gave them back as they were.
+        jobs.cancel_waiting(worker.pool, job.job_id)
     if job.finished:
         return Leave(End.FINISHED)
     if job.status is not JobState.RUNNING:

@@ -1,5 +1,6 @@
 """The end of a job: when nothing is open any more, and what its items came to."""
 
+import logging
 from collections.abc import Mapping
 
 from sqlalchemy import Engine
@@ -10,6 +11,9 @@ from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Ending, Kind
 from bulk_pipelines.engine.states import JobEvent, JobState
+from bulk_pipelines.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 BATCH = 1_000
 
@@ -62,5 +66,12 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
         half_cancelled = connection.execute(
             queries.text("jobs", "cancelled_jobs_with_open_items"), {"most": BATCH}
         ).fetchall()
-    ended = [attempt(pool, kinds, job_key) for (job_key,) in ready]
+    ended = []
+    for (job_key,) in ready:
+        try:
+            ended.append(attempt(pool, kinds, job_key))
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("job %s cannot be ended; the others do not wait for it", job_key)
     return ended + [jobs.cancel(pool, job_key) for (job_key,) in half_cancelled]

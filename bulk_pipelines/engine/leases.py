@@ -72,6 +72,13 @@ def checkpoint(connection: Connection, lease: Lease, progress: dict[str, Any], l
         raise LeaseLost(lease.item_id, lease.lease_term)
 
 
+def tries(connection: Connection, lease: Lease) -> Tries:
+    """What the item has behind it now: a checkpoint begins it anew."""
+    values = {"item_id": lease.item_id, "lease_term": lease.lease_term}
+    row = connection.execute(queries.text("items", "tries_of_item"), values).fetchone()
+    return lease.tries if row is None else Tries(*row)
+
+
 def terms(leases: Sequence[Lease]) -> dict[str, list[int]]:
     """In the order of ids: statements that lock many rows then never wait for each other in a circle."""
     ordered = sorted(leases, key=lambda lease: lease.item_id)

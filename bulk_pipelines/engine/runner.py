@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
@@ -20,9 +21,9 @@ from bulk_pipelines.engine import leases, pressure, retry, slices, work
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.leases import Lease
-from bulk_pipelines.engine.outcomes import Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.pressure import Pressure, PressureLimits
-from bulk_pipelines.engine.retry import Random
+from bulk_pipelines.engine.retry import Random, Tries
 from bulk_pipelines.engine.settle import Settled
 from bulk_pipelines.engine.settler import Settler, SettlerLimits
 from bulk_pipelines.engine.slices import Ewma
@@ -30,6 +31,7 @@ from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.stopping import Stop
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.engine.work import Tally, Worked
+from bulk_pipelines.errors import Unavailable
 
 LOOK_SECONDS = 1.0
 """How often a long item may ask whether to stop."""
@@ -106,18 +108,19 @@ class Worker:
     ) -> None:
         self.close()
 
-    def run_once(self) -> Slice:
-        """One slice."""
+    def run_once(self, until: float | None = None) -> Slice:
+        """One slice; a shorter one when `until`, a time of the clock, comes first."""
         begun = self.clock()
-        claimed = self.take()
+        target = begun + self.kind.slices.target_seconds
         tally = Tally()
-        for lease, outcome in self.worked(begun + self.kind.slices.target_seconds):
+        claimed = self.take(tally)
+        for lease, outcome in self.worked(target if until is None else min(target, until)):
             self.settle(lease, outcome, tally)
         seconds = self.clock() - begun
         self.adjust(tally, seconds)
         return Slice(claimed, tally, seconds, len(self.waiting))
 
-    def take(self) -> int:
+    def take(self, tally: Tally) -> int:
         """Items for this slice: those left over from the last one, if it is still right to work them, or new ones."""
         if self.failed_fast:
             self.settler.drain()  # the burial that fails the job; unless its lease was lost
@@ -130,10 +133,11 @@ class Worker:
         if claimed:
             self.waiting.extend(claimed)
             self.settler.hold(claimed)
+            self.looked_at, self.status = self.clock(), JobState.RUNNING  # else there was nothing to claim
             if any(lease.death_count for lease in claimed):
                 # A suspect may take this process with it, but not what others came to.
                 self.settler.drain()
-            self.prepare(claimed)
+            self.prepare(claimed, tally)
         return len(claimed)
 
     def claim(self) -> list[Lease]:
@@ -146,7 +150,7 @@ class Worker:
         except leases.ClaimUndone:
             return []
 
-    def prepare(self, claimed: list[Lease]) -> None:
+    def prepare(self, claimed: list[Lease], tally: Tally) -> None:
         """When the preparation fails, so do its items, each by its own budget."""
         if self.kind.prepare is None:
             return
@@ -158,7 +162,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a failed preparation is the outcome of its items
             outcome = retry.outcome_of(error)
             while self.waiting:
-                self.settle(self.waiting.popleft(), outcome, Tally())
+                self.settle(self.waiting.popleft(), outcome, tally)
 
     def worked(self, deadline: float) -> Iterator[Worked]:
         def go_on(lease: Lease) -> bool:
@@ -181,9 +185,21 @@ class Worker:
             self.settler.forget(lease)
             return
         tally.count(outcome)
-        settlement = retry.decide(self.kind.retry, outcome, lease.tries, self.random, self.pace.pressure.spacing)
+        spacing = self.pace.pressure.spacing
+        settlement = retry.decide(self.kind.retry, outcome, self.tries(lease, outcome), self.random, spacing)
         self.failed_fast |= self.kind.fail_fast and settlement.event is ItemEvent.BURY
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
+
+    def tries(self, lease: Lease, outcome: Outcome) -> Tries:
+        """An item that got on since it was claimed has others: only the database knows whether its checkpoint was
+        committed. When that cannot be asked, it was: a try too many is better than one too few."""
+        if not self.tools.got_on(lease) or not isinstance(outcome, RetryLater | NotFound):
+            return lease.tries
+        try:
+            with transaction(self.pool) as connection:
+                return leases.tries(connection, lease)
+        except (Unavailable, psycopg.OperationalError):
+            return Tries(attempts=1)
 
     def adjust(self, tally: Tally, seconds: float) -> None:
         if not tally.total:
@@ -217,7 +233,10 @@ class Worker:
         if self.stop_asked.is_set():
             return True
         if self.clock() - self.looked_at > LOOK_SECONDS:
-            self.look()
+            try:
+                self.look()
+            except (Unavailable, psycopg.OperationalError):
+                self.looked_at = self.clock()  # a handler that does without the database does not stop for it
         return self.status is not JobState.RUNNING
 
     def stop(self) -> None:
@@ -231,9 +250,11 @@ class Worker:
 
     def close(self) -> None:
         self.stop_asked.set()
-        self.give_back()
-        if self.executor is not None:
-            self.executor.shutdown(cancel_futures=True)
+        try:
+            self.give_back()
+        finally:
+            if self.executor is not None:
+                self.executor.shutdown(cancel_futures=True)
         # Begun and interrupted: what it did is unknown, so it costs an attempt; others may take it at once.
         for lease in list(self.in_work.values()):
             self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
