@@ -117,6 +117,32 @@ def replay(job_key: str) -> None:
     follow(pool, submitted.job.job_key)
 
 
+@group.command()
+@click.argument("job_key", metavar="JOB")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def undo(job_key: str, yes: bool) -> None:
+    """Take back the rows an insert-mode import added and nobody changed since, after showing how many."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports import undo as undoing
+
+    pool = connected()
+    with transaction(pool) as connection:
+        job = submission.import_job(connection, job_key)
+        resource = submission.undoable(job)
+        found = undoing.count(connection, resource, job.job_id)
+    click.echo(
+        f"{found.free:,} rows of {job_key} can be taken back from {resource.table}; "
+        f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+    )
+    if not found.free:
+        return
+    if not yes:
+        click.confirm("Take them back?", abort=True)
+    removed = sum(undoing.take_back(lambda: transaction(pool), resource, job.job_id))
+    click.echo(f"{removed:,} rows taken back")
+
+
 def follow(pool: "Engine", job_key: str) -> None:
     """Work the import under Dagster and show how it goes; a non-zero exit when it failed."""
     from bulk_pipelines.imports import watching

@@ -11,11 +11,12 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import progress, rejects
+from bulk_pipelines.imports import progress, rejects, undo
 from bulk_pipelines.imports.asked import Asked, AskedFile, Options
 from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.imports.layout import Format
 from bulk_pipelines.imports.names import name_of
+from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 
@@ -64,6 +65,15 @@ def import_job(connection: Connection, job_key: str) -> Job:
     if job.kind not in KINDS:
         raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
     return job
+
+
+def undoable(job: Job) -> Resource:
+    """The resource of an import that can be taken back; `Conflict` says why it cannot."""
+    asked = Asked.from_params(job.params)
+    undo.check(asked.mode)
+    if not job.finished:
+        raise Conflict(f"job {job.job_key} is {job.status}: cancel it first, or wait for its end")
+    return asked.declared
 
 
 def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: str, origin: str) -> Submitted:
