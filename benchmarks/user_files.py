@@ -1,8 +1,7 @@
 """Files of users for the benchmarks: the same numbers always give the same bytes."""
 
 import hashlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 HEADER = "id,email,name,role,active,created_at,updated_at\n"
@@ -27,22 +26,42 @@ def user(number: int) -> str:
     )
 
 
-def users(rows: int, start: int = 0) -> Iterator[str]:
+def users(rows: int) -> Iterator[str]:
     """The text of a CSV file, in pieces."""
     yield HEADER
-    for first in range(start, start + rows, CHUNK):
-        yield "".join(map(user, range(first, min(first + CHUNK, start + rows))))
+    for first in range(0, rows, CHUNK):
+        yield "".join(map(user, range(first, min(first + CHUNK, rows))))
 
 
-def write(path: Path, rows: int) -> Path:
-    """The file of so many users; made once."""
+def spoiled(rows: int, percent: float) -> Iterator[str]:
+    """The same, with so many bad rows of four kinds in turn: a bad address, a bad role, a duplicate of an earlier row,
+    and a row that `known` has."""
+    step = round(100 / percent)
+    yield HEADER
+    for number in range(rows):
+        kind = number // step % 4 if number % step == step - 1 else -1
+        text = user(number if kind != 2 else number - step * 3 // 2)
+        if kind == 0:
+            text = text.replace("@", " at ")
+        elif kind == 1:
+            text = text.replace(f",{ROLES[number % 4]},", ",king,")
+        yield text
+
+
+def known(rows: int, percent: float) -> Iterator[str]:
+    """The rows that the table has before a spoiled file comes."""
+    step = round(100 / percent)
+    yield HEADER
+    for number in range(rows):
+        if number % step == step - 1 and number // step % 4 == 3:
+            yield user(number)
+
+
+def write(path: Path, text: Iterable[str]) -> Path:
+    """A file of this text; made once."""
     if not path.exists():
         partial = path.with_suffix(".part")
         with partial.open("w", encoding="utf-8") as file:
-            file.writelines(users(rows))
+            file.writelines(text)
         partial.rename(path)
     return path
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1]), int(sys.argv[2])))

@@ -13,7 +13,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from bulk_pipelines.imports.arrow import Bytes, Column, buffer, compute, text_offsets
+from bulk_pipelines.imports.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
 from bulk_pipelines.imports.identifiers import BINARY, rows_of
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -28,10 +28,16 @@ Length = np.dtype(">i4")
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows as COPY takes them, each a value of a binary column, and the order of the columns in them."""
+    """Rows as COPY takes them, each a value of a binary column, and the order of the columns in them. `order` says
+    which of the rows that were encoded each one is."""
 
     columns: list[str]
     rows: Column
+    order: Numbers
+
+    def take(self, places: Numbers) -> "Encoded":
+        """Some of the rows."""
+        return Encoded(self.columns, self.rows.take(pa.array(places)), self.order[places])
 
 
 def encode(columns: dict[str, Column]) -> Encoded:
@@ -56,7 +62,7 @@ def encode(columns: dict[str, Column]) -> Encoded:
         parts.append(values)
     beginning = as_binary(records.view(np.uint8).reshape(-1, records.itemsize))
     rows = compute.binary_join_element_wise(beginning, *parts, b"") if parts else beginning
-    return Encoded([*widths, *variable], rows)
+    return Encoded([*widths, *variable], rows, np.arange(count))
 
 
 def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> None:
@@ -81,7 +87,7 @@ def by_id(encoded: Encoded, ids: Column) -> Encoded:
     """The rows in the order of their ids: so each page of the index is visited once, and two imports of the same rows
     wait for each other instead of each for the other."""
     beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
-    return Encoded(encoded.columns, encoded.rows.take(pa.array(np.argsort(beginnings))))
+    return encoded.take(np.argsort(beginnings))
 
 
 def fixed_width(values: Column) -> int:

@@ -175,8 +175,13 @@ def stand_in(terms: Terms, fill: Fill, lines: Numbers) -> Column:
 
 
 def encoded(terms: Terms, table: pa.Table, lines: Numbers) -> Encoded:
-    values = {name: arrow.column(table, name) for name in table.column_names}
-    ids = values[terms.resource.id_key.column]
-    values["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), len(lines))
-    values["import_line"] = pa.array(lines, pa.int64())
-    return binary_copy.by_id(binary_copy.encode(values), ids)
+    columns = with_origin(terms, table, lines)
+    return binary_copy.by_id(binary_copy.encode(columns), columns[terms.resource.id_key.column])
+
+
+def with_origin(terms: Terms, table: pa.Table, lines: Numbers) -> dict[str, Column]:
+    """The columns of good rows, and where the rows come from."""
+    columns = {name: arrow.column(table, name) for name in table.column_names}
+    columns["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), len(lines))
+    columns["import_line"] = pa.array(lines, pa.int64())
+    return columns
