@@ -25,6 +25,16 @@ def test_workers_share_a_job_and_no_item_is_worked_twice(kind: str, workers: int
     assert {mark.worker for mark in scene.marks("done")} == {worker.name for worker in hired}
 
 
+def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> None:
+    """Their leases are renewed while they are worked; else the idle workers would rescue them, and bury them in the end."""
+    work = items(2, seconds=2.5 * LEASE_SECONDS)
+    job = scene.job("marks", work)
+    with Crew(scene.url, job, scene.folder) as crew:
+        crew.hire(3)
+        scene.finish(crew, job)
+    scene.check(job, keys(work))
+
+
 def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> None:
     """While it writes nobody can take the item; when it commits, the lease begins anew."""
     work = items(1, parts=3, seconds=1.5 * LEASE_SECONDS)
