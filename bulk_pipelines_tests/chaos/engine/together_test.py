@@ -26,7 +26,7 @@ def test_workers_share_a_job_and_no_item_is_worked_twice(kind: str, workers: int
 
 
 def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> None:
-    """Their leases are renewed while they are worked; else the idle workers would rescue them, and bury them in the end."""
+    """Their leases are renewed while they are worked; else the idle workers would rescue and in the end bury them."""
     work = items(2, seconds=2.5 * LEASE_SECONDS)
     job = scene.job("marks", work)
     with Crew(scene.url, job, scene.folder) as crew:
