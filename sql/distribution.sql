@@ -51,7 +51,8 @@ SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
 FROM job_item WHERE job_id = :job_id AND status = 'SUCCEEDED';
 
 -- name: files_of_job
--- A page of files, in the order they were settled: what comes later is always behind what was read.
+-- A page of files, in the order they were settled, which costs the same for every page. When the job is over nothing
+-- comes behind a reader; while workers settle side by side, one of them may be a moment behind the other.
 SELECT item_id, updated_at, input, result ->> 'path' AS path
 FROM job_item
 WHERE job_id = :job_id AND status = 'SUCCEEDED'

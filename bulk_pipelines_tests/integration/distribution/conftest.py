@@ -1,0 +1,31 @@
+"""Scenes of distribution: files in a folder or in a bucket."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.storage.access import Access
+from bulk_pipelines_tests.distribution_scene import Scene
+from bulk_pipelines_tests.servers import Place
+
+
+@pytest.fixture
+def many_connections(database_url: str) -> Iterator[Engine]:
+    made = pool.connect(database_url, application="test", size=20)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def scene(many_connections: Engine, tmp_path: Path) -> Scene:
+    """With a folder."""
+    return Scene(many_connections, Place(str(tmp_path / "files"), Access()))
+
+
+@pytest.fixture(params=["folder", "s3"])
+def either(request: pytest.FixtureRequest, scene: Scene) -> Scene:
+    """With a folder, and with S3."""
+    return scene.on(request.getfixturevalue("s3_bucket")) if request.param == "s3" else scene
