@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 from bulk_pipelines.errors import Cancelled
 
-ROOM = 16 << 20
-"""Bytes that one part may hold ready."""
+ROOM = 8 << 20
+"""Bytes held ready: of the part whose turn it is, and of all parts after it together."""
 LOOK = 0.2
 """Seconds between two looks at whether the caller wants to stop, while nothing arrives."""
 
@@ -48,6 +48,8 @@ class Belt(Generic[P]):
         self.held = [0] * parts
         self.ended = [False] * parts
         self.begun = 0
+        self.turn = 0
+        self.ahead = 0
         self.lanes: list[Lane[P]] = []
         self.joined = 0
         self.failure: BaseException | None = None
@@ -72,13 +74,18 @@ class Belt(Generic[P]):
 
     def put(self, part: int, piece: P) -> None:
         with self.changed:
-            while self.held[part] >= ROOM and not self.stopped:
+            while self.full(part) and not self.stopped:
                 self.changed.wait()
             if self.stopped:
                 raise Stopped
             self.pieces[part].append(piece)
             self.held[part] += piece.nbytes
+            self.ahead += piece.nbytes if part != self.turn else 0
             self.changed.notify_all()
+
+    def full(self, part: int) -> bool:
+        """Whether this part has to wait. That whose turn it is waits only for its taker, or nothing would ever move."""
+        return (self.held[part] if part == self.turn else self.ahead) >= ROOM
 
     def end(self, part: int) -> None:
         with self.changed:
@@ -114,6 +121,11 @@ class Belt(Generic[P]):
             self.changed.wait(LOOK)
 
     def take(self, part: int, cancelled: Callable[[], bool]) -> Iterator[P]:
+        with self.changed:
+            if part != self.turn:
+                self.turn = part
+                self.ahead -= self.held[part]
+            self.changed.notify_all()
         while True:
             with self.changed:
                 self.wait(lambda: bool(self.pieces[part]) or self.ended[part], cancelled)

@@ -14,7 +14,7 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports import query
 from bulk_pipelines.exports.request import ExportRequest
 
-PART = 16 << 20
+PART = 4 << 20
 """Bytes of the table that one part covers: so many that cutting costs little, so few that they can be held ready."""
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"

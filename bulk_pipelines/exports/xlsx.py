@@ -19,7 +19,7 @@ SHEET_ROWS = 1_048_576
 """Of a worksheet, the header among them."""
 SHEET_BYTES = 1 << 30
 """XML in one sheet, from which on the next one is begun: one entry of a zip without extensions holds 2 GiB."""
-BATCH = 4 << 20
+BATCH = 1 << 20
 LEVEL = 2
 """Of compression: 10 % larger than the usual 6, in a third of the time."""
 

@@ -117,7 +117,7 @@ def test_compressed(filled: Engine, format_: Format) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compression", "codec"), [(Compression.NONE, "SNAPPY"), (Compression.GZIP, "GZIP"), (Compression.ZSTD, "ZSTD")]
+    ("compression", "codec"), [(Compression.NONE, "ZSTD"), (Compression.GZIP, "GZIP"), (Compression.ZSTD, "ZSTD")]
 )
 def test_parquet_is_compressed_inside(filled: Engine, compression: Compression, codec: str) -> None:
     request = ExportRequest("articles", Format.PARQUET, compression=compression)

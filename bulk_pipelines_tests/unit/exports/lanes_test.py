@@ -76,6 +76,19 @@ def test_a_lane_that_is_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(pieces)) == 99
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_lanes_do_not_run_ahead_through_small_parts(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(lanes, "ROOM", 10)
+    lane = Numbers([[Number(part, nbytes=4)] for part in range(100)])
+    pieces = taken(lane, count)
+    assert next(pieces) == Number(0, 4)
+    until(lambda: lane.read_so_far >= 4, "the lanes have read ahead")
+    pieces_held = 10 // 4 + 1 + count
+    assert not threading.Event().wait(0.2)
+    assert lane.read_so_far <= 1 + pieces_held + 1
+    assert [each.value for each in pieces] == list(range(1, 100))
+
+
 def test_a_failure_of_a_lane_is_raised_and_ends_all() -> None:
     def fail() -> None:
         raise ZeroDivisionError

@@ -1,0 +1,93 @@
+"""Exports of users against what people use for it: psql, ADBC with pyarrow, pandas. `make bench-export`.
+
+CSV, NDJSON and Parquet of 1,000,000 users; XLSX of 200,000, since pandas takes minutes for a million.
+"""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import adbc_driver_postgresql.dbapi as adbc
+import pandas as pd
+import pyarrow.parquet as pq
+from sqlalchemy import Engine
+
+from benchmarks.export_scene import alternating, figure, seconds, users
+from bulk_pipelines.database import binaries
+from bulk_pipelines.exports.batches import conninfo
+from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.exports.writing import write
+from bulk_pipelines.resources.users import USERS
+from bulk_pipelines.storage.local import LocalStorage
+
+ROWS, SHEET_ROWS, ROUNDS = 1_000_000, 200_000, 7
+SELECT = f"SELECT {', '.join(USERS.column_names)} FROM users"
+
+
+def ours(engine: Engine, folder: Path, format_: Format, rows: int) -> Callable[[], None]:
+    request, storage = ExportRequest("users", format_), LocalStorage(folder)
+
+    def work() -> None:
+        assert write(engine, request, storage, f"ours{request.suffix}").rows == rows
+
+    return work
+
+
+def psql(engine: Engine, folder: Path) -> Callable[[], None]:
+    copy = f"\\copy ({SELECT}) TO '{folder / 'psql.csv'}' WITH (FORMAT csv, HEADER)"
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    def work() -> None:
+        subprocess.run([binaries.embedded() / "psql", "-X", "-q", url, "-c", copy], check=True)
+
+    return work
+
+
+def adbc_and_pyarrow(engine: Engine, folder: Path) -> Callable[[], None]:
+    def work() -> None:
+        with adbc.connect(conninfo(engine.url)) as connection, connection.cursor() as cursor:
+            cursor.execute(SELECT)
+            batches = cursor.fetch_record_batch()
+            with pq.ParquetWriter(folder / "adbc.parquet", batches.schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+
+    return work
+
+
+def pandas(engine: Engine, folder: Path, library: str) -> Callable[[], None]:
+    def work() -> None:
+        frame = pd.read_sql_query(SELECT, engine)
+        frame["id"] = frame["id"].astype(str)
+        for column in ("created_at", "updated_at"):
+            frame[column] = frame[column].dt.tz_localize(None)
+        frame.to_excel(folder / "pandas.xlsx", index=False, engine=library)
+
+    return work
+
+
+def main() -> None:
+    with users(ROWS) as (engine, folder):
+        took = alternating(
+            ROUNDS,
+            {
+                "psql": psql(engine, folder),
+                "csv": ours(engine, folder, Format.CSV, ROWS),
+                "ndjson": ours(engine, folder, Format.NDJSON, ROWS),
+                "adbc": adbc_and_pyarrow(engine, folder),
+                "parquet": ours(engine, folder, Format.PARQUET, ROWS),
+            },
+        )
+    figure("export-csv", took["csv"], took["psql"], "s")
+    figure("export-ndjson", took["ndjson"], took["psql"], "s")
+    figure("export-parquet", took["parquet"], took["adbc"], "s")
+    with users(SHEET_ROWS) as (engine, folder):
+        libraries = {name: pandas(engine, folder, name) for name in ("openpyxl", "xlsxwriter")}
+        quicker = min(libraries, key=lambda name: seconds(libraries[name]))
+        work = {"xlsx": ours(engine, folder, Format.XLSX, SHEET_ROWS), quicker: libraries[quicker]}
+        took = alternating(5, work)
+    figure("export-xlsx", took["xlsx"], took[quicker], "s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What the export benchmarks share: a server of their own full of users, and figures as lines of JSON."""
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import embedded, migrations, pool
+
+INSERT = """
+    INSERT INTO users (id, email, name, role, active, created_at, updated_at)
+    SELECT md5(n::text)::uuid, 'user-' || n || '@example.com', 'Somebody Number ' || n,
+           (ARRAY['admin', 'editor', 'author', 'reader'])[n % 4 + 1], n % 3 <> 0,
+           timestamptz '2024-01-01' + n * interval '37.123456 seconds',
+           timestamptz '2025-01-01' + n * interval '41.5 seconds'
+    FROM generate_series(1, {rows}) n
+"""
+
+
+@contextmanager
+def users(rows: int) -> Iterator[tuple[Engine, Path]]:
+    """A pool on a new database with so many users, and an empty folder on the same disk."""
+    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as name:
+        folder = Path(name)
+        with embedded.held(folder) as server:
+            url = server.url()
+            migrations.apply(url)
+            with pool.single(url) as connection:
+                # The benchmark is of reading: the address is not looked up, and its index slow to fill.
+                connection.execute("DROP INDEX users_email_key")
+                connection.execute(INSERT.format(rows=rows).encode())
+                connection.execute("VACUUM ANALYZE users")
+                connection.execute("CHECKPOINT")
+            engine = pool.connect(url)
+            files = folder / "files"
+            files.mkdir()
+            yield engine, files
+            engine.dispose()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def alternating(rounds: int, works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """The median time of each, all of them once in every round, after one round that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(rounds + 1):
+        for name, work in works.items():
+            spent = seconds(work)
+            if turn:
+                times[name].append(spent)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def figure(name: str, ours: float, peer: float, unit: str) -> None:
+    line = {"name": name, "ours": round(ours, 3), "peer": round(peer, 3), "unit": unit, "ratio": round(ours / peer, 3)}
+    print(json.dumps(line), flush=True)
