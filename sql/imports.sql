@@ -30,22 +30,22 @@ ORDER BY line;
 -- name: fill_rejected_rows!
 -- The records of such lines, read again.
 UPDATE rejected_row r
-SET raw = f.raw
-FROM unnest(:lines::bigint [], :raws::bytea []) AS f (line, raw)
+SET raw = decode(f.raw, 'base64')
+FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, raw text)
 WHERE r.job_id = :job_id AND r.line = f.line AND r.raw IS NULL;
 
 -- name: settle_reasons!
 -- The final reasons, in the place of those that were noted while the file was not known as a whole.
 UPDATE rejected_row r
-SET reasons = f.reasons::jsonb
-FROM unnest(:lines::bigint [], :reasons::text []) AS f (line, reasons)
-WHERE r.job_id = :job_id AND r.line = f.line AND r.reasons <> f.reasons::jsonb;
+SET reasons = f.reasons
+FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, reasons jsonb)
+WHERE r.job_id = :job_id AND r.line = f.line AND r.reasons <> f.reasons;
 
 -- name: reject_unread_rows!
 -- New rejects, whose records are still to be read from the file again.
 INSERT INTO rejected_row (job_id, line, reasons)
-SELECT :job_id, f.line, f.reasons::jsonb
-FROM unnest(:lines::bigint [], :reasons::text []) AS f (line, reasons);
+SELECT :job_id, f.line, f.reasons
+FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, reasons jsonb);
 
 -- name: remove_rejected_rows!
 -- For retention: the first so many rejects of a job.

@@ -1,5 +1,6 @@
 """The verdicts on records that wait aside, from the file as a whole and the table as it is."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.imports import conflicts, rejects, tables, verdicts
+from bulk_pipelines.imports import conflicts, tables, verdicts
 from bulk_pipelines.imports.layout import Format, Layout
 from bulk_pipelines.imports.parsed import Reason
 from bulk_pipelines.imports.terms import Mode, Terms
@@ -94,17 +95,13 @@ def with_owners(terms: Terms, keys: list[Key]) -> sql.Composed:
 
 def write_reasons(connection: Connection, job_id: int, found: list[Decision]) -> None:
     """Puts the final reasons in the place of those that were noted when the batch was loaded."""
-    connection.execute(queries.text("imports", "settle_reasons"), as_arrays(job_id, found))
+    connection.execute(queries.text("imports", "settle_reasons"), {"job_id": job_id, "found": as_json(found)})
 
 
 def write_rejects(connection: Connection, job_id: int, found: list[Decision]) -> None:
     """New rejects, whose records are still to be read again."""
-    connection.execute(queries.text("imports", "reject_unread_rows"), as_arrays(job_id, found))
+    connection.execute(queries.text("imports", "reject_unread_rows"), {"job_id": job_id, "found": as_json(found)})
 
 
-def as_arrays(job_id: int, found: list[Decision]) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "lines": [line for line, _ in found],
-        "reasons": [rejects.as_json(reasons) for _, reasons in found],
-    }
+def as_json(found: list[Decision]) -> str:
+    return json.dumps([{"line": line, "reasons": [reason.as_json() for reason in why]} for line, why in found])

@@ -1,5 +1,7 @@
 """Rejects whose records were not at hand when they were decided: read again from the landed file."""
 
+import base64
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -50,11 +52,12 @@ def unread_lines(connection: psycopg.Connection[Any], job_id: int, first: int, b
 
 def fill(begin: Begin, job_id: int, block: Block, wanted: Numbers) -> None:
     records = np.flatnonzero(np.isin(block.spans.lines, wanted)).tolist()
-    if records:
-        values = {
-            "job_id": job_id,
-            "lines": block.spans.lines[records].tolist(),
-            "raws": [block.raw(record) for record in records],
-        }
-        with begin() as connection:
-            connection.execute(queries.text("imports", "fill_rejected_rows"), values)
+    if not records:
+        return
+    found = [
+        {"line": int(block.spans.lines[record]), "raw": base64.b64encode(block.raw(record)).decode()}
+        for record in records
+    ]
+    with begin() as connection:
+        values = {"job_id": job_id, "found": json.dumps(found)}
+        connection.execute(queries.text("imports", "fill_rejected_rows"), values)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import EmptyWhen, Rule
@@ -79,7 +80,7 @@ class Resource:
     def table(self) -> str:
         return self.name
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
