@@ -68,6 +68,9 @@ class Kinds(Mapping[str, Kind]):
             known = ", ".join(sorted(self.by_name)) or "none"
             raise InvalidInput("kind", f"{name!r} is not a kind of job; known: {known}") from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
     def __iter__(self) -> Any:
         return iter(self.by_name)
 
