@@ -177,7 +177,6 @@ def test_an_item_moves_on_in_time_with_every_claim(pool: Engine) -> None:
             query = "SELECT updated_at FROM job_item WHERE item_id = %s"
             seen += connection.execute(query, [lease.item_id]).fetchall()
             connection.execute("SELECT updated_at FROM job_item WHERE item_id = %s", [lease.item_id]).fetchone()
-            )
             connection.execute(
                 "UPDATE job_item SET status = 'PENDING', lease_until = NULL WHERE item_id = %s", [lease.item_id]
             )
