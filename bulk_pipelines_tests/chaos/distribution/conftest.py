@@ -1,0 +1,65 @@
+"""A scene on a real S3 server, and processes that work its jobs."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.engine import finish, rescue
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.distribution_scene import Scene
+from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.waiting import until
+
+
+@dataclass
+class Chaos:
+    scene: Scene
+    url: str
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, job: Job, *point: str) -> subprocess.Popen[bytes]:
+        s3 = self.scene.place.access.s3
+        environment = settings.environment(
+            BULK_DATABASE_URL=self.url,
+            BULK_DISTRIBUTION_URL=f"{self.scene.place.url}/exports",
+            BULK_DISTRIBUTION_LEASE_SECONDS="1",
+            BULK_DISTRIBUTION_BASE_DELAY="0.05",
+            BULK_DISTRIBUTION_CONCURRENCY="4",
+            BULK_S3_ENDPOINT=s3.endpoint,
+            BULK_S3_ACCESS_KEY_ID=s3.access_key_id,
+            BULK_S3_SECRET_ACCESS_KEY=s3.secret_access_key,
+        )
+        command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.distribution.worker", job.job_key, *point]
+        with (self.folder / "workers.log").open("ab") as log:
+            process = subprocess.Popen(command, env=environment, cwd=CHECKOUT, stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def sweep(self, job: Job) -> None:
+        """What the sweeper and the finalizer do, once the leases of the dead have run out."""
+        kinds = {self.scene.kind.name: self.scene.kind}
+
+        def swept() -> bool:
+            rescue.run_once(self.scene.pool, kinds, lambda: 0.0)
+            return "RUNNING" not in self.scene.statuses(job).values()
+
+        until(swept, "the leases of the dead have run out")
+        finish.run_once(self.scene.pool, kinds)
+
+
+@pytest.fixture
+def chaos(engine: Engine, database_url: str, s3_bucket: Place, tmp_path: Path) -> Iterator[Chaos]:
+    made = Chaos(Scene(engine, s3_bucket), database_url, tmp_path)
+    yield made
+    for process in made.processes:
+        process.kill()
+        process.wait()
+    print((tmp_path / "workers.log").read_text())

@@ -1,0 +1,65 @@
+"""A worker as a process: python -m bulk_pipelines_tests.chaos.distribution.worker JOB [POINT COUNT].
+
+The settings say all the rest. With a point it is killed there, the COUNTth time it comes to it, as by `kill -9`.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bulk_pipelines import settings
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import distributor, registry
+from bulk_pipelines.distribution.contents import Contents
+from bulk_pipelines.engine import finish, jobs
+from bulk_pipelines.engine.drain import drain
+from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.engine.settler import Settler
+from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.s3 import S3Storage
+
+POINTS: dict[str, list[tuple[Any, str]]] = {
+    "claimed": [(distributor.Distributor, "prepare")],
+    "read": [(Contents, "fetch")],
+    "put": [(S3Storage, "put"), (LocalStorage, "put")],
+    "published": [(distributor.Distributor, "published")],
+    "recorded, not committed": [(registry, "record")],
+    "settled": [(Settler, "take_note")],
+    "ending, not committed": [(distributor, "finished")],
+    "ended": [(finish, "end")],
+}
+"""Where a process can die: after each of these."""
+
+
+def kill_after(owner: Any, name: str, count: int) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
+    left = [count]
+
+    def deadly(*arguments: Any, **options: Any) -> Any:
+        answer = original(*arguments, **options)
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    setattr(owner, name, deadly)
+
+
+def main(job_key: str, point: str = "", count: str = "1") -> None:
+    for owner, name in POINTS.get(point, []):
+        kill_after(owner, name, int(count))
+    chosen = settings.current()
+    engine = pool.connect(chosen.database_url, application="lane")
+    kind = distributor.kind_of(chosen)
+    with transaction(engine) as connection:
+        job = jobs.find(connection, job_key)
+    print("working", flush=True)
+    with Worker(engine, {kind.name: kind}, job) as worker:
+        print(drain(worker), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
