@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports.preview import preview
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, parse
 from bulk_pipelines_tests.export_files import exported, insert, read, read_xlsx, stored
 
@@ -165,3 +166,10 @@ def test_times_before_christ(engine: Engine) -> None:
         exported(engine, ExportRequest("users", Format.CSV, ("created_at",)))
         == b"created_at\n0044-03-15 00:00:00+00 BC\n"
     )
+
+
+def test_the_first_rows_to_look_at(filled: Engine) -> None:
+    request = parse({"resource": "articles", "format": "xlsx", "fields": "slug,tags,created_at", "order": "slug"})
+    assert preview(filled, request, rows=1) == [
+        {"slug": "one", "tags": ["one", "two, three", 'q"'], "created_at": "2026-01-10T12:30:00.12+00:00"}
+    ]
