@@ -161,6 +161,15 @@ def make_due(pool: Engine, job: Job) -> None:
         )
 
 
+def waiting_for_locks(pool: Engine) -> int:
+    """How many sessions of this database wait for somebody else's rows."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with transaction(pool) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def check_counters(pool: Engine, job: Job) -> None:
     """The job's counters are what its items come to."""
     with transaction(pool) as connection:

@@ -69,11 +69,12 @@ WHERE status = 'CANCELLED' AND pending_items + retry_wait_items > 0
 ORDER BY job_id LIMIT :most;
 
 -- name: add_batch_steps!
--- The trajectory of the adaptive batch sizes.
+-- The trajectory of the adaptive batch sizes. A plan that is run again after a cut goes on with the numbers.
 INSERT INTO batch_step (job_id, worker, step, row_count, byte_count, seconds, next_rows, reason)
-SELECT :job_id, :worker, * FROM unnest(
-    :steps::int[], :rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[], :reasons::text[]
-)
+SELECT :job_id, :worker, last.step + given.number, given.rows, given.bytes, given.seconds, given.next_rows, given.reason
+FROM unnest(:rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[], :reasons::text[])
+    WITH ORDINALITY AS given (rows, bytes, seconds, next_rows, reason, number),
+    (SELECT coalesce(max(step), 0) AS step FROM batch_step WHERE job_id = :job_id AND worker = :worker) AS last
 ON CONFLICT (job_id, worker, step) DO NOTHING;
 
 -- name: set_result!

@@ -74,6 +74,8 @@ def too_deep(field: str) -> InvalidInput:
 
 
 def utf8_length(field: str, text: str) -> int:
+    if text.isascii():
+        return len(text)
     try:
         return len(text.encode("utf-8"))
     except UnicodeEncodeError:

@@ -25,21 +25,19 @@ RETRY_DELAYS = (0.1, 0.5, 2.0, 5.0, 10.0)
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Encoded:
     key: str
     input: str
-
-    @property
-    def bytes(self) -> int:
-        return len(self.key) + len(self.input)
+    bytes: int
 
 
 def checked(items: Iterable[Item], max_bytes: int = payload.MAX_BYTES) -> Iterator[Encoded]:
     """Items as they will be written; what is wrong with one is said by its position and field."""
     for position, (key, value) in enumerate(items):
         name = f"items[{position}]"
-        yield Encoded(payload.text(f"{name}.key", key), payload.encode(f"{name}.input", value, max_bytes))
+        encoded = payload.encode(f"{name}.input", value, max_bytes)
+        yield Encoded(payload.text(f"{name}.key", key), encoded, payload.utf8_length(name, key + encoded))
 
 
 def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
@@ -87,12 +85,13 @@ def add_items(
     """All of them, a transaction a batch; run again after a crash it adds what is missing. Returns how many are new."""
     remaining = checked(items)
     added = failures = 0
+    recorded = len(sizer.steps)
     batch: list[Encoded] = []
     while batch or (batch := next_batch(remaining, sizer)):
         piece = batch[: sizer.rows]
         begun = clock()
         try:
-            added += add_sized(pool, job_id, piece, sizer, worker, clock)
+            added += add_sized(pool, job_id, piece, sizer, worker, recorded, clock)
         except (Unavailable, psycopg.OperationalError):
             failures += 1
             if failures > len(RETRY_DELAYS):
@@ -102,13 +101,20 @@ def add_items(
         else:
             batch = batch[len(piece) :]
             failures = 0
+            recorded = len(sizer.steps)
     return added
 
 
 def add_sized(
-    pool: Engine, job_id: int, batch: list[Encoded], sizer: BatchSizer, worker: str, clock: Callable[[], float]
+    pool: Engine,
+    job_id: int,
+    batch: list[Encoded],
+    sizer: BatchSizer,
+    worker: str,
+    recorded: int,
+    clock: Callable[[], float],
 ) -> int:
-    """One batch, its size judged by the time it took and kept with it."""
+    """One batch, its size judged by the time it took and kept with it, and with the failures before it."""
     begun = clock()
     with transaction(pool) as connection:
         connected = clock()
@@ -119,8 +125,8 @@ def add_sized(
             seconds=clock() - connected,
             waited_seconds=connected - begun,
         )
-        step = sizer.observe(sample)
-        record(connection, job_id, worker, len(sizer.steps), [step])
+        sizer.observe(sample)
+        record(connection, job_id, worker, sizer.steps[recorded:])
     return added
 
 
@@ -134,12 +140,11 @@ def next_batch(items: Iterator[Encoded], sizer: BatchSizer) -> list[Encoded]:
     return batch
 
 
-def record(connection: Connection, job_id: int, worker: str, first_step: int, steps: list[Step]) -> None:
-    """The trajectory of the sizes, for people to look at."""
+def record(connection: Connection, job_id: int, worker: str, steps: list[Step]) -> None:
+    """The trajectory of the sizes, for people to look at; it goes on where the worker's last one ended."""
     values = {
         "job_id": job_id,
         "worker": worker,
-        "steps": list(range(first_step, first_step + len(steps))),
         "rows": [step.sample.rows for step in steps],
         "bytes": [step.sample.bytes for step in steps],
         "seconds": [step.sample.seconds for step in steps],

@@ -150,7 +150,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
             waited_seconds=connected - begun,
         )
         step = sizer.observe(sample)
-        persist.record(connection, tools.job.job_id, tools.worker, len(sizer.steps), [step])
+        persist.record(connection, tools.job.job_id, tools.worker, [step])
         progress.add(connection, tools.job.job_id, result.counts, batches=1)
     log.debug(
         "batch job=%s worker=%s rows=%d rejected=%d bytes=%d seconds=%.3f next_rows=%d",

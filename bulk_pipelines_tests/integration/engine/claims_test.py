@@ -23,6 +23,7 @@ from bulk_pipelines_tests.engine_jobs import (
     settled,
     statuses,
     submitted,
+    waiting_for_locks,
 )
 from bulk_pipelines_tests.waiting import until
 
@@ -143,14 +144,6 @@ def test_a_claim_that_meets_the_end_is_taken_back(pool: Engine, act: str) -> Non
     check_counters(pool, job)
 
 
-def waiting_for_locks(pool: Engine) -> int:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with transaction(pool) as connection:
-        row = connection.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
 def test_a_claim_does_not_wait_for_items_in_others_hands(pool: Engine) -> None:
     job = running(pool, 5)
     with transaction(pool) as connection:
@@ -176,7 +169,6 @@ def test_an_item_moves_on_in_time_with_every_claim(pool: Engine) -> None:
             (lease,) = leases.claim(connection, job.job_id, owner="w", most=1, lease_seconds=60)
             query = "SELECT updated_at FROM job_item WHERE item_id = %s"
             seen += connection.execute(query, [lease.item_id]).fetchall()
-            connection.execute("SELECT updated_at FROM job_item WHERE item_id = %s", [lease.item_id]).fetchone()
             connection.execute(
                 "UPDATE job_item SET status = 'PENDING', lease_until = NULL WHERE item_id = %s", [lease.item_id]
             )
