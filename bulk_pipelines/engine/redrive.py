@@ -38,14 +38,28 @@ def redrive(
     Returns how many; items that are in other states are left alone.
     """
     chosen = checked_statuses(statuses)
+    return sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+
+
+def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
+    """As many as there are now, the oldest first: what is buried again meanwhile is not redriven again, without end."""
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+    refuse_cancelled(job_key, job.status)
+    there = job.dlq_items if status is ItemState.DLQ else job.not_found_items
+    left = there if item_ids is None else min(there, len(set(item_ids)))
     total = 0
-    for status in chosen:
-        while redriven := one_batch(pool, job_key, status, item_ids, run_follows):
-            total += redriven
+    while total < left:
+        redriven = one_batch(pool, job_key, status, item_ids, min(BATCH, left - total), run_follows)
+        if not redriven:
+            break
+        total += redriven
     return total
 
 
-def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
+def one_batch(
+    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, most: int, run_follows: bool
+) -> int:
     over = sources(JOB_MOVES, JobEvent.REDRIVE)
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
@@ -54,7 +68,7 @@ def one_batch(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[
             "job_id": job.job_id,
             "status": status,
             "item_ids": None if item_ids is None else list(item_ids),
-            "most": BATCH,
+            "most": most,
             "over": over,
             "run_follows": run_follows,
         }
