@@ -14,6 +14,10 @@ WHERE item.status = 'DLQ'
 ORDER BY item.updated_at, item.item_id
 LIMIT :size;
 
+-- name: last_burial
+-- Where the list of dead letters ends now.
+SELECT updated_at FROM job_item WHERE status = 'DLQ' ORDER BY updated_at DESC, item_id DESC LIMIT 1;
+
 -- name: dead_letter
 -- One, whole.
 SELECT item.item_id, job.job_key, job.status AS job_status, item.kind, item.owner, item.item_key, item.attempt_count,

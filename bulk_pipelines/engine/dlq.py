@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs, redrive
-from bulk_pipelines.engine.pages import START, Position
+from bulk_pipelines.engine.pages import EPOCH, START, Position
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import InvalidInput, NotFound
 
@@ -91,11 +91,13 @@ def discard(pool: Engine, wanted: Wanted) -> int:
 
 
 def by_job(pool: Engine, wanted: Wanted) -> Iterator[tuple[str, list[int]]]:
-    """The ids of what is wanted, a bounded number at a time."""
+    """The ids of what is wanted now, a bounded number at a time: what is buried again meanwhile comes after the end."""
     position = START
+    with transaction(pool) as connection:
+        end = connection.execute(queries.text("dlq", "last_burial")).fetchone() or (EPOCH,)
     while True:
         with transaction(pool) as connection:
-            letters = page(connection, wanted, AT_A_TIME, position)
+            letters = [each for each in page(connection, wanted, AT_A_TIME, position) if each.buried_at <= end[0]]
         if not letters:
             return
         position = Position(letters[-1].buried_at, letters[-1].item_id)

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import finish, jobs, redrive
+from bulk_pipelines.engine import dlq, finish, jobs, redrive
+from bulk_pipelines.engine.dlq import Wanted
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, Skip
@@ -179,3 +180,5 @@ def test_what_is_buried_again_meanwhile_is_not_redriven_again(pool: Engine, hope
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redrive, "one_batch", one_batch_and_wait)
         assert redrive.redrive(pool, hopeless.job_key) == 20
+        patch.setattr(dlq, "AT_A_TIME", 5)
+        assert dlq.try_again(pool, Wanted(hopeless.job_key)) == 20
