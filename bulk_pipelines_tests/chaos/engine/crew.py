@@ -56,8 +56,9 @@ class Member:
 class Crew:
     """Use as a context: all its processes are gone afterwards. `hired` has those of now, by their places."""
 
-    def __init__(self, url: str, job: Job, folder: Path) -> None:
+    def __init__(self, url: str, job: Job, folder: Path, *options: str) -> None:
         self.url = url
+        self.options = options
         self.folder = folder
         self.job_file = folder / "job.pickle"
         self.job_file.write_bytes(pickle.dumps(job))
@@ -96,7 +97,7 @@ class Crew:
     def start(self, skew: float, wait: bool = False) -> Member:
         name = f"worker-{len(self.all) + 1}"
         log = self.folder / f"{name}.log"
-        command = ["-m", "bulk_pipelines_tests.chaos.engine.worker", self.url, name, str(self.job_file)]
+        command = ["-m", "bulk_pipelines_tests.chaos.engine.worker", self.url, name, str(self.job_file), *self.options]
         with log.open("w") as output:
             process = subprocess.Popen(
                 [sys.executable, *command, "--skew", str(skew), *(["--wait"] if wait else [])],

@@ -62,7 +62,8 @@ def test_a_poison_pill_is_buried_at_its_third_death_and_takes_nobody_with_it(
     poison = chance.randrange(len(work))
     work[poison] = (f"poison-{poison}", {"kills": 99})
     job = scene.job(kind, work)
-    with Crew(scene.url, job, scene.folder) as crew:
+    # Settlements wait for company: those of its neighbours must be written before the poison is taken all the same.
+    with Crew(scene.url, job, scene.folder, "--flush", "5") as crew:
         crew.hire()
         ended = scene.finish(crew, job)
         assert crew.replaced == 3

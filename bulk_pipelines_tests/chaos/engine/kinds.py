@@ -17,6 +17,7 @@ from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 
 LEASE_SECONDS = 1.5
+LONGER_LEASE_SECONDS = 4.0
 
 # As by default, but nobody wants to wait for minutes here.
 SOON = RetryPolicy(backoffs={error_class: Backoff(base=0.05, cap=0.5) for error_class in ErrorClass})
@@ -112,6 +113,9 @@ KINDS = Kinds(
         Kind("long", write_parts, retry=SOON, slices=SHORT),
         Kind("patient_long", write_parts, retry=SOON, slices=PATIENT),
         Kind("marks", only_marks, retry=SOON, slices=SHORT),
+        Kind(
+            "longer_leases", only_marks, retry=SOON, slices=SliceLimits(lease_floor=LONGER_LEASE_SECONDS, first_claim=1)
+        ),
         Kind("nonsense", answer_nonsense, retry=SOON, slices=SHORT),
         Kind("nonsense_side_by_side", answer_nonsense, retry=SOON, slices=SHORT, concurrency=4),
         Kind("hanging", work, retry=SOON, slices=SHORT, item_timeout=1.0),

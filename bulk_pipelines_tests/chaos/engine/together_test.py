@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bulk_pipelines_tests.chaos.engine.crew import Crew
-from bulk_pipelines_tests.chaos.engine.kinds import LEASE_SECONDS
+from bulk_pipelines_tests.chaos.engine.kinds import LEASE_SECONDS, LONGER_LEASE_SECONDS
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
 
 
@@ -25,14 +25,16 @@ def test_workers_share_a_job_and_no_item_is_worked_twice(kind: str, workers: int
     assert {mark.worker for mark in scene.marks("done")} == {worker.name for worker in hired}
 
 
+@pytest.mark.long
 def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> None:
-    """Their leases are renewed while they are worked; else the idle workers would rescue and in the end bury them."""
-    work = items(2, seconds=2.5 * LEASE_SECONDS)
-    job = scene.job("marks", work)
+    """Their leases are renewed while they are worked; else the idle worker would rescue them."""
+    work = items(2, seconds=1.5 * LONGER_LEASE_SECONDS)
+    job = scene.job("longer_leases", work)
     with Crew(scene.url, job, scene.folder) as crew:
-        crew.hire(3)
+        crew.hire(2)
         scene.finish(crew, job)
-    scene.check(job, keys(work))
+    rows = scene.check(job, keys(work))
+    assert {(row.lease_term, row.death_count) for row in rows.values()} == {(1, 0)}
 
 
 def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> None:

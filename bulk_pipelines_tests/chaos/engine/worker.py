@@ -1,4 +1,4 @@
-"""A worker as a process: python -m bulk_pipelines_tests.chaos.engine.worker URL NAME JOB_FILE [--skew S] [--wait].
+"""A worker as a process: python -m bulk_pipelines_tests.chaos.engine.worker URL NAME JOB_FILE [OPTIONS].
 
 Drains the job, says how that ended, and exits with 0; SIGTERM stops it; SIGUSR1 shows where it is.
 """
@@ -20,28 +20,31 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--skew", type=float, default=0.0)
+    parser.add_argument("--flush", type=float, default=0.25, help="seconds between settlements")
     parser.add_argument("--wait", action="store_true", help="begin when a line comes")
     given = parser.parse_args()
     if given.skew:
         skew.install(given.skew)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s", stream=sys.stdout)
-    work(given.url, given.name, given.job_file, given.wait)
+    work(given)
 
 
-def work(url: str, name: str, job_file: Path, wait: bool) -> None:
+def work(given: argparse.Namespace) -> None:
     from bulk_pipelines.database import pool
     from bulk_pipelines.engine.drain import drain
     from bulk_pipelines.engine.runner import Worker
+    from bulk_pipelines.engine.settler import SettlerLimits
     from bulk_pipelines_tests.chaos.engine.kinds import KINDS
 
     # Known beforehand: the database may be away when a worker begins.
-    job = pickle.loads(job_file.read_bytes())
-    engine = pool.connect(url, application=name)
+    job = pickle.loads(given.job_file.read_bytes())
+    engine = pool.connect(given.url, application=given.name)
     print("ready", flush=True)
-    if wait:
+    if given.wait:
         sys.stdin.readline()
-    with Worker(engine, KINDS, job, name=name) as worker:
+    limits = SettlerLimits(flush_seconds=given.flush)
+    with Worker(engine, KINDS, job, name=given.name, settler_limits=limits) as worker:
         signal.signal(signal.SIGTERM, lambda *_: worker.stop())
         drained = drain(worker)
     print(f"drained: {drained.end}, {drained.worked} items", flush=True)
