@@ -6,9 +6,11 @@ Drains the job, says how that ended, and exits with 0; SIGTERM stops it; SIGUSR1
 import argparse
 import faulthandler
 import logging
+import os
 import pickle
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from bulk_pipelines_tests.chaos.engine import skew
@@ -43,11 +45,19 @@ def work(given: argparse.Namespace) -> None:
     print("ready", flush=True)
     if given.wait:
         sys.stdin.readline()
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
     limits = SettlerLimits(flush_seconds=given.flush)
     with Worker(engine, KINDS, job, name=given.name, settler_limits=limits) as worker:
         signal.signal(signal.SIGTERM, lambda *_: worker.stop())
         drained = drain(worker)
     print(f"drained: {drained.end}, {drained.worked} items", flush=True)
+
+
+def end_with_the_parent() -> None:
+    """A test that is killed leaves no workers behind: then its end of the pipe is closed."""
+    while os.read(0, 1024):
+        pass
+    os._exit(1)
 
 
 if __name__ == "__main__":
