@@ -28,7 +28,8 @@ grant_of AS (
 )
 UPDATE rate_limit
 SET tokens = grant_of.tokens - grant_of.granted,
-    refilled_at = greatest(rate_limit.refilled_at, grant_of.moment),
+    -- The end of a block while it lasts; else now, also when the server's clock was set back.
+    refilled_at = CASE WHEN grant_of.blocked_until > grant_of.moment THEN rate_limit.refilled_at ELSE grant_of.moment END,
     blocked_until = CASE WHEN grant_of.blocked_until > grant_of.moment THEN grant_of.blocked_until END
 FROM grant_of
 WHERE rate_limit.name = grant_of.name
@@ -41,8 +42,9 @@ RETURNING grant_of.granted,
     END AS wait_seconds;
 
 -- name: return_tokens!
--- Reserved and not used.
-UPDATE rate_limit SET tokens = least(capacity, tokens + :unused) WHERE name = :name;
+-- Reserved and not used. After a block none is left over from before.
+UPDATE rate_limit SET tokens = least(capacity, tokens + :unused)
+WHERE name = :name AND (blocked_until IS NULL OR blocked_until <= clock_timestamp());
 
 -- name: block_limit!
 -- The other side said how long to wait: nobody takes a token until then, and none is left over from before.

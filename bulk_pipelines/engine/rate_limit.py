@@ -1,7 +1,8 @@
 """One token bucket for all workers on all machines, in PostgreSQL.
 
 Tokens are reserved a block at a time, so that the bucket's row is not a hot spot. A block is short-lived: a Retry-After
-that one worker hears reaches the others as soon as their blocks are used or stale.
+that one worker hears reaches the others as soon as their blocks are used or stale. It is as large as the process needs
+it: many who take a token now and then must not draw whole blocks for that, and leave nothing for each other.
 """
 
 import math
@@ -17,12 +18,13 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import payload
+from bulk_pipelines.engine.retry import LONGEST_DELAY
 from bulk_pipelines.errors import InvalidInput, NotFound
 
 Connection = psycopg.Connection[Any]
 
 BLOCK_SECONDS = 0.5
-"""A block holds what the bucket gains in this time, and is good for as long."""
+"""A block holds at most what the bucket gains in this time, and is good for as long."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def give_back(connection: Connection, name: str, unused: int) -> None:
 
 def block(connection: Connection, name: str, seconds: float) -> None:
     """Nobody takes a token for that long: the other side said so."""
-    connection.execute(queries.text("rate_limit", "block_limit"), {"name": name, "seconds": max(0.0, seconds)})
+    bounded = 0.0 if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_DELAY)
+    connection.execute(queries.text("rate_limit", "block_limit"), {"name": name, "seconds": bounded})
 
 
 class Limiter:
@@ -87,6 +90,8 @@ class Limiter:
         self.clock = clock
         self.sleep = sleep
         self.lock = threading.Lock()
+        self.block = 1
+        self.granted = 0
         self.tokens = 0
         self.stale_at = 0.0
 
@@ -107,11 +112,21 @@ class Limiter:
             if self.tokens and self.clock() < self.stale_at:
                 self.tokens -= 1
                 return 0.0
+            self.block = self.next_block()
             with transaction(self.pool) as connection:
-                grant = reserve(connection, self.limit.name, self.limit.block)
+                grant = reserve(connection, self.limit.name, self.block)
+            self.granted = grant.tokens
             self.tokens = max(0, grant.tokens - 1)
             self.stale_at = self.clock() + BLOCK_SECONDS
             return 0.0 if grant.tokens else max(grant.wait_seconds, 0.001)
+
+    def next_block(self) -> int:
+        """Twice the last one when that was used up in its time; what was used of it when it was not."""
+        if self.tokens:
+            return max(1, self.granted - self.tokens)
+        if self.granted and self.clock() < self.stale_at:
+            return min(2 * self.block, self.limit.block)
+        return self.block
 
     def blocked(self, seconds: float) -> None:
         """The other side answered with Retry-After: for everyone."""
