@@ -92,12 +92,14 @@ counted AS (
     -- A worker that falls asleep before its commit must not keep the job's row from the others for long.
     RETURNING job_id, set_config('idle_in_transaction_session_timeout', '10s', true)
 )
-SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_count, input, normalized, checkpoint,
+SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_count,
+    input::text, normalized::text, checkpoint::text,
     EXISTS (SELECT FROM counted) AS counted
 FROM claimed;
 
 -- name: renew_leases
--- Longer leases for the items that are still held; the others are not returned. Found and written as by settle_items.
+-- Longer leases for the items that are still held; the others are not returned. Looked up one by one (OFFSET 0) and written
+-- by place, whatever the statistics say.
 -- What is locked is passed by, not waited for, as other leases are running out meanwhile: a handler is writing data under
 -- this lease, and the next renewal is in time for it, or a rescue has it, and the next renewal will not find it.
 WITH held AS (
@@ -158,26 +160,18 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 
 -- name: settle_items
 -- Writes what a batch of items came to, and moves the job's counters once.
--- The fence is the term and a lease that is still set, which it is exactly while RUNNING. The rows are looked up one by
--- one (OFFSET 0) and then written by place: statistics of columns that change this often are always wrong, and a join
--- planned by them scans the table for each batch. The UPDATE has the fence again: a row that somebody else is just
--- writing is waited for and then looked at again, but not its place (before 15.15, 16.11, 17.7 and 18.1). It stands in a
--- CASE, which no statistics speak of. A rescue takes the lease away, so it raises the term.
+-- The fence is the term and a lease that is still set, which it is exactly while RUNNING. Statistics of columns that change
+-- this often are always wrong, so nothing is left to them: the ids are given twice, to find the rows by the key and to join
+-- as many outcomes to them, and the fence stands in a CASE, of which no statistics speak.
+-- Arrays of JSON are lines of text, taken apart here: their quotes need no escaping then.
+-- A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
 WITH outcome AS (
     SELECT * FROM unnest(
         :item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
-        :results::text[], :normalized::text[], :error_classes::text[], :errors::text[]
+        string_to_array(:results::text, E'\n', ''), string_to_array(:normalized::text, E'\n', ''),
+        :error_classes::text[], :errors::text[]
     ) AS o (item_id, lease_term, status, delay, result, normalized, error_class, error)
-),
-held AS (
-    SELECT found.place
-    FROM outcome AS o
-    CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM job_item
-        WHERE item_id = o.item_id AND lease_term = o.lease_term AND lease_until IS NOT NULL
-        OFFSET 0
-    ) AS found
 ),
 settled AS (
     UPDATE job_item AS item
@@ -194,7 +188,7 @@ settled AS (
         error_message = CASE WHEN o.status = 'PENDING' THEN item.error_message ELSE o.error END,
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     FROM outcome AS o
-    WHERE item.ctid = ANY (ARRAY(SELECT place FROM held))
+    WHERE item.item_id = ANY (:item_ids::bigint[])
         AND item.item_id = o.item_id
         AND CASE WHEN item.lease_until IS NOT NULL THEN item.lease_term = o.lease_term END
     RETURNING item.item_id, item.status, item.item_key, item.error_message
@@ -266,7 +260,7 @@ WITH cancelled AS (
     SET status = 'CANCELLED', updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     WHERE item.ctid = ANY (ARRAY(
         SELECT ctid FROM job_item
-        WHERE job_id = :job_id AND status = ANY (:waiting::item_status[])
+        WHERE job_id = :job_id AND status = ANY (:waiting::item_status[]) AND status <> 'RUNNING'
         LIMIT :most
         FOR UPDATE SKIP LOCKED
     ))
@@ -296,7 +290,7 @@ WITH redriven AS (
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     WHERE item.ctid = ANY (ARRAY(
         SELECT ctid FROM job_item
-        WHERE job_id = :job_id AND status = :status::item_status
+        WHERE job_id = :job_id AND status = :status::item_status AND status <> 'RUNNING'
             AND (:item_ids::bigint[] IS NULL OR item_id = ANY (:item_ids))
         ORDER BY updated_at, item_id
         LIMIT :most

@@ -1,5 +1,6 @@
 """Leases: the right to work an item, named by its term. Whoever holds an older term writes nothing."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -43,7 +44,17 @@ def claim(connection: Connection, job_id: int, *, owner: str, most: int, lease_s
         rows = cursor.fetchall()
     if rows and not rows[0][-1]:
         raise ClaimUndone
-    return [Lease._make(row[:-1]) for row in rows]
+    # Read all at once: a call for each costs more than the reading.
+    inputs = json.loads("[" + ",".join(row[6] for row in rows) + "]")
+    return [
+        Lease._make((*row[:6], given, decoded(row[7]), decoded(row[8])))
+        for row, given in zip(rows, inputs, strict=True)
+    ]
+
+
+def decoded(text: str | None) -> dict[str, Any] | None:
+    value: dict[str, Any] | None = None if text is None else json.loads(text)
+    return value
 
 
 def renew(connection: Connection, leases: Sequence[Lease], lease_seconds: float) -> set[int]:

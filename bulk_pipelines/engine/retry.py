@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
@@ -17,6 +17,8 @@ LONGEST_DELAY = 365 * 86_400.0
 Random = Callable[[], float]
 """Uniform in [0, 1)."""
 
+# Python 3.11 looks a member of an enum up by a call: too slow for what happens with every item.
+SUCCEED = ItemEvent.SUCCEED
 STATE_AFTER = {event: target(ITEM_MOVES, event) for event in ItemEvent}
 
 
@@ -58,8 +60,7 @@ class RetryPolicy:
         return self.backoffs.get(error_class) or BACKOFFS.get(error_class, BACKOFFS[ErrorClass.UNKNOWN])
 
 
-@dataclass(frozen=True, slots=True)
-class Tries:
+class Tries(NamedTuple):
     """What an item has behind it, the try that just ended included."""
 
     attempts: int
@@ -107,7 +108,7 @@ def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, 
     """`spacing` stretches the delays while the other side is in trouble."""
     match outcome:
         case Done(result, normalized):
-            return Settlement(ItemEvent.SUCCEED, result=result, normalized=normalized)
+            return Settlement(SUCCEED, result=result, normalized=normalized)
         case Unfinished():
             return Settlement(ItemEvent.GIVE_BACK)
         case Skip(reason):

@@ -33,6 +33,9 @@ from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.engine.work import Tally, Worked
 from bulk_pipelines.errors import Unavailable
 
+GOING_ON = (None, JobState.RUNNING)
+"""What a settlement may have seen of a job that is to be worked on: nothing yet, or this."""
+
 LOOK_SECONDS = 1.0
 """How often a long item may ask whether to stop."""
 
@@ -187,7 +190,8 @@ class Worker:
         tally.count(outcome)
         spacing = self.pace.pressure.spacing
         settlement = retry.decide(self.kind.retry, outcome, self.tries(lease, outcome), self.random, spacing)
-        self.failed_fast |= self.kind.fail_fast and settlement.event is ItemEvent.BURY
+        if self.kind.fail_fast and settlement.event is ItemEvent.BURY:
+            self.failed_fast = True
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
 
     def tries(self, lease: Lease, outcome: Outcome) -> Tries:
@@ -217,7 +221,7 @@ class Worker:
     @property
     def called_off(self) -> bool:
         """Nothing more is to be begun, as far as is known without asking: from a burial here or the last settlement."""
-        return self.failed_fast or self.settler.job_status not in (None, JobState.RUNNING)
+        return self.failed_fast or self.settler.job_status not in GOING_ON
 
     def look(self) -> JobState:
         """The job's state, as the database has it now."""

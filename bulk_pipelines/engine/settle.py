@@ -1,8 +1,8 @@
 """Writing what items came to: one statement for a batch of them, fenced by their terms, the job's counters with it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -15,8 +15,7 @@ from bulk_pipelines.errors import InvalidInput
 Connection = psycopg.Connection[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """An item, the term under which it was worked, and what is to be written."""
 
     item_id: int
@@ -63,22 +62,41 @@ def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, resc
     return Written(lost, None if status is None else JobState(status), open_items)
 
 
-def columns(batch: Sequence[Settled]) -> dict[str, list[Any]]:
+def columns(batch: Sequence[Settled]) -> dict[str, Any]:
+    """One parameter a column. Arrays go as text made in one piece: value by value they cost more than all the rest."""
     settlements = [each.settlement for each in batch]
-    return {
-        "item_ids": [each.item_id for each in batch],
-        "lease_terms": [each.lease_term for each in batch],
-        "statuses": [each.status for each in settlements],
-        "delays": [each.delay for each in settlements],
-        "results": [encoded("result", each.result) for each in settlements],
-        "normalized": [encoded("normalized", each.normalized) for each in settlements],
-        "error_classes": [each.error_class for each in settlements],
-        "errors": [each.error for each in settlements],
+    return terms(batch) | {
+        "statuses": literal(each.status for each in settlements),
+        "delays": unless_empty([each.delay for each in settlements]),
+        "results": lines("result", [each.result for each in settlements]),
+        "normalized": lines("normalized", [each.normalized for each in settlements]),
+        "error_classes": unless_empty([each.error_class for each in settlements]),
+        "errors": unless_empty([each.error for each in settlements]),
     }
 
 
-def encoded(field: str, value: dict[str, Any] | None) -> str | None:
-    return None if value is None else payload.encode(field, value)
+def terms(batch: Sequence[Settled]) -> dict[str, str]:
+    return {
+        "item_ids": literal(str(each.item_id) for each in batch),
+        "lease_terms": literal(str(each.lease_term) for each in batch),
+    }
+
+
+def literal(values: Iterable[str]) -> str:
+    """An array of words that need no quotes."""
+    return "{" + ",".join(values) + "}"
+
+
+def unless_empty(values: list[Any]) -> list[Any] | None:
+    """No array at all for a column of nothing, which is what most batches are."""
+    return None if all(value is None for value in values) else values
+
+
+def lines(field: str, values: list[dict[str, Any] | None]) -> str | None:
+    """A JSON text a line, which never holds a line break itself; an empty line for none."""
+    if all(value is None for value in values):
+        return None
+    return "\n".join("" if value is None else payload.encode(field, value) for value in values)
 
 
 def writable(batch: Sequence[Settled]) -> list[Settled]:
@@ -89,14 +107,10 @@ def writable(batch: Sequence[Settled]) -> list[Settled]:
             columns([each])
             found.append(each)
         except InvalidInput as error:
-            found.append(replace(each, settlement=retry.buried(f"what its handler came to cannot be written: {error}")))
+            found.append(each._replace(settlement=retry.buried(f"what its handler came to cannot be written: {error}")))
     return found
 
 
 def settled_before(connection: Connection, batch: Sequence[Settled]) -> set[int]:
     """Which of these were settled under their own term after all, in a commit whose answer was lost."""
-    values = {
-        "item_ids": [each.item_id for each in batch],
-        "lease_terms": [each.lease_term for each in batch],
-    }
-    return {row[0] for row in connection.execute(queries.text("items", "items_settled_by"), values)}
+    return {row[0] for row in connection.execute(queries.text("items", "items_settled_by"), terms(batch))}

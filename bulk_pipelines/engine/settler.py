@@ -57,7 +57,8 @@ class Settler:
         self.limits = limits or SettlerLimits()
         self.clock = clock
         self.record = record
-        self.changed = threading.Condition()
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
         self.buffer: list[Settled] = []
         self.writing = 0
         self.held: dict[int, Lease] = {}
@@ -81,7 +82,7 @@ class Settler:
 
     def begin(self, lease: Lease) -> bool:
         """An item's work begins now. False when its lease is known to be lost: it is somebody else's."""
-        with self.changed:
+        with self.lock:
             if lease.item_id not in self.held:
                 return False
             self.begun_at[lease.item_id] = self.clock()
@@ -95,13 +96,13 @@ class Settler:
 
     def forget(self, lease: Lease) -> None:
         """The lease is gone: nothing to renew, nothing to write."""
-        with self.changed:
+        with self.lock:
             self.held.pop(lease.item_id, None)
             self.begun_at.pop(lease.item_id, None)
             self.lost_count += 1
 
     def add(self, settled: Settled) -> None:
-        with self.changed:
+        with self.lock:
             while len(self.buffer) >= self.limits.capacity and self.failure is None:
                 self.changed.wait()
             self.check()

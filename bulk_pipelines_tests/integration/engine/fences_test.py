@@ -323,11 +323,11 @@ def test_a_renewal_does_not_wait_for_a_transaction_of_data(pool: Engine) -> None
 
 
 def test_the_settlement_names_the_term_where_it_writes() -> None:
-    """Before 15.15, 16.11, 17.7 and 18.1, an UPDATE by ctid takes a row that somebody has changed while it waited, and
-    looks at nothing again but its other conditions: the fence must be one of them."""
+    """An UPDATE that has waited for somebody else's write looks at its own conditions again, and at nothing else: the
+    fence must be one of them."""
     text = queries.text("items", "settle_items")
     update = text[text.index("UPDATE job_item") : text.index("RETURNING item.item_id")]
-    condition = update[update.rindex("))") :]
+    condition = update[update.rindex("WHERE") :]
     assert "CASE WHEN item.lease_until IS NOT NULL THEN item.lease_term = o.lease_term END" in condition
 
 

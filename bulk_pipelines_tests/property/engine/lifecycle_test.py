@@ -7,7 +7,7 @@ checked. Time does not pass by itself: leases and waits run out when the test sa
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -376,7 +376,7 @@ class Lifecycle(RuleBasedStateMachine):
         lost = [thing for thing in model.things.values() if thing.status is ItemState.RUNNING and thing.expired]
         written = []
         for thing in lost:
-            tries = replace(thing.tries, deaths=thing.deaths + 1)
+            tries = thing.tries._replace(deaths=thing.deaths + 1)
             decided = retry.decide_rescue(POLICY, tries, str(thing.owner), lambda: 0.0)
             written.append((thing, Settled(0, thing.term, decided)))
             self.settled(thing, written[-1][1], rescued=True)
