@@ -1,0 +1,67 @@
+"""Measuring two sides in one run: they take turns, so that what else the machine does falls on both alike."""
+
+import json
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bulk_pipelines.database import embedded, migrations, pool
+from bulk_pipelines.database.server import Server
+
+Measure = Callable[[], float]
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    """A PostgreSQL of the benchmark's own, gone with all its data when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, embedded.held(Path(folder)) as running:
+        yield running
+
+
+@contextmanager
+def database(running: Server, *, migrated: bool = True) -> Iterator[str]:
+    """The address of a new database on it."""
+    name = f"bench_{uuid.uuid4().hex[:12]}"
+    with pool.single(running.url()) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        try:
+            if migrated:
+                migrations.apply(running.url(name))
+            yield running.url(name)
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def settle_down(url: str) -> None:
+    """The same start for whoever is measured next: statistics known, nothing dead, nothing left to write."""
+    with pool.single(url) as connection:
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+
+
+def in_turns(sides: Sequence[Measure], rounds: int) -> list[list[float]]:
+    """The samples of each side. Every second round goes the other way round."""
+    samples: list[list[float]] = [[] for _ in sides]
+    for number in range(rounds):
+        order = range(len(sides)) if number % 2 == 0 else reversed(range(len(sides)))
+        for side in order:
+            samples[side].append(sides[side]())
+    return samples
+
+
+def show(label: str, samples: Sequence[float], unit: str) -> None:
+    """All samples, for people."""
+    middle = median(samples)
+    spread = (max(samples) - min(samples)) / middle if middle else 0.0
+    shown = " ".join(f"{sample:.4g}" for sample in sorted(samples))
+    print(f"{label}: median {middle:.4g} {unit}, spread {spread:.0%}: {shown}", file=sys.stderr)
+
+
+def report(name: str, ours: float, peer: float, unit: str) -> None:
+    """One figure, one line of JSON."""
+    rounded = {"ours": round(ours, 6), "peer": round(peer, 6), "unit": unit, "ratio": round(ours / peer, 4)}
+    print(json.dumps({"name": name} | rounded), flush=True)

@@ -1,0 +1,95 @@
+"""Page 1 and page 5,000 of a listing by key, a hundred items a page, of a job with 600,000 items in all states.
+
+The listing is walked from page to page, as a reader does, to where page 5,000 begins; then both are read in turns.
+"""
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import psycopg
+
+from benchmarks import measure
+from bulk_pipelines.database import pool
+from bulk_pipelines.engine import pages
+from bulk_pipelines.engine.pages import Page
+from bulk_pipelines.engine.states import ItemState
+
+SIZE = 100
+DEPTH = 5_000
+ITEMS = 600_000
+ROUNDS = 300
+
+Connection = psycopg.Connection[Any]
+
+# The states lie evenly among each other: at any depth every one of them has rows to give.
+FILL = """
+WITH states AS (SELECT array_agg(state ORDER BY state) AS each FROM unnest(enum_range(NULL::item_status)) AS state),
+new_job AS (
+    INSERT INTO job (kind, owner, origin, request_hash, status, started_at, total_items, pending_items, running_items,
+        succeeded_items, not_found_items, skipped_items, retry_wait_items, dlq_items, cancelled_items)
+    SELECT 'no-op', 'bench', 'cli', '', 'RUNNING', now(), %(items)s, share, share, share, share, share, share, share,
+        share
+    FROM (SELECT %(items)s / 8 AS share) AS shares
+    RETURNING job_id, job_key
+),
+items AS (
+    INSERT INTO job_item (job_id, item_key, owner, kind, input, status, updated_at, lease_owner, lease_until, due_at,
+        error_message)
+    SELECT job_id, 'item ' || number, 'bench', 'no-op', jsonb_build_object('n', number), state,
+        now() - interval '1 day' + number * interval '10 milliseconds', CASE WHEN state = 'RUNNING' THEN 'bench' END,
+        CASE WHEN state = 'RUNNING' THEN now() + interval '1 day' END, CASE WHEN state = 'RETRY_WAIT' THEN now() END,
+        CASE WHEN state = 'DLQ' THEN 'buried' END
+    FROM new_job, states, generate_series(1, %(items)s) AS number
+    CROSS JOIN LATERAL (SELECT states.each[number %% 8 + 1] AS state) AS which
+)
+SELECT job_key FROM new_job
+"""
+
+
+def page(connection: Connection, job_key: str, after: str | None) -> Page:
+    return pages.of_job(connection, job_key, statuses=ItemState, size=SIZE, after=after)
+
+
+def walked(connection: Connection, job_key: str) -> str:
+    """The cursor of page 5,000; on the way, no item comes twice."""
+    seen: set[int] = set()
+    after: str | None = None
+    for number in range(1, DEPTH):
+        shown = page(connection, job_key, after)
+        seen.update(item.item_id for item in shown.items)
+        assert len(seen) == number * SIZE
+        after = shown.after
+    assert after is not None
+    return after
+
+
+def main() -> None:
+    with measure.server() as running, measure.database(running) as url:
+        with pool.single(url) as connection:
+            row = connection.execute(FILL, {"items": ITEMS}).fetchone()
+            assert row is not None
+            job_key = str(row[0])
+        measure.settle_down(url)
+        with pool.single(url) as connection:
+            deep = walked(connection, job_key)
+
+            def reading(after: str | None) -> Callable[[], float]:
+                def measured() -> float:
+                    begun = time.perf_counter()
+                    shown = page(connection, job_key, after)
+                    seconds = time.perf_counter() - begun
+                    assert len(shown.items) == SIZE
+                    return seconds * 1000
+
+                return measured
+
+            last, first = measure.in_turns([reading(deep), reading(None)], ROUNDS)
+    measure.show(f"page {DEPTH:,}", last, "ms")
+    measure.show("page 1", first, "ms")
+    measure.report("page-depth", median(last), median(first), "ms")
+
+
+if __name__ == "__main__":
+    main()
