@@ -42,14 +42,14 @@ class ArrowLane:
     schema: pa.Schema
 
     def read(self, part: int) -> Generator[pa.RecordBatch]:
-        self.cursor.execute(self.plan.selects[part])
+        self.cursor.execute(self.plan.select_part(part))
         total = 0
         with self.cursor.fetch_record_batch() as batches:
             for batch in batches:
                 total += batch.num_rows
                 yield declared(batch, self.schema)
         # ADBC keeps PostgreSQL's count of the rows to itself.
-        self.cursor.execute(self.plan.counts[part])
+        self.cursor.execute(self.plan.count_part(part))
         (expected,) = self.cursor.fetchone()
         if total != expected:
             raise Unavailable(f"PostgreSQL sent {total} rows and counted {expected}")

@@ -64,7 +64,7 @@ class CopyLane:
     def read(self, part: int) -> Generator[Chunk]:
         header = self.options.header and part == 0
         options = f"FORMAT csv, ENCODING 'UTF8', {self.options.text}{', HEADER' if header else ''}"
-        statement = f"COPY ({self.plan.selects[part]}) TO STDOUT ({options})"
+        statement = f"COPY ({self.plan.select_part(part)}) TO STDOUT ({options})"
         return copied(self.connection.pgconn, statement.encode(), skipped=1 if header else 0)
 
     def cancel(self) -> None:

@@ -4,7 +4,7 @@ Memory is bounded: a lane that is ahead of the others waits when what it has rea
 """
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing
 from typing import Generic, Protocol, TypeVar
@@ -44,10 +44,12 @@ class Belt(Generic[P]):
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.changed = threading.Condition()
-        self.pieces: list[deque[P]] = [deque() for _ in range(parts)]
-        self.held = [0] * parts
-        self.ended = [False] * parts
+        # Of the parts that are begun and not yet taken whole.
+        self.pieces: defaultdict[int, deque[P]] = defaultdict(deque)
+        self.held: defaultdict[int, int] = defaultdict(int)
+        self.ended: set[int] = set()
         self.begun = 0
+        self.done = 0
         self.turn = 0
         self.ahead = 0
         self.lanes: list[Lane[P]] = []
@@ -89,7 +91,7 @@ class Belt(Generic[P]):
 
     def end(self, part: int) -> None:
         with self.changed:
-            self.ended[part] = True
+            self.ended.add(part)
             self.changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -101,8 +103,7 @@ class Belt(Generic[P]):
     def stop(self) -> None:
         with self.changed:
             self.stopped = True
-            for pieces in self.pieces:
-                pieces.clear()
+            self.pieces.clear()
             self.changed.notify_all()
 
     def cancel(self) -> None:
@@ -128,8 +129,12 @@ class Belt(Generic[P]):
             self.changed.notify_all()
         while True:
             with self.changed:
-                self.wait(lambda: bool(self.pieces[part]) or self.ended[part], cancelled)
+                self.wait(lambda: bool(self.pieces[part]) or part in self.ended, cancelled)
                 if not self.pieces[part]:
+                    self.pieces.pop(part, None)
+                    self.held.pop(part, None)
+                    self.ended.remove(part)
+                    self.done += 1
                     return
                 piece = self.pieces[part].popleft()
                 self.held[part] -= piece.nbytes
@@ -162,7 +167,7 @@ def in_order(
                     raise Cancelled("the export was cancelled; nothing of it remains")
                 yield piece
     finally:
-        finished = all(belt.ended)
+        finished = belt.done == parts
         belt.stop()
         for thread in threads:
             while thread.is_alive():

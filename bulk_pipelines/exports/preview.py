@@ -19,5 +19,5 @@ def preview(engine: Engine, request: ExportRequest, rows: int = ROWS) -> list[di
     with asked_of(request.resource), pool.transaction(engine) as connection:
         connection.execute(BEGIN)
         connection.execute("SET LOCAL timezone = 'UTC'")
-        statement = query.composed(query.rows(shown).limit(rows), connection)
+        statement = query.within(query.composed(query.rows(shown).limit(rows), connection), None)
         return [record for (record,) in connection.execute(statement.encode())]

@@ -1,5 +1,6 @@
 """The request as SQL. Values are bound by SQLAlchemy and quoted by psycopg: COPY takes no parameters of its own."""
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from bulk_pipelines.resources.kinds import Kind
 Element = sa.ColumnElement[Any]
 DIALECT: sa.Dialect = psycopg_dialect.dialect()  # type: ignore[no-untyped-call]
 Statement = sa.Select[*tuple[Any, ...]]
+
+# Stands in a composed statement for the blocks of the table; no value that anybody gives can be the same by chance.
+BLOCKS = f"blocks_{secrets.token_hex(16)}"
 
 TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
     Kind.UUID: sa.Uuid(),
@@ -42,11 +46,11 @@ COMPARISONS: dict[Operator, Callable[[Element, Any], Element]] = {
 }
 
 
-def rows(request: ExportRequest, blocks: range | None = None) -> Statement:
-    """The rows asked for, with each column in the form its format needs; only those in certain blocks of the table."""
+def rows(request: ExportRequest) -> Statement:
+    """The rows asked for, with each column in the form its format needs."""
     table = table_of(request.declared)
     selected: Statement = sa.select(*(shaped(request, column, table.c[column.name]) for column in request.columns))
-    selected = narrowed(selected, request, table, blocks)
+    selected = narrowed(selected, request, table)
     if request.order:
         ordered = [table.c[each.field].desc() if each.descending else table.c[each.field] for each in request.order]
         selected = selected.order_by(*ordered, table.c[request.declared.id_key.column])
@@ -56,15 +60,23 @@ def rows(request: ExportRequest, blocks: range | None = None) -> Statement:
     return selected
 
 
-def count(request: ExportRequest, blocks: range | None = None) -> Statement:
+def count(request: ExportRequest) -> Statement:
     table = table_of(request.declared)
-    return narrowed(sa.select(sa.func.count()).select_from(table), request, table, blocks)
+    return narrowed(sa.select(sa.func.count()).select_from(table), request, table)
 
 
 def composed(statement: Statement, connection: psycopg.Connection[Any]) -> str:
-    """The statement with its values in it, quoted the way this connection's server reads them."""
+    """The statement with its values in it, quoted the way this connection's server reads them; `within` ends it."""
     compiled = statement.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True})
     return psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)
+
+
+def within(composed_statement: str, blocks: range | None) -> str:
+    """The statement for the whole table, or for the rows in some of its blocks."""
+    if blocks is None:
+        return composed_statement.replace(BLOCKS, "true")
+    condition = f"ctid >= '({blocks.start},0)'::tid AND ctid < '({blocks.stop},0)'::tid"
+    return composed_statement.replace(BLOCKS, condition)
 
 
 def table_of(resource: Resource) -> sa.TableClause:
@@ -72,11 +84,9 @@ def table_of(resource: Resource) -> sa.TableClause:
     return sa.table(resource.table, *columns)
 
 
-def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause, blocks: range | None) -> Statement:
-    selected = selected.where(*(condition(each, request.declared, table) for each in request.filters))
-    if blocks is None:
-        return selected
-    return selected.where(sa.text(f"ctid >= '({blocks.start},0)'::tid AND ctid < '({blocks.stop},0)'::tid"))
+def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause) -> Statement:
+    conditions = [condition(each, request.declared, table) for each in request.filters]
+    return selected.where(*conditions, sa.text(BLOCKS))
 
 
 def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Element:

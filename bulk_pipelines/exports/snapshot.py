@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -16,6 +16,7 @@ from bulk_pipelines.exports.request import ExportRequest
 
 PART = 4 << 20
 """Bytes of the table that one part covers: so many that cutting costs little, so few that they can be held ready."""
+ROWS_WORTH_CUTTING = 100_000
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -25,16 +26,32 @@ PATIENCE = "SET LOCAL lock_timeout = '10s'"
 
 @dataclass(frozen=True)
 class Plan:
-    """What the connections need to read the same rows. The statements are complete: values quoted, parts cut."""
+    """What the connections need to read the same rows."""
 
     snapshot: str
     table: str
-    selects: tuple[str, ...]
-    """One for each part of the export, in the order of the file."""
-    counts: tuple[str, ...]
-    """How many rows each part has."""
+    select: str
+    count: str
+    """Both composed: their values quoted, their blocks still to be told."""
     expected_rows: int
-    """The planner's estimate, for progress."""
+    """The planner's estimate."""
+    blocks: int = 0
+    """Of the table, as far as the snapshot sees it; none if it is not cut."""
+    step: int = 1
+
+    @property
+    def parts(self) -> int:
+        return max(1, -(-self.blocks // self.step))
+
+    def select_part(self, part: int) -> str:
+        return query.within(self.select, self.blocks_of(part))
+
+    def count_part(self, part: int) -> str:
+        return query.within(self.count, self.blocks_of(part))
+
+    def blocks_of(self, part: int) -> range | None:
+        """Reading the parts one after the other gives the order of reading the table whole."""
+        return range(part * self.step, (part + 1) * self.step) if self.blocks else None
 
     def joining(self) -> Iterator[str]:
         """What a connection has to say, in this order, to see the snapshot."""
@@ -58,27 +75,24 @@ def planned(engine: Engine, request: ExportRequest, connections: int) -> Iterato
         connection.execute(PATIENCE)
         table = sql.Identifier(request.declared.table).as_string(connection)
         connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
-        parts = cut(connection, request, connections)
-        yield Plan(
+        plan = Plan(
             snapshot=single(connection, "SELECT pg_export_snapshot()"),
             table=table,
-            selects=tuple(query.composed(query.rows(request, blocks), connection) for blocks in parts),
-            counts=tuple(query.composed(query.count(request, blocks), connection) for blocks in parts),
-            expected_rows=estimate(connection, query.composed(query.rows(request), connection)),
+            select=query.composed(query.rows(request), connection),
+            count=query.composed(query.count(request), connection),
+            expected_rows=0,
         )
+        plan = replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
+        yield cut(connection, plan) if connections > 1 and not request.order else plan
 
 
-def cut(connection: psycopg.Connection[Any], request: ExportRequest, connections: int) -> list[range | None]:
-    """Ranges of the table's blocks: reading them one after the other gives the order of reading it whole.
-
-    Rows in an order that was asked for, and tables of a single part's size, are not cut.
-    """
-    size = single(connection, "SELECT pg_relation_size(%s::regclass)", [request.declared.table])
-    if connections == 1 or request.order or size <= PART:
-        return [None]
+def cut(connection: psycopg.Connection[Any], plan: Plan) -> Plan:
+    """The plan in parts, if it is worth it: a filter that finds few rows finds them best in one go."""
+    if plan.expected_rows < ROWS_WORTH_CUTTING:
+        return plan
     block = int(single(connection, "SELECT current_setting('block_size')"))
-    step = PART // block
-    return [range(first, first + step) for first in range(0, size // block, step)]
+    size = single(connection, "SELECT pg_relation_size(%s::regclass)", [plan.table])
+    return replace(plan, blocks=size // block, step=PART // block)
 
 
 def estimate(connection: psycopg.Connection[Any], select: str) -> int:

@@ -15,8 +15,8 @@ from bulk_pipelines.exports.lanes import in_order
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines.exports.snapshot import Plan, planned
 
-CONNECTIONS = 2
-"""How many read a large table at the same time."""
+CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
+"""How many read a large table at the same time. What is made of the rows of the last two takes longer than reading."""
 
 Reading = Callable[..., Iterator[bytes]]
 
@@ -39,7 +39,7 @@ def stream(
     engine: Engine,
     request: ExportRequest,
     *,
-    connections: int = CONNECTIONS,
+    connections: int | None = None,
     cancelled: Callable[[], bool] = never,
     tally: Tally | None = None,
 ) -> Generator[bytes]:
@@ -49,12 +49,13 @@ def stream(
     yes, `Cancelled` is raised. `tally` is kept up to date.
     """
     tally = tally or Tally()
+    connections = connections or CONNECTIONS[request.format]
     read = arrow_read if request.format in {Format.PARQUET, Format.XLSX} else text_read
     with ExitStack() as until_joined:
         plan = until_joined.enter_context(planned(engine, request, connections))
         tally.expected_rows = plan.expected_rows
-        lanes = min(connections, len(plan.selects))
-        source = partial(in_order, lanes=lanes, parts=len(plan.selects), joined=until_joined.close, cancelled=cancelled)
+        lanes = min(connections, plan.parts)
+        source = partial(in_order, lanes=lanes, parts=plan.parts, joined=until_joined.close, cancelled=cancelled)
         outside = Compression.NONE if request.format is Format.PARQUET else request.compression
         with closing(read(engine, request, plan, source, tally)) as pieces:
             for data in compressed(pieces, outside):

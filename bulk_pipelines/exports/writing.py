@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from bulk_pipelines.exports.request import ExportRequest
-from bulk_pipelines.exports.streaming import CONNECTIONS, Tally, never, stream
+from bulk_pipelines.exports.streaming import Tally, never, stream
 from bulk_pipelines.storage.contract import Storage
 
 
@@ -35,7 +35,7 @@ def write(
     storage: Storage,
     key: str,
     *,
-    connections: int = CONNECTIONS,
+    connections: int | None = None,
     cancelled: Callable[[], bool] = never,
     progress: Callable[[Tally], None] = unwatched,
 ) -> ExportResult:

@@ -18,7 +18,12 @@ from bulk_pipelines_tests.export_files import exported, exporting, insert_users,
 from bulk_pipelines_tests.waiting import until
 
 PAIRS = 1_000
-EIGHT_BLOCKS = 8 * 8192
+
+
+def cut_small(monkeypatch: pytest.MonkeyPatch, blocks: int = 8) -> None:
+    """Also small tables are read in parts."""
+    monkeypatch.setattr(snapshot, "PART", blocks * 8192)
+    monkeypatch.setattr(snapshot, "ROWS_WORTH_CUTTING", 0)
 
 
 @contextmanager
@@ -74,7 +79,7 @@ def pairs(engine: Engine) -> Engine:
 def test_nobody_sees_half_a_change(
     pairs: Engine, monkeypatch: pytest.MonkeyPatch, format_: Format, connections: int
 ) -> None:
-    monkeypatch.setattr(snapshot, "PART", EIGHT_BLOCKS)
+    cut_small(monkeypatch)
     request = ExportRequest("users", format_, ("email", "role"))
     with changing(pairs) as turns:
         for _ in range(5):
@@ -101,7 +106,7 @@ def test_many_connections_give_the_file_that_one_gives(engine: Engine, monkeypat
         request = ExportRequest("users", format_)
         one = exported(engine, request, 1)
         with monkeypatch.context() as smaller:
-            smaller.setattr(snapshot, "PART", EIGHT_BLOCKS)
+            cut_small(smaller)
             assert exported(engine, request, 3) == one
     assert sorted(read(engine, request, one)) == stored(engine, request)
 
@@ -109,7 +114,7 @@ def test_many_connections_give_the_file_that_one_gives(engine: Engine, monkeypat
 def test_an_order_that_was_asked_for_holds_over_many_connections(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "PART", EIGHT_BLOCKS)
+    cut_small(monkeypatch)
     insert_users(engine, 2_000)
     request = ExportRequest("users", Format.CSV, order=(Order("created_at", descending=True),))
     rows = read(engine, request, exported(engine, request, 4))
@@ -118,7 +123,7 @@ def test_an_order_that_was_asked_for_holds_over_many_connections(
 
 def test_the_parts_are_read_at_the_same_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connection is in the middle of a part of its own, none of which fits into what is held ready."""
-    monkeypatch.setattr(snapshot, "PART", 512 * 8192)
+    cut_small(monkeypatch, blocks=512)
     monkeypatch.setattr(lanes, "ROOM", 1)
     insert_users(engine, 100_000)
     with watching(engine) as connection:

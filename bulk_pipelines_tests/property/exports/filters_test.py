@@ -62,11 +62,12 @@ def test_values_stay_values(with_one_user: Engine, value: str, operator: Operato
         conditions = conditions[1:]
     request = ExportRequest("users", filters=tuple(conditions))
     with pool.transaction(with_one_user) as connection:
-        composed = query.composed(query.rows(request), connection)
+        composed = query.within(query.composed(query.rows(request), connection), None)
         assert bound(connection, "SELECT %s::text", value) == value
         ours = connection.execute(composed.encode()).fetchall()
         compiled = query.rows(request).compile(dialect=query.DIALECT, compile_kwargs={"render_postcompile": True})
-        assert ours == connection.execute(str(compiled).encode(), compiled.params).fetchall()
+        statement = query.within(str(compiled), None).encode()
+        assert ours == connection.execute(statement, compiled.params).fetchall()
         assert connection.execute("SELECT count(*) FROM users").fetchone() == (1,)
 
 
