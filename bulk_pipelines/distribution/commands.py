@@ -54,14 +54,20 @@ def submit(request: TextIO, idempotency_key: str | None) -> None:
 def run(job_key: str) -> None:
     """Work a job now, as a run of this installation's Dagster, and show its first files. A failed one is redriven.
 
-    JOB may be -: the answer of `bulk distribute submit`, or a key, from the input.
+    JOB may be -: the answer of `bulk distribute submit`, or a key, from the input. Ctrl-C asks to cancel.
     """
     from bulk_pipelines.distribution import answer
+    from bulk_pipelines.engine import jobs
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
     pool = connected()
     answer.of_job(pool, key, size=1)  # an unknown key is told before Dagster is started
-    click.get_current_context().find_root().obj(key).wait()
+    process = click.get_current_context().find_root().obj(key)
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        jobs.cancel(pool, key)
+        process.wait()
     found = answer.of_job(pool, key, size=10)
     show(found)
     if found["status"] != "COMPLETED":
