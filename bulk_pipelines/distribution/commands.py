@@ -54,7 +54,9 @@ def submit(request: TextIO, idempotency_key: str | None) -> None:
 def run(job_key: str) -> None:
     """Work a job now, as a run of this installation's Dagster, and show its first files. A failed one is redriven.
 
-    JOB may be -: the answer of `bulk distribute submit`, or a key, from the input. Ctrl-C asks to cancel.
+    JOB may be -: the answer of `bulk distribute submit`, or a key, from the input.
+
+    Ctrl-C asks to cancel the job.
     """
     from bulk_pipelines.distribution import answer
     from bulk_pipelines.engine import jobs
