@@ -27,7 +27,7 @@ OBJECTS, SIZE, THREADS = 4000, 4000, 8
 
 
 def landing(folder: Path) -> None:
-    source = user_files.write(folder / "users.csv", ROWS)
+    source = user_files.write(folder / "users.csv", user_files.users(ROWS))
     packed = folder / "users.csv.gz"
     with source.open("rb") as file, gzip.open(packed, "wb", 6) as target:
         shutil.copyfileobj(file, target, 1 << 20)

@@ -1,11 +1,11 @@
 """The errors a user can cause or must act on; each is one clear line.
 
-    BulkError
-      InvalidInput      a value that was given is wrong; names the field
-      Conflict          the request contradicts what is already there
-      NotFound          what was asked for does not exist
-      Unavailable       a server or a file that is needed cannot be reached
-      Cancelled         a person called it off before its end
+BulkError
+  InvalidInput      a value that was given is wrong; names the field
+  Conflict          the request contradicts what is already there
+  NotFound          what was asked for does not exist
+  Unavailable       a server or a file that is needed cannot be reached
+  Cancelled         a person called it off before its end
 """
 
 

@@ -44,7 +44,7 @@ class ImplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
         super().handle()
 
 
-HANDLERS = {"plain": PlainHandler, "explicit": ExplicitHandler, "implicit": ImplicitHandler}
+HANDLERS: dict[str, Any] = {"plain": PlainHandler, "explicit": ExplicitHandler, "implicit": ImplicitHandler}
 
 
 def main(kind: str, folder: str, user: str, password: str, *tls: str) -> None:

@@ -28,24 +28,24 @@ WHERE job_id = :job_id AND raw IS NULL AND line >= :first AND line < :border
 ORDER BY line;
 
 -- name: fill_rejected_rows!
--- The records of such lines, read again.
-UPDATE rejected_row r
-SET raw = decode(f.raw, 'base64')
-FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, raw text)
-WHERE r.job_id = :job_id AND r.line = f.line AND r.raw IS NULL;
+-- The records of such lines, read again: an object of line to record, in base64. Not a join, for which the planner would
+-- have to know the size of a table that is just being filled.
+UPDATE rejected_row
+SET raw = decode(:found::jsonb ->> line::text, 'base64')
+WHERE job_id = :job_id AND raw IS NULL AND line = ANY(ARRAY(SELECT jsonb_object_keys(:found::jsonb)::bigint));
 
 -- name: settle_reasons!
--- The final reasons, in the place of those that were noted while the file was not known as a whole.
-UPDATE rejected_row r
-SET reasons = f.reasons
-FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, reasons jsonb)
-WHERE r.job_id = :job_id AND r.line = f.line AND r.reasons <> f.reasons;
+-- The final reasons, an object of line to reasons, in the place of those noted while the file was not known as a whole.
+UPDATE rejected_row
+SET reasons = :found::jsonb -> line::text
+WHERE job_id = :job_id AND line = ANY(ARRAY(SELECT jsonb_object_keys(:found::jsonb)::bigint))
+    AND reasons <> :found::jsonb -> line::text;
 
 -- name: reject_unread_rows!
 -- New rejects, whose records are still to be read from the file again.
 INSERT INTO rejected_row (job_id, line, reasons)
-SELECT :job_id, f.line, f.reasons
-FROM jsonb_to_recordset(:found::jsonb) AS f (line bigint, reasons jsonb);
+SELECT :job_id, f.key::bigint, f.value
+FROM jsonb_each(:found::jsonb) AS f;
 
 -- name: remove_rejected_rows!
 -- For retention: the first so many rejects of a job.

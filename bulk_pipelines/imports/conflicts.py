@@ -108,14 +108,13 @@ def stage(connection: Connection, resource: Resource, validated: Validated) -> N
 
 
 @contextmanager
-def row_by_row(connection: Connection) -> Iterator[None]:
-    """A few rows are joined with a table of any size, and no statistics know of them: always through its indexes."""
-    names = ("enable_hashjoin", "enable_mergejoin", "enable_seqscan")
-    connection.execute(sql.SQL("; ").join(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(each)) for each in names))
+def planned(connection: Connection, *without: str) -> Iterator[None]:
+    """Statements that are planned without some methods: the planner cannot know the size of what is being loaded."""
+    for method in without:
+        connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))
     yield
-    connection.execute(
-        sql.SQL("; ").join(sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(each)) for each in names)
-    )
+    for method in without:
+        connection.execute(sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(f"enable_{method}")))
 
 
 def persistently(connection: Connection, passes: Callable[[psycopg.Error], bool], work: Callable[[], int]) -> int:
@@ -139,7 +138,7 @@ def is_passing(resource: Resource, error: psycopg.Error) -> bool:
 
 def compare_and_copy(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:
     found.refused.clear()
-    with row_by_row(connection):
+    with planned(connection, "seqscan"):
         for key in terms.resource.keys:
             found.own[key.column], found.held[key.column] = taken(connection, terms, key, found.count)
         for reference in terms.resource.references:
@@ -150,20 +149,19 @@ def compare_and_copy(connection: Connection, terms: Terms, validated: Validated,
 
 def taken(connection: Connection, terms: Terms, key: Key, count: int) -> tuple[Mask, Mask]:
     """Which rows have a key that is in the table: from this very import, or of other origin."""
-    query = sql.SQL("SELECT s.number, {} FROM {} s JOIN {} t ON {}").format(
-        tables.own(terms, "t"), STAGED, tables.table(terms.resource), tables.same(key, "t", "s")
+    is_own = tables.lookup(terms.resource, key, "t", "s", tables.own(terms, "t"))
+    query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s) found WHERE own IS NOT NULL").format(
+        is_own, STAGED
     )
     own, held = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    for number, is_own in connection.execute(query, prepare=False):
-        (own if is_own else held)[number] = True
+    for number, mine in connection.execute(query, prepare=False):
+        (own if mine else held)[number] = True
     return own, held
 
 
 def missing(connection: Connection, reference: Reference, count: int) -> Mask:
     """Which rows refer to a row that does not exist."""
-    query = sql.SQL("SELECT s.number FROM {} s WHERE NOT EXISTS (SELECT FROM {} t WHERE t.id = s.{})").format(
-        STAGED, sql.Identifier(reference.resource), sql.Identifier(reference.column)
-    )
+    query = sql.SQL("SELECT s.number FROM {} s WHERE {}").format(STAGED, tables.leads_nowhere(reference, "s"))
     found = np.zeros(count, dtype=bool)
     found[[number for (number,) in connection.execute(query, prepare=False)]] = True
     return found

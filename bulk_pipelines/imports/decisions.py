@@ -25,7 +25,7 @@ def decisions(connection: Connection, terms: Terms, layout: Layout) -> Iterator[
     """The lines that are rejected, with all reasons, in pieces. Records without a reason are left out."""
     names = verdicts.telling_columns(terms.resource)
     keys = decisive_keys(terms)
-    with conflicts.row_by_row(connection), connection.cursor("decisions") as cursor:
+    with conflicts.planned(connection, "seqscan"), connection.cursor("decisions") as cursor:
         cursor.execute(query(terms, names, keys))
         while rows := cursor.fetchmany(CHUNK):
             yield [decision for row in rows if (decision := decided(terms, layout, names, keys, row))[1]]
@@ -57,25 +57,26 @@ def decisive_keys(terms: Terms) -> list[Key]:
 def query(terms: Terms, names: list[str], keys: list[Key]) -> sql.Composed:
     """For each key: the line that owns it among those aside; and, when inserting, the line of the row that this import
     has loaded with it, and whether there is any row with it."""
-    aliases = [f"t{number}" for number in range(len(keys))]
     found: list[sql.Composable] = []
-    joins: list[sql.Composable] = []
-    for number, (key, alias) in enumerate(zip(keys, aliases, strict=True)):
-        owner = sql.Identifier(f"owner{number}")
-        if terms.mode is not Mode.INSERT:
-            found.append(sql.SQL("a.{}, NULL::bigint, false").format(owner))
-            continue
-        own_line = sql.SQL("CASE WHEN {} THEN {} END").format(
-            tables.own(terms, alias), sql.Identifier(alias, "import_line")
-        )
-        found.append(sql.SQL("a.{}, {}, {} IS NOT NULL").format(owner, own_line, sql.Identifier(alias, "id")))
-        join = sql.SQL("LEFT JOIN {} {} ON {}")
-        joins.append(join.format(tables.table(terms.resource), sql.Identifier(alias), tables.same(key, alias, "a")))
+    for number, key in enumerate(keys):
+        found.append(sql.SQL("a.{}").format(sql.Identifier(f"owner{number}")))
+        if terms.mode is Mode.INSERT:
+            own_line = sql.SQL("CASE WHEN {} THEN t.import_line END").format(tables.own(terms, "t"))
+            found.append(tables.lookup(terms.resource, key, "t", "a", own_line))
+            found.append(
+                sql.SQL("{} IS NOT NULL").format(tables.lookup(terms.resource, key, "t", "a", sql.SQL("true")))
+            )
+        else:
+            found.append(sql.SQL("NULL::bigint, false"))
     texts = [sql.SQL("a.{}::text").format(sql.Identifier(name)) for name in names]
-    return sql.SQL("SELECT {} FROM ({}) a {} ORDER BY a.import_line").format(
+    # Inserts wait only where something stands against them; of the others, most are good.
+    doubled = [sql.SQL("a.{} <> a.import_line").format(sql.Identifier(f"owner{number}")) for number in range(len(keys))]
+    objected = [sql.SQL("a.held <> '{}' OR a.missing <> '{}' OR a.refused IS NOT NULL"), *doubled]
+    condition = sql.SQL("true") if terms.mode is Mode.INSERT else tables.listed(objected, " OR ")
+    return sql.SQL("SELECT {} FROM ({}) a WHERE {} ORDER BY a.import_line").format(
         tables.listed([sql.SQL("a.import_line, a.held, a.missing, a.refused"), *texts, *found]),
         with_owners(terms, keys),
-        tables.listed(joins, " "),
+        condition,
     )
 
 
@@ -104,4 +105,4 @@ def write_rejects(connection: Connection, job_id: int, found: list[Decision]) ->
 
 
 def as_json(found: list[Decision]) -> str:
-    return json.dumps([{"line": line, "reasons": [reason.as_json() for reason in why]} for line, why in found])
+    return json.dumps({line: [reason.as_json() for reason in reasons] for line, reasons in found})

@@ -12,12 +12,11 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from bulk_pipelines import resources
 from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
 from bulk_pipelines.imports.terms import Terms
-from bulk_pipelines.resources.declaration import Key, Resource
+from bulk_pipelines.resources.declaration import Key
 
 Connection = psycopg.Connection[Any]
 Begin = Callable[[], AbstractContextManager[Connection]]
@@ -58,11 +57,16 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
         WITH firsts AS (
             SELECT {value} AS value, min(a.import_line) AS line FROM {aside} a WHERE a.import_job = {job} GROUP BY 1
         ), late AS (
-            SELECT t.id FROM firsts f JOIN {table} t ON {key} = f.value
-            WHERE t.import_line > f.line AND {conditions}
-            LIMIT {most}
+            SELECT id FROM (
+                SELECT (
+                    SELECT t.id FROM {table} t
+                    WHERE {key} = f.value AND t.import_line > f.line AND {conditions}
+                ) AS id
+                FROM firsts f
+            ) found
+            WHERE id IS NOT NULL LIMIT {most}
         ), gone AS (
-            DELETE FROM {table} t USING late WHERE t.id = late.id RETURNING {columns}
+            DELETE FROM {table} t WHERE t.id = ANY(ARRAY(SELECT id FROM late)) RETURNING {columns}
         ), kept AS (
             INSERT INTO {aside} ({names}) SELECT * FROM gone RETURNING import_line
         )
@@ -75,28 +79,19 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
         job=terms.job_id,
         table=tables.table(resource),
         key=tables.key(key, "t"),
-        conditions=tables.listed([tables.own(terms, "t"), *unreferenced(resource)], " AND "),
+        conditions=tables.listed([tables.own(terms, "t"), *tables.unreferenced(resource, "t")], " AND "),
         most=AT_ONCE,
         columns=tables.columns(resource, "t"),
         names=tables.columns(resource),
         code=key.code,
     )
-    with begin() as connection, conflicts.row_by_row(connection):
+    with begin() as connection, conflicts.planned(connection, "seqscan"):
         moved = conflicts.persistently(
             connection, is_new_reference, lambda: connection.execute(statement, prepare=False).rowcount
         )
         if moved:
             note(connection, Counts(loaded=-moved, rejected=moved))
         return moved
-
-
-def unreferenced(resource: Resource) -> list[sql.Composed]:
-    """Of a row `t`: that no row of another resource refers to it."""
-    condition = sql.SQL("NOT EXISTS (SELECT FROM {} r WHERE r.{} = t.id)")
-    return [
-        condition.format(sql.Identifier(other.table), sql.Identifier(column))
-        for other, column in resources.referrers(resource)
-    ]
 
 
 def is_new_reference(error: psycopg.Error) -> bool:
@@ -126,12 +121,11 @@ def ready(connection: Connection, terms: Terms) -> list[int]:
     conditions: list[sql.Composable] = [sql.SQL("a.held = '{}' AND a.missing = '{}' AND a.refused IS NULL")]
     for number, key in enumerate(keys):
         conditions.append(sql.SQL("a.{} = a.import_line").format(sql.Identifier(f"owner{number}")))
-        free = sql.SQL("NOT EXISTS (SELECT FROM {} t WHERE {})")
-        conditions.append(free.format(tables.table(resource), tables.same(key, "t", "a")))
+        conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
         decisions.with_owners(terms, keys), tables.listed(conditions, " AND "), AT_ONCE
     )
-    with conflicts.row_by_row(connection):
+    with conflicts.planned(connection, "seqscan"):
         return [line for (line,) in connection.execute(query, prepare=False)]
 
 

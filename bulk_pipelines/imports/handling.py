@@ -48,7 +48,13 @@ class Plan:
         if self.asked.mode is Mode.UPSERT:
             match_on = matching_key(self.asked.declared, self.asked.match_on, file.layout.columns)
         return Terms(
-            job.job_id, self.asked.declared, self.asked.mode, bytes.fromhex(file.sha256), job.created_at, match_on
+            job.job_id,
+            self.asked.declared,
+            self.asked.mode,
+            bytes.fromhex(file.sha256),
+            job.created_at,
+            match_on,
+            max_record_bytes=MAX_RECORD_BYTES,
         )
 
 

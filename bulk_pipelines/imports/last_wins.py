@@ -8,6 +8,7 @@ even when the same file would change that row.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
@@ -42,12 +43,12 @@ def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout,
     superseded = connection.execute(
         sql.SQL(
             """
-            DELETE FROM {aside} a
-            USING (
-                SELECT import_line, max(import_line) OVER (PARTITION BY {key}) AS last
-                FROM {aside} a WHERE import_job = {job}
-            ) o
-            WHERE a.import_job = {job} AND a.import_line = o.import_line AND o.import_line < o.last
+            DELETE FROM {aside} WHERE import_job = {job} AND import_line = ANY(ARRAY(
+                SELECT import_line FROM (
+                    SELECT import_line, max(import_line) OVER (PARTITION BY {key}) AS last
+                    FROM {aside} a WHERE import_job = {job}
+                ) found WHERE import_line < last
+            ))
             """
         ).format(aside=tables.aside(terms.resource), key=tables.key(match_on, "a"), job=terms.job_id),
         prepare=False,
@@ -67,7 +68,7 @@ def merged(begin: Begin, terms: Terms, match_on: Key, layout: Layout, note: Note
     with begin() as connection:
         lines = next_lines(connection, terms)
         try:
-            with connection.transaction(), conflicts.row_by_row(connection):
+            with connection.transaction():
                 loaded = merge_lines(connection, terms, match_on, layout, lines)
         except conflicts.PASSING:
             return False
@@ -90,7 +91,10 @@ def merge_lines(connection: Connection, terms: Terms, match_on: Key, layout: Lay
         return 0
     try:
         with connection.transaction():
-            count = connection.execute(merge(terms, match_on, layout), [lines], prepare=False).rowcount
+            values = {"lines": lines, "targets": targets(connection, terms, match_on, lines)}
+            # Both sides are found by their keys and are no larger than what is merged: a hash join is always good.
+            with conflicts.planned(connection, "seqscan", "nestloop", "mergejoin"):
+                count = connection.execute(merge(terms, match_on, layout), values, prepare=False).rowcount
             waiting.remove(connection, terms, lines)
             return count
     except conflicts.FAULTS as error:
@@ -103,6 +107,15 @@ def merge_lines(connection: Connection, terms: Terms, match_on: Key, layout: Lay
         return sum(merge_lines(connection, terms, match_on, layout, part) for part in (lines[:middle], lines[middle:]))
 
 
+def targets(connection: Connection, terms: Terms, match_on: Key, lines: list[int]) -> list[UUID]:
+    """The ids of the rows that these records are about."""
+    query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
+        tables.lookup(terms.resource, match_on, "t", "a", sql.SQL("t.id")), tables.aside(terms.resource), terms.job_id
+    )
+    with conflicts.planned(connection, "seqscan"):
+        return [found for (found,) in connection.execute(query, [lines], prepare=False) if found is not None]
+
+
 def merge(terms: Terms, match_on: Key, layout: Layout) -> sql.Composed:
     resource = terms.resource
     kept = [column for column in resource.columns if is_changed(column, resource.id_key, layout)]
@@ -111,8 +124,8 @@ def merge(terms: Terms, match_on: Key, layout: Layout) -> sql.Composed:
     return sql.SQL(
         """
         MERGE INTO {table} t
-        USING (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY(%s) ORDER BY id) a
-        ON {same}
+        USING (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY(%(lines)s)) a
+        ON {same} AND t.id = ANY(%(targets)s)
         WHEN MATCHED THEN UPDATE SET {changes}
         WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}, a.import_job, a.import_line)
         """

@@ -14,7 +14,7 @@ Connection = psycopg.Connection[Any]
 
 def mark(connection: Connection, terms: Terms) -> None:
     """Notes, with each record that waits, the keys that rows of the table hold and the references that lead nowhere."""
-    with conflicts.row_by_row(connection):
+    with conflicts.planned(connection, "seqscan"):
         for first, last in waiting.windows(connection, terms):
             for key in terms.resource.keys:
                 if key != terms.match_on:
@@ -23,7 +23,7 @@ def mark(connection: Connection, terms: Terms) -> None:
 
 
 def mark_missing(connection: Connection, terms: Terms) -> None:
-    with conflicts.row_by_row(connection):
+    with conflicts.planned(connection, "seqscan"):
         for first, last in waiting.windows(connection, terms):
             for reference in terms.resource.references:
                 connection.execute(missing(terms, reference), [first, last], prepare=False)
@@ -37,38 +37,28 @@ def refuse(connection: Connection, terms: Terms, line: int, error: psycopg.Error
 
 
 def held(terms: Terms, key: Key) -> sql.Composed:
-    conditions = [tables.same(key, "t", "a"), sql.SQL("NOT {} = ANY(a.held)").format(key.column)]
-    if terms.match_on:
-        # The row that the record is about may hold the key; and it keeps its id, whatever the record says.
-        about = tables.same(terms.match_on, "m", "a")
-        if key == terms.resource.id_key:
-            nobody = sql.SQL("NOT EXISTS (SELECT FROM {} m WHERE {})").format(tables.table(terms.resource), about)
-            conditions.append(nobody)
-        else:
-            conditions.append(sql.SQL("NOT {}").format(tables.same(terms.match_on, "t", "a")))
-    return sql.SQL(
-        "UPDATE {} a SET held = array_append(a.held, {}) FROM {} t"
-        " WHERE a.import_job = {} AND a.import_line BETWEEN %s AND %s AND {}"
-    ).format(
-        tables.aside(terms.resource),
-        key.column,
-        tables.table(terms.resource),
-        terms.job_id,
-        tables.listed(conditions, " AND "),
-    )
+    holder = tables.lookup(terms.resource, key, "t", "a", sql.SQL("true"))
+    if terms.match_on and key == terms.resource.id_key:
+        # A row keeps its id, whatever the record about it says.
+        about = tables.lookup(terms.resource, terms.match_on, "m", "a", sql.SQL("true"))
+        condition = sql.SQL("{} AND {} IS NULL").format(holder, about)
+    elif terms.match_on:
+        # The row that the record is about may hold the key.
+        other = sql.SQL("NOT {}").format(tables.same(terms.match_on, "t", "a"))
+        condition = tables.lookup(terms.resource, key, "t", "a", other)
+    else:
+        condition = holder
+    return note(terms, sql.SQL("held"), key.column, condition)
 
 
 def missing(terms: Terms, reference: Reference) -> sql.Composed:
-    column = sql.Identifier(reference.column)
+    return note(terms, sql.SQL("missing"), reference.column, tables.leads_nowhere(reference, "a"))
+
+
+def note(terms: Terms, place: sql.SQL, name: str, condition: sql.Composed) -> sql.Composed:
+    """Adds a name to a list of the records between two lines that fulfil the condition and do not have it yet."""
     return sql.SQL(
-        "UPDATE {} a SET missing = array_append(a.missing, {})"
-        " WHERE a.import_job = {} AND a.import_line BETWEEN %s AND %s AND NOT {} = ANY(a.missing)"
-        " AND NOT EXISTS (SELECT FROM {} t WHERE t.id = a.{})"
-    ).format(
-        tables.aside(terms.resource),
-        reference.column,
-        terms.job_id,
-        reference.column,
-        sql.Identifier(reference.resource),
-        column,
-    )
+        "UPDATE {aside} a SET {place} = array_append(a.{place}, {name})"
+        " WHERE a.import_job = {job} AND a.import_line BETWEEN %s AND %s"
+        " AND NOT {name} = ANY(a.{place}) AND {condition}"
+    ).format(aside=tables.aside(terms.resource), place=place, name=name, job=terms.job_id, condition=condition)

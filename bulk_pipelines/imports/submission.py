@@ -96,6 +96,8 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: st
             if kind is Format.CSV:
                 sink.write(headers.pop().rstrip(b"\r\n") + b"\n")
             for each in rejects.every(connection, job.job_id):
+                if each.raw_size is not None:
+                    continue  # only its beginning was kept: run again it would be another record
                 sink.write(each.raw.replace(b"\n", b" ") if kind is not Format.CSV else each.raw)
                 sink.write(b"\n")
         source = AskedFile(storage.url_of(name), storage.stat(name).size)

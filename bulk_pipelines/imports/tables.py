@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from psycopg import sql
 
+from bulk_pipelines import resources
 from bulk_pipelines.imports.terms import Terms
-from bulk_pipelines.resources.declaration import Key, Resource
+from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
 
 def table(resource: Resource) -> sql.Identifier:
@@ -31,6 +32,35 @@ def key(key: Key, alias: str) -> sql.Composed:
 
 def same(key_: Key, one: str, other: str) -> sql.Composed:
     return sql.SQL("{} = {}").format(key(key_, one), key(key_, other))
+
+
+def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Composable) -> sql.Composed:
+    """What is wanted of the row `alias` that has the same key as the row `outer`; null if there is none.
+
+    A subquery of its own is asked row by row, through the index, whatever the statistics say. They say nothing of value
+    about tables that are being loaded: an ANALYZE that saw only uncommitted rows makes a join take a million rows for
+    none.
+    """
+    return sql.SQL("(SELECT {} FROM {} {} WHERE {})").format(
+        wanted, table(resource), sql.Identifier(alias), same(key_, alias, outer)
+    )
+
+
+def leads_nowhere(reference: Reference, alias: str) -> sql.Composed:
+    """Whether the row that a reference names does not exist."""
+    return sql.SQL("(SELECT true FROM {} r WHERE r.id = {}) IS NULL").format(
+        sql.Identifier(reference.resource), sql.Identifier(alias, reference.column)
+    )
+
+
+def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
+    """That no row of another resource refers to this one, for each column that could."""
+    return [
+        sql.SQL("(SELECT true FROM {} r WHERE r.{} = {} LIMIT 1) IS NULL").format(
+            sql.Identifier(other.table), sql.Identifier(column), sql.Identifier(alias, "id")
+        )
+        for other, column in resources.referrers(resource)
+    ]
 
 
 def own(terms: Terms, alias: str) -> sql.Composed:

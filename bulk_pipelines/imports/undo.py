@@ -71,7 +71,7 @@ def remove(connection: Connection, statement: sql.Composed, borders: list[str]) 
 
 
 def is_free(resource: Resource) -> sql.Composed:
-    return tables.listed([sql.SQL("NOT t.import_revised"), *first_wins.unreferenced(resource)], " AND ")
+    return tables.listed([sql.SQL("NOT t.import_revised"), *tables.unreferenced(resource, "t")], " AND ")
 
 
 def pages(connection: Connection, resource: Resource, job_id: int) -> tuple[int, int]:

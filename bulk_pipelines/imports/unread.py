@@ -54,10 +54,7 @@ def fill(begin: Begin, job_id: int, block: Block, wanted: Numbers) -> None:
     records = np.flatnonzero(np.isin(block.spans.lines, wanted)).tolist()
     if not records:
         return
-    found = [
-        {"line": int(block.spans.lines[record]), "raw": base64.b64encode(block.raw(record)).decode()}
-        for record in records
-    ]
+    found = {int(block.spans.lines[record]): base64.b64encode(block.raw(record)).decode() for record in records}
     with begin() as connection:
         values = {"job_id": job_id, "found": json.dumps(found)}
         connection.execute(queries.text("imports", "fill_rejected_rows"), values)

@@ -137,7 +137,7 @@ class Odd(HandlerError):
         (Throttled("429", retry_after=60), RetryLater("429", after=60, error_class=ErrorClass.THROTTLED)),
         (Throttled("503"), RetryLater("503", error_class=ErrorClass.THROTTLED)),
         (Permanent("400"), Bury("400")),
-        (Odd("odd"), RetryLater("odd", error_class=ErrorClass.UNKNOWN)),
+        (Odd("odd"), RetryLater("Odd: odd", error_class=ErrorClass.UNKNOWN)),
         (ZeroDivisionError("by zero"), RetryLater("ZeroDivisionError: by zero", error_class=ErrorClass.UNKNOWN)),
         (Unavailable("no server"), RetryLater("no server", error_class=ErrorClass.TRANSIENT)),
     ],
