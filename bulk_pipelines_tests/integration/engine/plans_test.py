@@ -1,0 +1,319 @@
+"""The plans of the queries that run all the time, on a million items: their indexes, and a bounded number of pages.
+
+With whatever the statistics say, or do not say: they are never right about columns that change with every item's step.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from bulk_pipelines.database import pool as pools
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.server import Server
+from bulk_pipelines.engine import settle
+from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.engine.pages import EPOCH
+from bulk_pipelines.engine.retry import Settlement
+from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.states import JOB_MOVES, OPEN_ITEMS, ItemEvent, ItemState, JobEvent, sources
+from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.engine_jobs import running
+
+pytestmark = pytest.mark.long
+
+ROWS = 1_000_000
+JOBS = 20
+"""Of one owner; the first has half of the items."""
+
+BATCH = 500
+HELD = 2_000
+"""Items that workers hold, of all jobs: two workers' claims. What looks for lost ones among them reads them all."""
+EXPIRED = 400
+PER_ITEM = 60
+"""Pages touched to find an item, write it, and keep six indexes."""
+ALWAYS = 400
+"""Pages touched whatever the size of a batch, the catalog's among them."""
+
+SITUATIONS = ["never analyzed", "analyzed while all were pending", "analyzed when most were finished"]
+
+FILL = """
+INSERT INTO job_item (job_id, item_key, owner, kind, input)
+SELECT %(first)s + CASE WHEN n %% 2 = 0 THEN 0 ELSE n / 2 %% (%(jobs)s - 1) + 1 END, 'k' || n, 'me', 'work',
+    jsonb_build_object('n', n, 'name', md5(n::text))
+FROM generate_series(1, %(rows)s) AS n
+"""
+
+# Of each job: most are finished, some wait, some are held by workers, a few are buried.
+WORK_ON = """
+UPDATE job_item SET
+    status = (CASE
+        WHEN item_id %% 100 < 90 THEN 'SUCCEEDED' WHEN item_id %% 100 < 94 THEN 'PENDING'
+        WHEN item_id %% 100 < 97 THEN 'RETRY_WAIT' WHEN item_id %% 1000 IN (997, 998) THEN 'RUNNING'
+        WHEN item_id %% 100 < 99 THEN 'SUCCEEDED' ELSE 'DLQ'
+    END)::item_status,
+    lease_term = 1, attempt_count = 1, lease_owner = 'w',
+    lease_until = CASE WHEN item_id %% 1000 IN (997, 998) THEN now() + interval '1 hour' END,
+    due_at = CASE WHEN item_id %% 100 IN (94, 95, 96) THEN now() - make_interval(secs => item_id %% 1000) END,
+    error_message = CASE WHEN item_id %% 100 = 99 THEN 'bad' END,
+    updated_at = updated_at + make_interval(secs => item_id / 1000.0)
+"""
+
+COUNT = """
+UPDATE job SET total_items = counted.total, pending_items = counted.pending, succeeded_items = counted.succeeded,
+    retry_wait_items = counted.waiting, running_items = counted.running, dlq_items = counted.dlq
+FROM (
+    SELECT job_id, count(*) AS total, count(*) FILTER (WHERE status = 'PENDING') AS pending,
+        count(*) FILTER (WHERE status = 'SUCCEEDED') AS succeeded,
+        count(*) FILTER (WHERE status = 'RETRY_WAIT') AS waiting,
+        count(*) FILTER (WHERE status = 'RUNNING') AS running, count(*) FILTER (WHERE status = 'DLQ') AS dlq
+    FROM job_item GROUP BY job_id
+) AS counted WHERE counted.job_id = job.job_id
+"""
+
+
+class Filled:
+    """A database with a million items, and the ids that the queries ask for."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        with pools.single(url) as connection:
+            self.job_id = one(connection, "SELECT min(job_id) FROM job")
+            self.quiet_job_id = self.job_id + 1
+            connection.execute(
+                "UPDATE job_item SET due_at = now() + interval '1 day' WHERE job_id = %s AND status = 'RETRY_WAIT'",
+                [self.quiet_job_id],
+            )
+            connection.execute(
+                "UPDATE job_item SET lease_until = now() - interval '1 second' WHERE item_id = ANY (ARRAY("
+                " SELECT item_id FROM job_item WHERE status = 'RUNNING' AND job_id = ANY (%s) LIMIT %s))",
+                [[self.job_id, self.quiet_job_id], EXPIRED],
+            )
+            held = connection.execute(
+                "SELECT item_id FROM job_item WHERE status = 'RUNNING' AND job_id = %s ORDER BY item_id DESC LIMIT %s",
+                [self.job_id, BATCH],
+            ).fetchall()
+            self.held = [item_id for (item_id,) in held]
+            deep = connection.execute(
+                "SELECT updated_at, item_id FROM job_item WHERE job_id = %s AND status = 'SUCCEEDED'"
+                " ORDER BY updated_at, item_id OFFSET 200000 LIMIT 1",
+                [self.job_id],
+            ).fetchone()
+        assert deep is not None
+        assert len(self.held) == BATCH
+        self.deep_time, self.deep_id = deep
+
+
+def one(connection: psycopg.Connection[Any], query: str) -> int:
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture(scope="module", params=SITUATIONS)
+def filled(request: pytest.FixtureRequest, server: Server, template: str) -> Iterator[Filled]:
+    for url in fresh_database(server, template):
+        made = pools.connect(url, application="test")
+        jobs = [running(made, 0) for _ in range(JOBS)]
+        with pools.single(url) as connection:
+            for table in ("job", "job_item"):
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+            connection.execute("SET synchronous_commit = off")
+            indexes = connection.execute(
+                "SELECT indexname, indexdef FROM pg_indexes"
+                " WHERE tablename = 'job_item' AND indexdef NOT LIKE '%UNIQUE%'"
+            ).fetchall()
+            connection.execute(f"DROP INDEX {', '.join(name for name, _ in indexes)}")
+            connection.execute(FILL, {"first": jobs[0].job_id, "jobs": JOBS, "rows": ROWS})
+            if request.param == "analyzed while all were pending":
+                connection.execute("ANALYZE job_item")
+            connection.execute(WORK_ON, {})
+            for _, definition in indexes:
+                connection.execute(definition)
+            connection.execute(COUNT)
+            if request.param == "analyzed when most were finished":
+                connection.execute("ANALYZE job_item")
+            analyzed = one(connection, "SELECT count(*) FROM pg_stats WHERE tablename = 'job_item'")
+            assert (analyzed == 0) == (request.param == "never analyzed")
+        made.dispose()
+        yield Filled(url)
+
+
+class Plan:
+    """What EXPLAIN says of one run, which is undone."""
+
+    def __init__(self, filled: Filled, mode: str, file: str, name: str, values: dict[str, Any]) -> None:
+        statement, names = numbered(queries.text(file, name))
+        given = sql.SQL(", ").join(literal(values[each]) for each in names)
+        with pools.single(filled.url) as connection, connection.transaction(force_rollback=True):
+            connection.execute(f"SET LOCAL plan_cache_mode = force_{mode}_plan")
+            connection.execute(f"PREPARE tested AS {statement}")
+            explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE tested ({})").format(given)
+            row = connection.execute(explain).fetchone()
+        assert row is not None
+        self.root = row[0][0]["Plan"]
+        self.nodes = list(below(self.root))
+
+    @property
+    def buffers(self) -> int:
+        """Pages looked at. What a statement does aside, in a CTE that nobody reads, does not count in its root."""
+        aside = [node for node in self.nodes if node["Node Type"] == "ModifyTable" and node is not self.root]
+        return sum(touched(node) for node in (self.root, *aside))
+
+    @property
+    def indexes(self) -> set[str]:
+        return {node["Index Name"] for node in self.nodes if "Index Name" in node}
+
+    @property
+    def whole_tables(self) -> list[str]:
+        """Items read from one end to the other."""
+        return [
+            node["Node Type"]
+            for node in self.nodes
+            if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "job_item"
+        ]
+
+    @property
+    def most_rows(self) -> float:
+        """The most rows that a node made or threw away."""
+        removed = ("Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck")
+        made = [node["Actual Rows"] * node["Actual Loops"] for node in self.nodes]
+        return float(max(*made, *(node.get(each, 0) * node["Actual Loops"] for node in self.nodes for each in removed)))
+
+
+def touched(node: dict[str, Any]) -> int:
+    return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
+
+
+def below(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for each in node.get("Plans", []):
+        yield from below(each)
+
+
+def literal(value: object) -> sql.Literal:
+    """Without a type, so that it takes the parameter's: an array of words, too."""
+    if isinstance(value, list):
+        value = "{" + ",".join("NULL" if each is None else str(each) for each in value) + "}"
+    return sql.Literal(value)
+
+
+def numbered(text: str) -> tuple[str, list[str]]:
+    """The query with its parameters as PREPARE wants them, and their names in that order."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
+    for number, name in enumerate(names, 1):
+        text = text.replace(f"%({name})s", f"${number}")
+    return text.replace("%%", "%"), names
+
+
+@dataclass(frozen=True)
+class Expected:
+    file: str
+    name: str
+    values: Callable[[Filled], dict[str, Any]]
+    indexes: set[str]
+    items: int
+    """How many items it is about: what it may touch goes by this, never by the size of the table."""
+
+
+def claim(filled: Filled) -> dict[str, Any]:
+    return {"job_id": filled.job_id, "owner": "w2", "most": BATCH, "lease_seconds": 60.0}
+
+
+def settlement(filled: Filled, *, rescue: bool) -> dict[str, Any]:
+    came = [
+        Settlement(ItemEvent.SUCCEED, result={"a": 1}),
+        Settlement(ItemEvent.RETRY, delay=1.0, error_class=ErrorClass.DIED, error="x"),
+    ]
+    batch = [Settled(item_id, 1, came[number % 2]) for number, item_id in enumerate(filled.held)]
+    return settle.columns(batch) | {
+        "rescue": rescue,
+        "job_id": filled.job_id,
+        "failable": sources(JOB_MOVES, JobEvent.FAIL),
+    }
+
+
+def held(filled: Filled) -> dict[str, Any]:
+    return {"item_ids": filled.held, "lease_terms": [1] * BATCH, "lease_seconds": 60.0}
+
+
+def one_held(filled: Filled) -> dict[str, Any]:
+    return {"item_id": filled.held[0], "lease_term": 1, "checkpoint": "{}", "lease_seconds": 60.0}
+
+
+def page(filled: Filled, *, deep: bool = False, statuses: Sequence[str] = OPEN_ITEMS) -> dict[str, Any]:
+    return {
+        "job_id": filled.job_id,
+        "owner": "me",
+        "statuses": list(statuses),
+        "after_time": filled.deep_time if deep else EPOCH,
+        "after_id": filled.deep_id if deep else 0,
+        "size": 100,
+    }
+
+
+BY_JOB, BY_OWNER, DUE, RUNNING, KEY = (
+    "job_item_by_job",
+    "job_item_by_owner",
+    "job_item_due",
+    "job_item_running",
+    "job_item_pkey",
+)
+
+EXPECTED = {
+    "claim": Expected("items", "claim_items", claim, {BY_JOB, DUE}, BATCH),
+    "claim one": Expected("items", "claim_items", lambda filled: claim(filled) | {"most": 1}, {BY_JOB, DUE}, 1),
+    "claim where nothing is due": Expected(
+        "items", "claim_items", lambda filled: claim(filled) | {"job_id": filled.quiet_job_id}, {BY_JOB, DUE}, BATCH
+    ),
+    "rescue": Expected("items", "expired_leases", lambda filled: {"job_id": None, "most": BATCH}, {RUNNING}, HELD),
+    "rescue of a job": Expected(
+        "items", "expired_leases", lambda filled: {"job_id": filled.job_id, "most": BATCH}, {RUNNING}, HELD
+    ),
+    "settle": Expected("items", "settle_items", lambda filled: settlement(filled, rescue=False), {KEY}, BATCH),
+    "settle by rescue": Expected("items", "settle_items", lambda filled: settlement(filled, rescue=True), {KEY}, BATCH),
+    "renew": Expected("items", "renew_leases", held, {KEY}, BATCH),
+    "hold": Expected("items", "hold_item", one_held, {KEY}, 1),
+    "checkpoint": Expected("items", "checkpoint_item", one_held, {KEY}, 1),
+    "tries": Expected("items", "tries_of_item", one_held, {KEY}, 1),
+    "settled before": Expected("items", "items_settled_by", held, {KEY}, BATCH),
+    "page of a job": Expected("pages", "page_of_job", page, {BY_JOB}, 300),
+    "deep page of a job": Expected(
+        "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=["SUCCEEDED"]), {BY_JOB}, 100
+    ),
+    "page of all statuses of a job": Expected(
+        "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=list(ItemState)), {BY_JOB}, 800
+    ),
+    "page of an owner": Expected("pages", "page_of_owner", page, {BY_OWNER}, 300 + HELD),
+    "deep page of an owner": Expected(
+        "pages", "page_of_owner", lambda filled: page(filled, deep=True, statuses=["SUCCEEDED"]), {BY_OWNER}, 100
+    ),
+    "page of all statuses of an owner": Expected(
+        "pages",
+        "page_of_owner",
+        lambda filled: page(filled, deep=True, statuses=list(ItemState)),
+        {BY_OWNER},
+        800 + HELD,
+    ),
+    "the next moment": Expected("items", "next_moment", lambda filled: {"job_id": filled.job_id}, {DUE, RUNNING}, HELD),
+}
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_plans(filled: Filled, mode: str) -> None:
+    """All queries on one table: filling it is what takes the time. With the values known, and as prepared for any."""
+    wrong = []
+    for what, expected in EXPECTED.items():
+        plan = Plan(filled, mode, expected.file, expected.name, expected.values(filled))
+        bound = ALWAYS + PER_ITEM * expected.items
+        fine = not plan.whole_tables and expected.indexes <= plan.indexes and plan.buffers <= bound
+        if not fine or plan.most_rows > 10 * expected.items + 100:
+            wrong.append(
+                f"{what}: {plan.buffers} pages of {bound}, {plan.most_rows} rows,"
+                f" whole tables {plan.whole_tables}, indexes {sorted(plan.indexes)}"
+            )
+    assert wrong == [], "\n".join(wrong)
