@@ -34,7 +34,9 @@ def settings_page() -> str:
 
 def cli_page() -> str:
     parts = ["# The command line", NOTICE, "Errors that can be put right are one line, and the exit code is not 0."]
-    for context in contexts(click.Context(main, info_name="bulk", terminal_width=100, max_content_width=100)):
+    for context in contexts(
+        click.Context(main, info_name="bulk", terminal_width=100, max_content_width=100, **main.context_settings)
+    ):
         parts += [f"## {context.command_path}", f"```\n{context.get_help()}\n```"]
     return "\n\n".join(parts) + "\n"
 

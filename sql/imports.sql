@@ -18,6 +18,7 @@ WHERE before < :bytes
 ORDER BY line;
 
 -- name: count_rejected_rows
+-- How many records of a job were rejected.
 SELECT count(*) FROM rejected_row WHERE job_id = :job_id;
 
 -- name: unread_rejected_rows

@@ -1,0 +1,107 @@
+"""A million users, loaded by `psql \\copy` and by our workers, in turns, into the same table on the same server."""
+
+import multiprocessing
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from benchmarks import measure
+from bulk_pipelines.database import binaries, pool
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.drain import drain
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.imports import planning, submission
+from bulk_pipelines.imports.asked import Options
+from bulk_pipelines.imports.kinds import KINDS
+
+COLUMNS = "id, email, name, role, active, created_at, updated_at"
+
+
+@dataclass
+class Scene:
+    url: str
+    folder: Path
+    engine: Engine
+    workers: ProcessPoolExecutor
+    before: Path | None = None
+    """What the table holds already when a load begins."""
+
+    def empty(self) -> None:
+        with pool.single(self.url) as connection:
+            connection.execute("TRUNCATE users CASCADE")
+        if self.before is not None:
+            self.copied(self.before)
+        measure.settle_down(self.url)
+
+    def copied(self, source: Path) -> None:
+        command = f"\\copy users ({COLUMNS}) FROM '{source}' WITH (FORMAT csv, HEADER)"
+        subprocess.run([binaries.embedded() / "psql", "-q", self.url, "-c", command], check=True)
+
+    def psql(self, source: Path, rows: int) -> float:
+        """Seconds."""
+        self.empty()
+        begun = time.perf_counter()
+        self.copied(source)
+        seconds = time.perf_counter() - begun
+        self.check(rows)
+        return seconds
+
+    def ours(self, source: Path, rows: int, workers: int) -> float:
+        """Seconds, from the submission to the end: landing, cutting, loading, settling."""
+        self.empty()
+        begun = time.perf_counter()
+        with transaction(self.engine) as connection:
+            asked = Options("users").asked((submission.local_file(str(source)),))
+            job = submission.submit(connection, asked, owner="bench", origin="cli").job
+            job = jobs.start(connection, job.job_key)
+        planning.plan(self.engine, job)
+        for each in [self.workers.submit(work, self.url, job) for _ in range(workers)]:
+            each.result()
+        seconds = time.perf_counter() - begun
+        with transaction(self.engine) as connection:
+            assert jobs.find(connection, job.job_key).finished
+        self.check(rows)
+        return seconds
+
+    def check(self, rows: int) -> None:
+        with pool.single(self.url) as connection:
+            found = connection.execute("SELECT count(*) FROM users").fetchone()
+        assert found == (rows,), found
+
+
+def work(url: str, job: Job) -> None:
+    engine = pool.connect(url)
+    with Worker(engine, KINDS, job) as worker:
+        drain(worker)
+    engine.dispose()
+
+
+def ready() -> int:
+    """The worker processes have imported what they need before a clock runs."""
+    return len(KINDS)
+
+
+@contextmanager
+def scene() -> Iterator[Scene]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder,
+        measure.server() as running,
+        measure.database(running) as url,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as workers,
+    ):
+        os.environ["BULK_HOME"] = folder
+        for each in [workers.submit(ready) for _ in range(8)]:
+            each.result()
+        engine = pool.connect(url)
+        yield Scene(url, Path(folder), engine, workers)
+        engine.dispose()
