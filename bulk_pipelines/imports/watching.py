@@ -53,6 +53,10 @@ def look(pool: Engine, job_key: str) -> Seen:
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
     """Until the import is over. A first Ctrl-C asks to cancel it, a second one leaves it to itself."""
     seen = look(pool, job_key)
+    return seen if seen.job.finished else watched(pool, job_key, work, seen)
+
+
+def watched(pool: Engine, job_key: str, work: Work, seen: Seen) -> Seen:
     # Submitted before, and at work already: then it is only watched.
     process = work(job_key) if seen.job.status is JobState.SUBMITTED else None
     with bar() as shown:
