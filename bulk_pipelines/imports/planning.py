@@ -40,6 +40,10 @@ def plan(pool: Engine, job: Job) -> None:
     base = 0
     for file in copies:
         found, ranges = examined(asked, file, base)
+        if asked.mode is Mode.UPSERT and unlike(files, found):
+            # An upsert is decided for all files together, by what they all give.
+            note = "its columns are not those of the files before it: upsert it by itself"
+            found, ranges = ImportFile(**(vars(found) | {"landed": None, "layout": None, "note": note})), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
         # No file has more lines than bytes, so the lines of two files never meet.
@@ -53,6 +57,14 @@ def plan(pool: Engine, job: Job) -> None:
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
     with transaction(pool) as connection:
         jobs.seal(connection, job.job_id)
+
+
+def unlike(before: list[ImportFile], file: ImportFile) -> bool:
+    """Whether this file has other columns than those that are to be read before it."""
+    first = next((each.layout for each in before if each.layout is not None), None)
+    if first is None or file.layout is None:
+        return False
+    return set(first.columns) != set(file.layout.columns)
 
 
 def told(file: ImportFile, among: int) -> str:

@@ -156,6 +156,20 @@ def test_many_files_are_one_job_and_their_order_counts(installation: Installatio
     assert job.total_items == 1
 
 
+def test_files_of_one_upsert_have_the_same_columns(installation: Installation, tmp_path: Path) -> None:
+    sources = [
+        file_of(tmp_path, "email,name,role\na@b.org,A,reader\n", "a.csv"),
+        file_of(tmp_path, "name,role,email\nB,reader,b@b.org\n", "b.csv"),
+        file_of(tmp_path, "email,name,role,active\nc@b.org,C,reader,false\n", "c.csv"),
+    ]
+    job = installation.imported("users", *sources, mode="upsert")
+    assert job.status is JobState.COMPLETED_WITH_ERRORS
+    assert job.result is not None
+    assert [file["note"] is None for file in job.result["files"]] == [True, True, False]
+    assert "upsert it by itself" in job.result["files"][2]["note"]
+    assert installation.count("users") == 2
+
+
 def test_content_that_was_imported_before_is_not_imported_again(installation: Installation) -> None:
     first = installation.imported("users", SAMPLES / "users.csv")
     assert first.result is not None
