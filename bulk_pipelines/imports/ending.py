@@ -85,7 +85,8 @@ def finish(connection: Connection, job: Job) -> Ending:
         return Ending(JobEvent.FAIL, result, f"nothing could be loaded: all {counts.read:,} records were rejected")
     if job.dlq_items:
         return Ending(JobEvent.COMPLETE_WITH_ERRORS, result, f"{job.dlq_items} ranges could not be loaded")
-    clean = not counts.rejected and not found.unprocessed and not any(each["note"] and not each["duplicate"] for each in result["files"])
+    left_out = any(each["note"] and not each["duplicate"] for each in result["files"])
+    clean = not counts.rejected and not found.unprocessed and not left_out
     return Ending(JobEvent.COMPLETE if clean else JobEvent.COMPLETE_WITH_ERRORS, result)
 
 
