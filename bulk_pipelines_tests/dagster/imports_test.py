@@ -1,5 +1,6 @@
 """Imports worked by Dagster: what is loaded, what a person sees, and what is said of files that are no good."""
 
+import gzip
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import handling, submission
 from bulk_pipelines.imports.asked import AskedFile, Options
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.servers import LoginServer, Place
+from bulk_pipelines_tests.web_server import WebServer, content
 
 SAMPLES = CHECKOUT / "docs" / "samples"
 HUNDRED_ROWS = replace(handling.BATCHES, min_rows=100, start_rows=100, max_rows=100)
@@ -292,3 +296,43 @@ def test_a_source_that_cannot_be_had_is_said_without_secrets(
     error = installation.find(job).last_error or ""
     assert message in error
     assert "hunter2" not in error
+
+
+def wanted(installation: Installation, source: str) -> Job:
+    with transaction(installation.engine) as connection:
+        asked = Options("users").asked((AskedFile(source),))
+        job = submission.submit(connection, asked, owner="me", origin="ui").job
+    installation.run(job)
+    return installation.find(job)
+
+
+def test_from_s3_gzipped(installation: Installation, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = s3_bucket.access.s3
+    monkeypatch.setenv("BULK_S3_ENDPOINT", given.endpoint)
+    monkeypatch.setenv("BULK_S3_ACCESS_KEY_ID", given.access_key_id)
+    monkeypatch.setenv("BULK_S3_SECRET_ACCESS_KEY", given.secret_access_key)
+    with locations.folder(s3_bucket.url, s3_bucket.access) as storage:
+        storage.put("users.csv.gz", gzip.compress((SAMPLES / "users.csv").read_bytes()))
+        source = storage.url_of("users.csv.gz")
+    assert wanted(installation, source).status is JobState.COMPLETED_WITH_ERRORS
+    assert installation.count("users") == 3
+
+
+def test_from_ftp(installation: Installation, ftp_server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ftp_server.place()
+    monkeypatch.setenv("BULK_LOGIN_USER", place.access.login.user)
+    monkeypatch.setenv("BULK_LOGIN_PASSWORD", place.access.login.password)
+    with locations.folder(place.url, place.access) as storage:
+        storage.put("users.csv", (SAMPLES / "users.csv").read_bytes())
+        source = storage.url_of("users.csv")
+    assert wanted(installation, source).status is JobState.COMPLETED_WITH_ERRORS
+    assert installation.count("users") == 3
+
+
+def test_from_a_web_server(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BULK_ALLOW_PRIVATE_HTTP", "yes")
+    with WebServer() as server:
+        server.routes["/users.csv"] = content((SAMPLES / "users.csv").read_bytes())
+        job = wanted(installation, f"{server.url}/users.csv")
+    assert job.status is JobState.COMPLETED_WITH_ERRORS
+    assert installation.count("users") == 3
