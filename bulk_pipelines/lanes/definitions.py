@@ -127,9 +127,9 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             except Unavailable:
                 raise  # may pass: the step is tried again
             except BulkError as error:
-                with transaction(database.engine) as connection:
-                    job = jobs.fail(connection, job.job_key, str(error))
-                raise failure(context, pipeline, database.engine, job) from error
+                job = failed_unless_planned(database.engine, job, error)
+                if job.planned_at is None:
+                    raise failure(context, pipeline, database.engine, job) from error
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job.job_key)
         # At least one: a job without items is ended by a lane, too.
@@ -139,6 +139,14 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             yield dg.Output(None, lane_name(number))
 
     return plan
+
+
+def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
+    """The orphan of an earlier try may have planned the job while this one was at it: then all is well."""
+    with transaction(pool) as connection:
+        jobs.locked(connection, job.job_key)
+        found = jobs.find(connection, job.job_key)
+        return found if found.planned_at is not None else jobs.fail(connection, job.job_key, str(error))
 
 
 def lane_op(pipeline: Pipeline) -> dg.OpDefinition:

@@ -14,6 +14,8 @@ from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.lanes.definitions import failed_unless_planned
 from bulk_pipelines_tests.dagster import echo_definitions
 
 
@@ -150,3 +152,15 @@ def test_a_job_that_may_not_run_materializes_nothing_and_is_no_failure(
         assert result.success
     assert not materialized(instance, job_key)
     assert found(engine, job_key).succeeded_items == 0
+
+
+def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        request = jobs.Request("echo", "me", {"items": [{}]})
+        stale = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        jobs.start(connection, stale.job_key)
+    echo_definitions.plan(engine, stale)
+    with pytest.raises(Conflict) as met:
+        echo_definitions.plan(engine, stale)
+    job = failed_unless_planned(engine, stale, met.value)
+    assert (job.status, job.total_items) == (JobState.RUNNING, 1)

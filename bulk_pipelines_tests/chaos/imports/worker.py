@@ -24,9 +24,9 @@ def main(job_key: str, rows: int) -> None:
     planning.RANGE_BYTES = RANGE_BYTES
     if rows:
         handling.BATCHES = replace(handling.BATCHES, min_rows=rows, start_rows=rows, max_rows=rows)
-    with transaction(engine) as connection:
-        job = jobs.find(connection, job_key)
     with advisory.held(engine, f"plan of {job_key}") as ours:
+        with transaction(engine) as connection:
+            job = jobs.find(connection, job_key)
         if ours and job.planned_at is None:
             planning.plan(engine, job)
     print("working", flush=True)
