@@ -13,10 +13,14 @@ from sqlalchemy import Engine
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.drain import drain
 from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.retry import RetryPolicy
+from bulk_pipelines.engine.runner import Worker
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.imports import handling, submission
+from bulk_pipelines.imports import handling, planning, submission
 from bulk_pipelines.imports.asked import AskedFile, Options
+from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.servers import LoginServer, Place
@@ -336,3 +340,32 @@ def test_from_a_web_server(installation: Installation, monkeypatch: pytest.Monke
         job = wanted(installation, f"{server.url}/users.csv")
     assert job.status is JobState.COMPLETED_WITH_ERRORS
     assert installation.count("users") == 3
+
+
+def test_a_batch_that_cannot_be_written_is_given_up_and_the_rest_goes_on(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "RANGE_BYTES", 10_000)
+    kind = replace(KINDS["import_users"], retry=RetryPolicy(max_attempts=1))
+    with transaction(installation.engine) as connection:
+        connection.execute(
+            """CREATE FUNCTION fill_up() RETURNS trigger LANGUAGE plpgsql AS
+                   $$BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END$$;
+               CREATE TRIGGER full_disk BEFORE INSERT ON users FOR EACH ROW
+                   WHEN (NEW.email = 'u900@example.org') EXECUTE FUNCTION fill_up()"""
+        )
+    rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
+    job = installation.submit("users", file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n"))
+    with transaction(installation.engine) as connection:
+        jobs.start(connection, job.job_key)
+    planning.plan(installation.engine, job)
+    with Worker(installation.engine, {kind.name: kind}, job) as worker:
+        drain(worker)
+    ended = installation.find(job)
+    assert ended.status is JobState.COMPLETED_WITH_ERRORS
+    assert ended.dlq_items == 1
+    assert ended.result is not None
+    assert ended.result["loaded"] + ended.result["unprocessed"] == 1_000
+    assert 0 < ended.result["unprocessed"] < 1_000
+    assert installation.count("users") == ended.result["loaded"]
+    assert "no room" in (ended.last_error or "") or "ranges" in (ended.last_error or "")
