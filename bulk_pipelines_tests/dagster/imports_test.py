@@ -369,3 +369,17 @@ def test_a_batch_that_cannot_be_written_is_given_up_and_the_rest_goes_on(
     assert 0 < ended.result["unprocessed"] < 1_000
     assert installation.count("users") == ended.result["loaded"]
     assert "no room" in (ended.last_error or "") or "ranges" in (ended.last_error or "")
+
+
+def test_a_record_of_50_megabytes_is_rejected_and_its_neighbours_are_loaded(
+    installation: Installation, tmp_path: Path
+) -> None:
+    huge = "h@example.org," + "x" * 50_000_000 + ",reader\n"
+    source = file_of(tmp_path, "email,name,role\na@example.org,A,reader\n" + huge + "b@example.org,B,reader\n")
+    job = installation.imported("users", source)
+    assert job.status is JobState.COMPLETED_WITH_ERRORS, job.last_error
+    assert job.result is not None
+    assert (job.result["read"], job.result["loaded"], job.result["rejected"]) == (3, 2, 1)
+    with transaction(installation.engine) as connection:
+        row = connection.execute("SELECT line, raw_size > 50000000, length(raw) < 1000000 FROM rejected_row").fetchone()
+    assert row == (3, True, True), "its beginning is kept, and how long it is"
