@@ -147,3 +147,26 @@ def test_two_imports_of_the_same_new_keys_at_once(place: Place, chance: random.R
     assert {key: row[:5] for key, row in outcomes[0].rows.items()} == {k: row[:5] for k, row in expected.rows.items()}
     assert len(outcomes[0].rejects) + len(outcomes[1].rejects) == 30_000
     assert not outcomes[0].rejects.keys() & outcomes[1].rejects.keys()
+
+
+@pytest.mark.long
+def test_an_upsert_comes_to_the_same_with_one_lane_and_with_four_that_are_killed(
+    place: Place, chance: random.Random
+) -> None:
+    source = place.folder / "users.csv"
+    user_file(source, 30_000, chance, bad=0.1)
+    log = place.folder / "worker.log"
+    alone = submitted(place.engine, source, mode="upsert")
+    assert worker(place.url, place.folder, alone, log, rows=40_000).wait(PATIENCE) == 0, log.read_text()[-3_000:]
+    expected = found(place.engine, alone)
+    assert len(expected.rows) > 25_000
+    with pool.single(place.url) as connection:
+        connection.execute("TRUNCATE users CASCADE")
+    job = submitted(place.engine, source, mode="upsert")
+    processes = [worker(place.url, place.folder, job, log, rows=700) for _ in range(4)]
+    until(lambda: read(place, job) >= 5_000, "it has come so far", PATIENCE)
+    processes[0].kill()
+    processes[0].wait(10)
+    for process in processes[1:]:
+        assert process.wait(PATIENCE) == 0, log.read_text()[-3_000:]
+    assert differences(expected, found(place.engine, job)) == []
