@@ -1,35 +1,26 @@
 """`bulk up` as a real process: the UI answers, history stays, and nothing is left behind however it ends."""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import psutil
 import pytest
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.binaries import embedded
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.up import home, processes
+from bulk_pipelines_tests.installation import SLOW, Installation, made, started
 from bulk_pipelines_tests.waiting import until
 
 pytestmark = pytest.mark.long
 
-SLOW = 120
-
 LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries {
     name locationOrLoadError { __typename ... on PythonError { message } } } } } }"""
-DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy } } } }"
 ASSETS = "{ assetsOrError { ... on AssetConnection { nodes { key { path } } } } }"
 
 KEEP_AN_EVENT = """
@@ -38,80 +29,10 @@ dg.DagsterInstance.get().report_runless_asset_event(dg.AssetMaterialization("kep
 """
 
 
-@dataclass(frozen=True)
-class Installation:
-    """A folder and a port for `bulk up`, away from everybody else's."""
-
-    folder: Path
-    port: int
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"BULK_HOME": str(self.folder), "BULK_UI_PORT": str(self.port)}
-
-    @property
-    def server(self) -> Server:
-        return Server(self.folder / "database" / "postgres", embedded())
-
-    def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.cli", "up"],
-            env={**os.environ, **self.variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def ask(self, query: str) -> dict[str, object]:
-        answer = httpx.post(f"http://127.0.0.1:{self.port}/graphql", json={"query": query}, timeout=30)
-        answer.raise_for_status()
-        found: dict[str, object] = answer.json()["data"]
-        return found
-
-    def left(self) -> list[psutil.Process]:
-        """Every process that has to do with this installation."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                mine = str(self.folder) in " ".join(process.cmdline()) or self.folder in Path(process.cwd()).parents
-                if mine and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-            except (psutil.Error, OSError):
-                continue
-        return [*found, *processes.marked(self.folder)]
-
-
 @pytest.fixture
 def installation() -> Iterator[Installation]:
-    with TemporaryDirectory(prefix="bulk-up-", dir="/tmp") as name, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        place = Installation(Path(name) / "home", port)
+    with made() as place:
         yield place
-        for process in place.left():
-            process.kill()
-        shutil.rmtree(place.folder, ignore_errors=True)
-
-
-@contextmanager
-def started(installation: Installation) -> Iterator[subprocess.Popen[str]]:
-    """`bulk up`, when its UI answers."""
-    process = installation.start()
-    assert process.stdout is not None
-    said = []
-    try:
-        for line in process.stdout:
-            said.append(line)
-            if "Dagster's UI" in line:
-                break
-        assert process.poll() is None, "".join(said)
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
 
 
 def finished(process: subprocess.Popen[str], seconds: float = SLOW) -> str:
@@ -136,7 +57,7 @@ def test_the_ui_answers_and_the_next_start_finds_the_same_history(installation: 
         assert locations == {
             "locationEntries": [{"name": "bulk_pipelines", "locationOrLoadError": {"__typename": "RepositoryLocation"}}]
         }
-        until(lambda: all_daemons_healthy(installation), "every daemon is healthy", SLOW)
+        until(installation.all_daemons_healthy, "every daemon is healthy", SLOW)
         keep_an_event(installation)
         assert "kept" in str(installation.ask(ASSETS))
         process.send_signal(signal.SIGINT)
@@ -147,11 +68,6 @@ def test_the_ui_answers_and_the_next_start_finds_the_same_history(installation: 
         process.send_signal(signal.SIGTERM)
         finished(process)
     nothing_is_left(installation)
-
-
-def all_daemons_healthy(installation: Installation) -> bool:
-    statuses = installation.ask(DAEMONS)["instance"]["daemonHealth"]["allDaemonStatuses"]  # type: ignore[index]
-    return bool(statuses) and all(each["healthy"] for each in statuses)
 
 
 def keep_an_event(installation: Installation) -> None:
@@ -265,7 +181,7 @@ def test_a_database_that_dies_is_started_again(installation: Installation) -> No
         assert process.stdout is not None
         assert process.stdout.readline() == "The database had ended and was started again\n"
         until(lambda: serves(installation, process), "the UI answers again", SLOW)
-        until(lambda: all_daemons_healthy(installation), "every daemon is healthy", SLOW)
+        until(installation.all_daemons_healthy, "every daemon is healthy", SLOW)
         process.send_signal(signal.SIGINT)
         finished(process)
     nothing_is_left(installation)
