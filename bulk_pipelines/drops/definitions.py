@@ -17,7 +17,8 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 
-SECONDS_BETWEEN = 5
+SECONDS_BETWEEN = 1
+"""Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
 
 SCHEMES = {
     "folder_drops": ({"file"}, "Takes complete files that were dropped into folders, each version once."),

@@ -4,9 +4,11 @@ A job is offered until its run begins, always under the key of that launch, by w
 half way, or two daemons, come to one run. A run that was lost before it began gets a new key from the sweeper.
 """
 
+import time
 from collections.abc import Sequence
 
 import dagster as dg
+from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
@@ -16,11 +18,14 @@ from bulk_pipelines.engine.dispatch import DispatchLimits, Offer
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.lanes.definitions import Launchable, Pipeline, partitions
 
-SECONDS_BETWEEN = 5
+SECONDS_BETWEEN = 1
+"""Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+LISTEN_SECONDS = 4.0
+LOOK_AGAIN = 0.25
 
 
-def relay(launchables: Sequence[Launchable]) -> dg.SensorDefinition:
-    """One sensor for all kinds."""
+def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> dg.SensorDefinition:
+    """One sensor for all kinds. `listen`: how long a tick that finds nothing stays, for what comes meanwhile."""
     by_kind = {each.pipeline.kind.name: each.pipeline for each in launchables}
 
     @dg.sensor(
@@ -31,11 +36,10 @@ def relay(launchables: Sequence[Launchable]) -> dg.SensorDefinition:
         description="Launches the jobs that were submitted, resumed or lost their run; the most urgent first.",
     )
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
-        with transaction(database.engine) as connection:
-            offers = dispatch.offers(connection, sorted(by_kind), limits(settings.current()))
-            offered = [(offer, jobs.find(connection, offer.job_key)) for offer in offers]
+        offered = heard(database.engine, sorted(by_kind), limits(settings.current()), listen)
         if not offered:
             return dg.SkipReason("no job wants a run")
+        offers = [offer for offer, _ in offered]
         context.log.info("offering " + ", ".join(offer.job_key for offer in offers))
         return dg.SensorResult(
             run_requests=[request(by_kind[offer.kind], offer, job) for offer, job in offered],
@@ -46,6 +50,18 @@ def relay(launchables: Sequence[Launchable]) -> dg.SensorDefinition:
         )
 
     return sensor
+
+
+def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: float) -> list[tuple[Offer, Job]]:
+    """What wants a run now, or comes to want one while this listens."""
+    deadline = time.monotonic() + listen
+    while True:
+        with transaction(pool) as connection:
+            offers = dispatch.offers(connection, kinds, limits)
+            offered = [(offer, jobs.find(connection, offer.job_key)) for offer in offers]
+        if offered or time.monotonic() >= deadline:
+            return offered
+        time.sleep(LOOK_AGAIN)
 
 
 def limits(chosen: settings.Settings) -> DispatchLimits:

@@ -17,6 +17,9 @@ MODULE = "bulk_pipelines.definitions"
 STEADY = 30
 """Seconds a service must have lived for its end to be an accident, not a mistake in the set-up."""
 
+EARLY_ENDS = 2
+"""How many ends in a row, each before that, are put up with: accidents can come together."""
+
 LONGEST_LOG = 10_000_000
 
 
@@ -31,6 +34,7 @@ class Service:
     ready: Callable[[], bool]
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started: float = field(default=0, init=False)
+    early_ends: int = field(default=0, init=False)
 
     def start(self) -> None:
         if self.log.exists() and self.log.stat().st_size > LONGEST_LOG:
@@ -48,11 +52,12 @@ class Service:
             )
         self.started = time.monotonic()
 
-    def ensure_running(self) -> bool:
+    def ensure_running(self, endured: int = EARLY_ENDS) -> bool:
         """Start the service again when it has ended; whether that was needed. One that keeps ending is an error."""
         if self.process is None or self.process.poll() is None:
             return False
-        if time.monotonic() - self.started < STEADY:
+        self.early_ends = self.early_ends + 1 if time.monotonic() - self.started < STEADY else 0
+        if self.early_ends > endured:
             raise Unavailable(
                 f"the {self.name} ended with code {self.process.returncode}: {self.last_words()} (see {self.log})"
             )

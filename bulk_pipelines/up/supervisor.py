@@ -73,7 +73,7 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
         service.start()
         deadline = time.monotonic() + READY
         while not signals.stop() and not service.ready():
-            service.ensure_running()
+            service.ensure_running(endured=0)
             if time.monotonic() > deadline:
                 raise Unavailable(f"the {service.name} does not answer (see {service.log})")
             time.sleep(PAUSE)

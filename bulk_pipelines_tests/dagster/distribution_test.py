@@ -25,7 +25,7 @@ def defs() -> dg.Definitions:
     launched = launchables()
     return dg.Definitions.merge(
         distribution(launched),
-        dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
+        dg.Definitions(sensors=[relay(launched, listen=0)], resources={"database": Database()}, executor=step_executor),
     )
 
 

@@ -69,7 +69,7 @@ defs = dg.Definitions.merge(
     dg.Definitions(
         assets=[echoes],
         jobs=[echo],
-        sensors=[relay(launchables)],
+        sensors=[relay(launchables, listen=0)],
         resources={"database": Database()},
         executor=step_executor,
     ),

@@ -14,6 +14,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.up import home, processes
+from bulk_pipelines.up.services import EARLY_ENDS
 from bulk_pipelines_tests.installation import SLOW, Installation, made, started
 from bulk_pipelines_tests.waiting import until
 
@@ -137,8 +138,12 @@ def test_children_that_hang_are_killed_after_a_while(installation: Installation)
     nothing_is_left(installation)
 
 
-def test_a_service_that_ends_at_once_ends_everything_with_its_reason(installation: Installation) -> None:
+def test_a_service_that_keeps_ending_ends_everything_with_its_reason(installation: Installation) -> None:
     with started(installation) as process:
+        assert process.stdout is not None
+        for _ in range(EARLY_ENDS):
+            service(installation, "dagster._daemon").kill()
+            assert process.stdout.readline() == "The daemon had ended and was started again\n"
         service(installation, "dagster._daemon").kill()
         said, _ = process.communicate(timeout=SLOW)
         assert process.returncode == 1

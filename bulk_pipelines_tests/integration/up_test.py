@@ -26,19 +26,41 @@ def endless(tmp_path: Path) -> Iterator[Service]:
         made.process.wait()
 
 
-def test_a_service_that_ended_is_started_again(endless: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill(service: Service) -> int:
+    assert service.process is not None
+    service.process.kill()
+    service.process.wait()
+    return service.process.pid
+
+
+def test_a_service_that_ended_is_started_again(endless: Service) -> None:
     assert not endless.ensure_running()
-    monkeypatch.setattr(services, "STEADY", 0)
     endless.start()
     assert not endless.ensure_running()
-    first = endless.process
-    assert first is not None
-    first.kill()
-    first.wait()
+    killed = kill(endless)
     assert endless.ensure_running()
     assert endless.process is not None
-    assert endless.process.pid != first.pid
+    assert endless.process.pid != killed
     assert endless.process.poll() is None
+
+
+def test_a_service_that_keeps_ending_is_an_error_and_one_that_lived_for_long_is_not(
+    endless: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless.start()
+    for _ in range(services.EARLY_ENDS):
+        kill(endless)
+        assert endless.ensure_running()
+    monkeypatch.setattr(services, "STEADY", 0)
+    kill(endless)
+    assert endless.ensure_running()
+    monkeypatch.undo()
+    for _ in range(services.EARLY_ENDS):
+        kill(endless)
+        assert endless.ensure_running()
+    kill(endless)
+    with pytest.raises(Unavailable, match="the waiter ended with code -9"):
+        endless.ensure_running()
 
 
 def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
@@ -47,7 +69,7 @@ def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
     assert broken.process is not None
     broken.process.wait()
     with pytest.raises(Unavailable, match=r"the broken ended with code 7: the reason \(see .*log\)"):
-        broken.ensure_running()
+        broken.ensure_running(endured=0)
 
 
 def test_a_long_log_is_put_aside_at_the_next_start(endless: Service, monkeypatch: pytest.MonkeyPatch) -> None:
