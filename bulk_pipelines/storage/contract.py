@@ -140,8 +140,8 @@ class Storage(Source):
         """Give a file another name in this storage, replacing a file of that name."""
 
     @abstractmethod
-    def sweep(self, before: datetime) -> int:
-        """Remove the unfinished files that killed writers left before that time; how many there were."""
+    def sweep(self, before: datetime, of: str = "") -> int:
+        """Remove the unfinished files that killed writers left before that time, all or those of one key; how many."""
 
 
 def copy(source: Source, key: str, target: Storage, to: str) -> None:

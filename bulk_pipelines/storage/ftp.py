@@ -247,10 +247,10 @@ class FtpStorage(Storage):
                 self.make_folder(connection, to)
                 connection.rename(self.path(connection, key), self.path(connection, to))
 
-    def sweep(self, before: datetime) -> int:
+    def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
-        for files in self.folders_of("", lambda _: True):
-            for entry in self.timed([(key, each) for key, each in files if paths.is_unfinished(key)]):
+        for files in self.folders_of(paths.folder_of(of), lambda _: not of):
+            for entry in self.timed([(key, each) for key, each in files if paths.is_unfinished(key, of)]):
                 if entry.modified and entry.modified < before:
                     self.delete(entry.key)
                     swept += 1

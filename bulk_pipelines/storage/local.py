@@ -181,15 +181,16 @@ class LocalStorage(Storage):
                 place.unlink()
             synced(target.parent)
 
-    def sweep(self, before: datetime) -> int:
+    def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
-        waiting = [self.root] if self.root.exists() else []
+        name = of.rpartition("/")[2]
+        waiting = [self.place(of, follow=False).parent] if of else [self.root]
         while waiting:
             with translated(str(waiting[-1])):
                 for found in scanned(waiting.pop()):
                     if found.is_dir(follow_symlinks=False):
-                        waiting.append(Path(found.path))
-                    elif paths.is_unfinished(found.name):
+                        waiting += [] if of else [Path(found.path)]
+                    elif paths.is_unfinished(found.name, name):
                         with suppress(FileNotFoundError):
                             if found.stat(follow_symlinks=False).st_mtime < before.timestamp():
                                 Path(found.path).unlink()

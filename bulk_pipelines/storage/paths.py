@@ -51,8 +51,16 @@ def unfinished(key: str, token: str) -> str:
     return f"{folder}{slash}.{name}.{token}.part"
 
 
-def is_unfinished(key: str) -> bool:
-    return UNFINISHED.fullmatch(key.rpartition("/")[2]) is not None
+def is_unfinished(key: str, of: str = "") -> bool:
+    """Whether it is the name of an unfinished file; with `of`, of that file."""
+    if UNFINISHED.fullmatch(key.rpartition("/")[2]) is None:
+        return False
+    token = key.removesuffix(".part")[-16:]
+    return not of or key == unfinished(of, token)
+
+
+def folder_of(key: str) -> str:
+    return key.rpartition("/")[0]
 
 
 def escape(key: str) -> str:

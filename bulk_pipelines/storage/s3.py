@@ -218,7 +218,7 @@ class S3Storage(Storage):
                 obstore.copy(self.store, self.name(key), self.name(to))
         self.delete(key)
 
-    def sweep(self, before: datetime) -> int:  # noqa: ARG002
+    def sweep(self, before: datetime, of: str = "") -> int:  # noqa: ARG002
         """Uploads that were never completed are not objects; a lifecycle rule of the bucket removes them."""
         return 0
 

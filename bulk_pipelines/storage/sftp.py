@@ -209,10 +209,11 @@ class SftpStorage(Storage):
                 self.make_folder(channel, to)
                 self.rename(channel, key, to)
 
-    def sweep(self, before: datetime) -> int:
+    def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
-        for entry in self.found("", None):
-            if paths.is_unfinished(entry.key) and entry.modified and entry.modified < before:
+        only = paths.Pattern(paths.escape(of)) if of else None
+        for entry in self.found(paths.folder_of(of), only):
+            if paths.is_unfinished(entry.key, of) and entry.modified and entry.modified < before:
                 self.delete(entry.key)
                 swept += 1
         return swept

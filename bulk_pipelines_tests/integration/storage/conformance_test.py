@@ -346,6 +346,24 @@ def test_unfinished_files_are_swept(storage: Storage) -> None:
     assert storage.exists(other)
 
 
+def test_unfinished_files_of_one_key_are_swept_alone(storage: Storage) -> None:
+    token = "0123456789abcdef"
+    mine, others = (
+        paths.unfinished("in/file", token),
+        [paths.unfinished(f"in/{name}", token) for name in ("file2", "x/file")],
+    )
+    for name in (mine, *others, "in/file"):
+        storage.put(name, b"half")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    assert storage.sweep(later, of="in/other") == 0
+    assert storage.sweep(later, of="elsewhere/file") == 0
+    swept = storage.sweep(later, of="in/file")
+    if not storage.url_of("x").startswith("s3:"):
+        assert swept == 1
+        assert not storage.exists(mine)
+    assert all(storage.exists(name) for name in (*others, "in/file"))
+
+
 def test_a_closed_storage_opens_again(storage: Storage) -> None:
     storage.put("file", b"x")
     storage.close()
