@@ -172,6 +172,13 @@ class Settings:
     reuse_days: int = setting(
         "BULK_REUSE_DAYS", 7, "Inputs with an effective date younger than this many days are never reused.", at_least=0
     )
+    registry_checks: int = setting(
+        "BULK_REGISTRY_CHECKS",
+        50_000,
+        "How many registered files the daily retention looks for in the storage, going on where the last pass ended; "
+        "those that are gone leave the registry. 0: none.",
+        at_least=0,
+    )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",
         CHECKOUT / "drops.toml",

@@ -44,6 +44,43 @@ SET path = excluded.path,
     generated_at = excluded.generated_at
 WHERE excluded.generated_at >= export_artifact.generated_at;
 
+-- name: walk_position
+-- Where the last pass through the registry ended; none when it came to the end.
+SELECT index_key, effective_date, asof_indicator FROM export_artifact_walk;
+
+-- name: registered_after
+-- The registry in the order of its key, a bounded part.
+SELECT index_key, effective_date, asof_indicator, path, generated_at FROM export_artifact
+WHERE (index_key, effective_date, asof_indicator) > (:index_key::text, :effective_date::date, :asof_indicator::text)
+ORDER BY index_key, effective_date, asof_indicator
+LIMIT :most;
+
+-- name: forget_artifacts!
+-- Files that were found to be gone. A row that was written since names another file, and stays.
+-- In the order of the key, like everybody who writes here.
+DELETE FROM export_artifact
+WHERE ctid = ANY (ARRAY(
+    SELECT export_artifact.ctid
+    FROM unnest(
+        :index_keys::text[], :effective_dates::date[], :asof_indicators::text[], :paths::text[],
+        :moments::timestamptz[]
+    ) AS gone (index_key, effective_date, asof_indicator, path, generated_at)
+    JOIN export_artifact USING (index_key, effective_date, asof_indicator, path, generated_at)
+    ORDER BY index_key, effective_date, asof_indicator
+    FOR UPDATE OF export_artifact
+));
+
+-- name: move_walk!
+-- With the rows that went: what was looked at is not looked at again in this round.
+INSERT INTO export_artifact_walk (index_key, effective_date, asof_indicator)
+VALUES (:index_key, :effective_date, :asof_indicator)
+ON CONFLICT (only_one) DO UPDATE
+SET index_key = excluded.index_key, effective_date = excluded.effective_date, asof_indicator = excluded.asof_indicator;
+
+-- name: end_walk!
+-- The next pass begins at the beginning.
+DELETE FROM export_artifact_walk;
+
 -- name: file_counts
 -- What the finished inputs of a job came to.
 SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,

@@ -1,0 +1,170 @@
+"""Registered files that are gone from the storage leave the registry, a bounded number of looks at a time.
+
+A pass walks the registry by its key and writes down how far it came with each batch, so the next one goes on there,
+whatever became of this one; at the end the walk begins anew. Only a clear answer counts: a file is gone when the
+storage says so and shows other files at that moment. One that is away, refuses, or is an empty folder because nothing
+is mounted there, says nothing about its files.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import target
+from bulk_pipelines.distribution.target import Target
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.errors import Missing, Permanent, StorageError
+
+Connection = psycopg.Connection[Any]
+
+BATCH = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    index_key: str
+    effective_date: date
+    asof_indicator: str
+    path: str
+    generated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far the walk is: the last key that was looked at."""
+
+    index_key: str = ""
+    effective_date: date = date.min
+    asof_indicator: str = ""
+
+
+START = Position()
+
+
+def pruner(settings: Settings) -> Callable[[Engine, object, bool], int]:
+    """For the daily retention: how many rows went, or, in a dry run, would go."""
+
+    def prune(pool: Engine, _: object, dry_run: bool) -> int:
+        if not settings.registry_checks:
+            return 0
+        # Refusals that pass are tried again within seconds: nobody else does it here.
+        storage = locations.folder(target.url_of(settings), access_of(settings), "BULK_DISTRIBUTION_URL")
+        with storage:
+            return forget(
+                pool,
+                Target(storage),
+                most=settings.registry_checks,
+                concurrency=settings.distribution_concurrency,
+                dry_run=dry_run,
+            )
+
+    return prune
+
+
+def forget(pool: Engine, place: Target, *, most: int, concurrency: int = 16, dry_run: bool = False) -> int:
+    """Looks at up to `most` files, from where the last pass ended. How many rows went."""
+    forgotten, looked = 0, 0
+    with transaction(pool) as connection:
+        position = begun(connection)
+    try:
+        with ThreadPoolExecutor(concurrency, "look") as threads:
+            while looked < most:
+                size = min(BATCH, most - looked)
+                with transaction(pool) as connection:
+                    batch = following(connection, position, size)
+                missed = list(threads.map(lambda each: is_missing(place, each), batch))
+                gone = [each for each, missing in zip(batch, missed, strict=True) if missing]
+                if gone and not shows_files(place):
+                    log.warning("the storage of the registered files is missing or empty: nothing is forgotten")
+                    break
+                looked += len(batch)
+                over = len(batch) < size
+                position = START if over else position_of(batch[-1])
+                if dry_run:
+                    forgotten += len(gone)
+                else:
+                    with transaction(pool) as connection:
+                        forgotten += forget_rows(connection, gone)
+                        write_down(connection, position)
+                if over:
+                    break
+    except StorageError as error:
+        log.warning("registered files cannot be looked for now, %d were: %s", looked, error)
+    return forgotten
+
+
+def is_missing(place: Target, registered: Registered) -> bool:
+    """What lies in another target is not ours to say; what is refused may be there."""
+    key = place.key_of(registered.path)
+    if key is None:
+        return False
+    try:
+        place.storage.stat(key)
+    except Missing:
+        return True
+    except Permanent:
+        pass
+    return False
+
+
+def shows_files(place: Target) -> bool:
+    try:
+        return next(iter(place.storage.entries()), None) is not None
+    except Missing:
+        return False
+
+
+def begun(connection: Connection) -> Position:
+    with connection.cursor(row_factory=class_row(Position)) as cursor:
+        return cursor.execute(queries.text("distribution", "walk_position")).fetchone() or START
+
+
+def following(connection: Connection, position: Position, size: int) -> list[Registered]:
+    values = {**named(position), "most": size}
+    with connection.cursor(row_factory=class_row(Registered)) as cursor:
+        return cursor.execute(queries.text("distribution", "registered_after"), values).fetchall()
+
+
+def forget_rows(connection: Connection, gone: Sequence[Registered]) -> int:
+    if not gone:
+        return 0
+    values = {
+        "index_keys": [each.index_key for each in gone],
+        "effective_dates": [each.effective_date for each in gone],
+        "asof_indicators": [each.asof_indicator for each in gone],
+        "paths": [each.path for each in gone],
+        "moments": [each.generated_at for each in gone],
+    }
+    return connection.execute(queries.text("distribution", "forget_artifacts"), values).rowcount
+
+
+def write_down(connection: Connection, position: Position) -> None:
+    if position == START:
+        connection.execute(queries.text("distribution", "end_walk"))
+    else:
+        connection.execute(queries.text("distribution", "move_walk"), named(position))
+
+
+def position_of(registered: Registered) -> Position:
+    return Position(registered.index_key, registered.effective_date, registered.asof_indicator)
+
+
+def named(position: Position) -> dict[str, Any]:
+    return {
+        "index_key": position.index_key,
+        "effective_date": position.effective_date,
+        "asof_indicator": position.asof_indicator,
+    }
