@@ -130,6 +130,12 @@ class Settings:
     keep_partitions: int = setting(
         "BULK_KEEP_PARTITIONS", 5_000, "How many job keys each asset keeps as partitions, the newest.", at_least=100
     )
+    exports_url: str = setting(
+        "BULK_EXPORTS_URL",
+        "",
+        "Where exports go that name no target: a folder or `s3://bucket/folder`, one that every machine with workers "
+        "can reach. Empty: the folder `exports` in `BULK_HOME`.",
+    )
     distribution_url: str = setting(
         "BULK_DISTRIBUTION_URL",
         "",

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports import query
+from bulk_pipelines.exports.preview import Record, first_rows
 from bulk_pipelines.exports.request import ExportRequest
 
 PART = 4 << 20
@@ -38,6 +39,8 @@ class Plan:
     blocks: int = 0
     """Of the table, as far as the snapshot sees it; none if it is not cut."""
     step: int = 1
+    preview: tuple[Record, ...] = ()
+    """The first records, if any were asked for."""
 
     @property
     def parts(self) -> int:
@@ -68,7 +71,7 @@ class Plan:
 
 
 @contextmanager
-def planned(engine: Engine, request: ExportRequest, connections: int) -> Iterator[Plan]:
+def planned(engine: Engine, request: ExportRequest, connections: int, preview: int = 0) -> Iterator[Plan]:
     """The plan, and its snapshot held open until every connection has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
         connection.execute(BEGIN)
@@ -81,6 +84,7 @@ def planned(engine: Engine, request: ExportRequest, connections: int) -> Iterato
             select=query.composed(query.rows(request), connection),
             count=query.composed(query.count(request), connection),
             expected_rows=0,
+            preview=tuple(first_rows(connection, request, preview)),
         )
         plan = replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
         yield cut(connection, plan) if connections > 1 and not request.order else plan

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from bulk_pipelines.exports import batches, copying, parquet, text_formats, xlsx
 from bulk_pipelines.exports.compression import compressed
 from bulk_pipelines.exports.copying import Chunk
 from bulk_pipelines.exports.lanes import in_order
+from bulk_pipelines.exports.preview import Record
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines.exports.snapshot import Plan, planned
 
@@ -29,6 +30,8 @@ class Tally:
     bytes: int = 0
     expected_rows: int = 0
     """What PostgreSQL's planner thinks; nothing to rely on."""
+    preview: list[Record] = field(default_factory=list)
+    """The first records, as many as were asked for."""
 
 
 def never() -> bool:
@@ -42,18 +45,19 @@ def stream(
     connections: int | None = None,
     cancelled: Callable[[], bool] = never,
     tally: Tally | None = None,
+    preview: int = 0,
 ) -> Generator[bytes]:
     """The export's bytes. Memory stays the same at any size, and all rows are of one state of the database.
 
     Closing it early cancels the query. `cancelled` is asked between pieces and while PostgreSQL thinks; when it says
-    yes, `Cancelled` is raised. `tally` is kept up to date.
+    yes, `Cancelled` is raised. `tally` is kept up to date, and gets the first `preview` records.
     """
     tally = tally or Tally()
     connections = connections or CONNECTIONS[request.format]
     read = arrow_read if request.format in {Format.PARQUET, Format.XLSX} else text_read
     with ExitStack() as until_joined:
-        plan = until_joined.enter_context(planned(engine, request, connections))
-        tally.expected_rows = plan.expected_rows
+        plan = until_joined.enter_context(planned(engine, request, connections, preview))
+        tally.expected_rows, tally.preview = plan.expected_rows, list(plan.preview)
         lanes = min(connections, plan.parts)
         source = partial(in_order, lanes=lanes, parts=plan.parts, joined=until_joined.close, cancelled=cancelled)
         outside = Compression.NONE if request.format is Format.PARQUET else request.compression

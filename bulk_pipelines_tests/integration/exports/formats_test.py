@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports.preview import preview
+from bulk_pipelines.exports.preview import first_rows
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, parse
 from bulk_pipelines_tests.export_files import exported, insert, read, read_xlsx, stored
 
@@ -170,6 +170,8 @@ def test_times_before_christ(engine: Engine) -> None:
 
 def test_the_first_rows_to_look_at(filled: Engine) -> None:
     request = parse({"resource": "articles", "format": "xlsx", "fields": "slug,tags,created_at", "order": "slug"})
-    assert preview(filled, request, rows=1) == [
-        {"slug": "one", "tags": ["one", "two, three", 'q"'], "created_at": "2026-01-10T12:30:00.12+00:00"}
-    ]
+    with pool.transaction(filled) as connection:
+        assert first_rows(connection, request, rows=1) == [
+            {"slug": "one", "tags": ["one", "two, three", 'q"'], "created_at": "2026-01-10T12:30:00.12+00:00"}
+        ]
+        assert first_rows(connection, request, rows=0) == []

@@ -1,0 +1,44 @@
+"""How far an export is, as the database has it; and what was written whole and may have been published."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.engine.errors import LeaseLost
+from bulk_pipelines.engine.leases import Lease
+
+Connection = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    rows: int = 0
+    bytes: int = 0
+    expected_rows: int = 0
+    written: dict[str, Any] | None = None
+    """What is told of the file, once it is whole."""
+
+
+def save(connection: Connection, lease: Lease, progress: Progress) -> None:
+    """Raises LeaseLost: whoever holds the item now tells of its own."""
+    values = vars(progress) | {
+        "item_id": lease.item_id,
+        "lease_term": lease.lease_term,
+        "written": None if progress.written is None else json.dumps(progress.written),
+    }
+    if connection.execute(queries.text("exports", "save_progress"), values).fetchone() is None:
+        raise LeaseLost(lease.item_id, lease.lease_term)
+
+
+def read(connection: Connection, job_id: int) -> Progress | None:
+    """None before the export is begun, and when it is over."""
+    with connection.cursor(row_factory=class_row(Progress)) as cursor:
+        return cursor.execute(queries.text("exports", "progress"), {"job_id": job_id}).fetchone()
+
+
+def forget(connection: Connection, job_id: int) -> None:
+    connection.execute(queries.text("exports", "forget_progress"), {"job_id": job_id})

@@ -1,0 +1,40 @@
+"""Taking an export in: checked, then persisted whole, the job and its one item, before anybody is answered."""
+
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.engine import jobs, persist
+from bulk_pipelines.engine.jobs import Job, Request, Submitted
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.exports.kinds import KINDS
+from bulk_pipelines.exports.names import name_of
+
+Connection = psycopg.Connection[Any]
+
+
+def submit(
+    connection: Connection,
+    asked: Asked,
+    *,
+    owner: str,
+    origin: str,
+    idempotency_key: str | None = None,
+    request_id: str | None = None,
+) -> Submitted:
+    """The same key with the same request names the job that is there already."""
+    kind = name_of(asked.request.resource)
+    wanted = Request(kind, owner, asked.as_params(), origin, idempotency_key, request_id)
+    submitted = jobs.submit(connection, KINDS, wanted)
+    if not submitted.created:
+        return submitted
+    persist.add_all(connection, submitted.job.job_id, [("file", {})])
+    return Submitted(jobs.find(connection, submitted.job.job_key), created=True)
+
+
+def export_job(connection: Connection, job_key: str) -> Job:
+    job = jobs.find(connection, job_key)
+    if job.kind not in KINDS:
+        raise InvalidInput("job", f"{job_key} is no export, it is of the kind {job.kind}")
+    return job

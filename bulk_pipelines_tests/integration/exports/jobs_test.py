@@ -1,0 +1,340 @@
+"""Exports as jobs of the engine: published once, told of on the job, called off without a trace."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.engine import jobs, redrive
+from bulk_pipelines.engine.errors import IdempotencyConflict
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import ending, handling, progress, recount, writing
+from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.exports.request import Compression, Format, parse
+from bulk_pipelines.storage import paths
+from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines_tests.export_files import exporting, insert, insert_users, names_in, watching
+from bulk_pipelines_tests.export_scene import (
+    exported,
+    found,
+    rows_so_far,
+    slow_down,
+    speed_up,
+    started,
+    submitted,
+    worked,
+)
+from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_what_is_recorded_on_the_job(engine: Engine, tmp_path: Path, format_: Format) -> None:
+    insert_users(engine, 300)
+    job = exported(engine, format=format_.value, where=["role=admin"], to=str(tmp_path / "out"))
+    assert job.status is JobState.COMPLETED, job.last_error
+    path = tmp_path / "out" / f"users-{job.job_key}.{format_}"
+    assert names_in(tmp_path / "out") == [path.name]
+    data, result = path.read_bytes(), job.result
+    assert result is not None
+    assert (result["rows"], result["bytes"], result["location"]) == (75, len(data), str(path))
+    assert result["sha256"] == hashlib.sha256(data).hexdigest()
+    assert result["duration"] > 0
+    assert result["rows_per_second"] > 0
+    with pool.transaction(engine) as connection:
+        assert progress.read(connection, job.job_id) is None, "nothing is left to clean up"
+        item, error = ending.file_of(connection, job)
+    assert error is None
+    assert item is not None
+    assert [record["role"] for record in item["preview"]] == ["admin"] * 10
+
+
+def test_without_a_target_into_the_folder_of_the_settings(engine: Engine, home: Path) -> None:
+    job = exported(engine)
+    assert names_in(home / "exports") == [f"users-{job.job_key}.csv"]
+
+
+def test_to_a_name_and_to_s3(engine: Engine, s3_bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    insert_users(engine, 20)
+    named = tmp_path / "daily" / "admins.csv.gz"
+    job = exported(engine, to=str(named), compression="gzip")
+    assert job.status is JobState.COMPLETED, job.last_error
+    assert names_in(named.parent) == ["admins.csv.gz"]
+    s3 = s3_bucket.access.s3
+    monkeypatch.setenv("BULK_S3_ENDPOINT", s3.endpoint)
+    monkeypatch.setenv("BULK_S3_ACCESS_KEY_ID", s3.access_key_id)
+    monkeypatch.setenv("BULK_S3_SECRET_ACCESS_KEY", s3.secret_access_key)
+    there = exported(engine, to=f"{s3_bucket.url}/exports", format="parquet")
+    assert there.status is JobState.COMPLETED, there.last_error
+    assert there.result is not None
+    assert there.result["location"] == f"{s3_bucket.url}/exports/users-{there.job_key}.parquet"
+
+
+def test_the_same_key_with_the_same_request_is_the_same_job(engine: Engine) -> None:
+    first = submitted(engine, key="k", fields="id,email", where=["role=admin"])
+    again = submitted(engine, key="k", fields=["id", "email"], where=["role = admin"])
+    assert again.job_key == first.job_key
+    assert submitted(engine, key="k", owner="another", fields="id").job_key != first.job_key
+    for other in ({"fields": "email,id"}, {"fields": "id,email", "where": ["role=admin"], "to": "/elsewhere"}):
+        with pytest.raises(IdempotencyConflict, match=first.job_key):
+            submitted(engine, key="k", **other)
+    with pytest.raises(IdempotencyConflict, match=first.job_key):
+        submitted(engine, key="k", resource="comments")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"to": "http://example.org/x"}, "to: http://example.org/x is a web address"),
+        ({"to": "gopher://x/y"}, "to: gopher:// is not an address we know"),
+        ({"to": "s3://x/y"}, "to: s3://x/y names no bucket"),
+        ({"to": 7}, "to: 7 is not text"),
+        ({"to": "out/users.csv", "format": "parquet"}, "to: users.csv does not end in .parquet"),
+        ({"to": "users.csv", "compression": "gzip"}, "to: users.csv does not end in .csv.gz"),
+        ({"shoe": 42}, "shoe: is not a parameter"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_at_once(engine: Engine, params: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        submitted(engine, **params)
+    assert message in str(caught.value)
+
+
+def test_what_is_asked_for_survives_the_job(tmp_path: Path) -> None:
+    asked = Asked.parse({"resource": "articles", "where": ['title~="""big data"""'], "order": "-slug", "to": "x/"})
+    assert asked.to == str(Path("x").absolute()) + "/"
+    assert Asked.parse(asked.as_params()) == asked
+
+
+@contextmanager
+def in_the_middle(engine: Engine, rows: int = 20_000, **params: Any) -> Iterator[Job]:
+    """An export at work in a thread, some of its rows written; the caller decides what happens then."""
+    insert_users(engine, rows)
+    job = started(engine, **params)
+    thread = threading.Thread(target=worked, args=(engine, job))
+    with watching(engine) as connection:
+        slow_down(connection)
+        thread.start()
+        try:
+            until(lambda: rows_so_far(connection, job) > 0, "it has written some rows")
+            yield job
+        finally:
+            speed_up(connection)
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def test_a_cancel_stops_the_query_and_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
+    with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
+        assert names_in(tmp_path / "out") != []
+        jobs.cancel(engine, job.job_key)
+        until(lambda: exporting(connection) == 0, "the query is cancelled", 10)
+    assert found(engine, job).status is JobState.CANCELLED
+    assert names_in(tmp_path / "out") == []
+    ending.wind_up(engine, job.job_key)
+    assert ending.wind_up_all(engine) == 0
+
+
+def test_a_pause_leaves_nothing_and_a_resume_begins_anew(engine: Engine, tmp_path: Path) -> None:
+    with in_the_middle(engine, to=str(tmp_path / "out")) as job, pool.transaction(engine) as connection:
+        jobs.pause(connection, job.job_key)
+    assert names_in(tmp_path / "out") == []
+    with pool.transaction(engine) as connection:
+        jobs.resume(connection, job.job_key)
+        jobs.start(connection, job.job_key)
+    ended = worked(engine, job)
+    assert ended.status is JobState.COMPLETED
+    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
+    assert ended.result is not None
+    assert ended.result["rows"] == 20_000
+
+
+def test_progress_is_no_checkpoint(engine: Engine, tmp_path: Path) -> None:
+    """A checkpoint would begin the tries anew, and an export that fails at its end be tried for ever."""
+    with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
+        before = rows_so_far(connection, job)
+        until(lambda: rows_so_far(connection, job) > before, "it goes on")
+        row = connection.execute("SELECT checkpoint, attempt_count FROM job_item").fetchone()
+    assert row == (None, 1)
+    assert found(engine, job).status is JobState.COMPLETED
+
+
+def test_who_lost_the_lease_publishes_nothing(engine: Engine, tmp_path: Path) -> None:
+    with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
+        connection.execute("UPDATE job_item SET lease_term = lease_term + 1")
+        until(lambda: exporting(connection) == 0, "its next word of progress is refused", 10)
+        assert names_in(tmp_path / "out") == []
+        connection.execute("UPDATE job_item SET lease_until = now()")  # as the holder's that died
+    assert found(engine, job).status is JobState.COMPLETED
+    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
+
+
+def test_a_cancel_between_the_last_byte_and_the_name(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    job = started(engine, to=str(tmp_path / "out"))
+    saved = handling.Attempt.save
+
+    def save_and_cancel(self: handling.Attempt, written: dict[str, Any] | None) -> None:
+        saved(self, written)
+        if written is not None:
+            jobs.cancel(engine, job.job_key)
+
+    monkeypatch.setattr(handling.Attempt, "save", save_and_cancel)
+    assert worked(engine, job).status is JobState.CANCELLED
+    assert names_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("to", ["out", "out/all.csv"])
+def test_a_cancel_after_the_name_takes_the_file_back(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    insert_users(engine, 100)
+    job = started(engine, to=str(tmp_path / to))
+    wrote = writing.write
+
+    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        jobs.cancel(engine, job.job_key)
+        return result
+
+    monkeypatch.setattr(handling, "write", write_and_cancel)
+    ended = worked(engine, job)
+    assert ended.status is JobState.CANCELLED
+    assert len(names_in(tmp_path / "out")) == 1
+    assert ending.wind_up_all(engine) == 1
+    assert names_in(tmp_path / "out") == []
+    assert ending.wind_up_all(engine) == 0
+
+
+def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name was given, and written by another since."""
+    insert_users(engine, 100)
+    path = tmp_path / "out" / "all.csv"
+    job = started(engine, to=str(path))
+    wrote = writing.write
+
+    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        jobs.cancel(engine, job.job_key)
+        path.write_text("theirs")
+        return result
+
+    monkeypatch.setattr(handling, "write", write_and_cancel)
+    worked(engine, job)
+    ending.wind_up_all(engine)
+    assert path.read_text() == "theirs"
+
+
+def test_who_died_after_publishing_is_believed_by_the_next(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    job = started(engine, to=str(tmp_path / "out"))
+    wrote, tries = writing.write, []
+
+    def write_and_fail(*arguments: Any, **options: Any) -> Any:
+        tries.append(wrote(*arguments, **options))
+        raise OSError("as if the process had died")
+
+    monkeypatch.setattr(handling, "write", write_and_fail)
+    ended = worked(engine, job)
+    assert ended.status is JobState.COMPLETED
+    assert len(tries) == 1, "the file was found, not written again"
+    assert ended.result is not None
+    assert ended.result["sha256"] == tries[0].sha256
+    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
+
+
+def test_what_a_killed_try_left_goes_with_the_next(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    folder = tmp_path / "out"
+    job = started(engine, to=str(folder))
+    left = folder / paths.unfinished(f"users-{job.job_key}.csv", "0123456789abcdef")
+    others = folder / paths.unfinished("users-J1.csv", "0123456789abcdef")
+    wrote, tries = writing.write, []
+
+    def fail_once(*arguments: Any, **options: Any) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            folder.mkdir()
+            left.write_text("half")
+            others.write_text("half")
+            raise OSError("as if the process had died")
+        return wrote(*arguments, **options)
+
+    monkeypatch.setattr(handling, "write", fail_once)
+    assert worked(engine, job).status is JobState.COMPLETED
+    assert not left.exists()
+    assert others.exists()
+
+
+def test_a_failure_says_why_and_a_redrive_begins_anew(engine: Engine, tmp_path: Path) -> None:
+    insert(
+        engine,
+        "users",
+        [{"id": "00000000-0000-0000-0000-000000000000", "email": "a@b.c", "name": "n" * 40_000, "role": "author"}],
+    )
+    job = exported(engine, format="xlsx", to=str(tmp_path / "out"))
+    assert job.status is JobState.FAILED
+    assert job.last_error is not None
+    assert job.last_error.startswith("name: row 2 of the sheet has a text of 40,000 characters")
+    assert job.result is None
+    ending.wind_up(engine, job.job_key)
+    assert names_in(tmp_path / "out") == []
+    with pool.transaction(engine) as connection:
+        connection.execute("UPDATE users SET name = 'Ann'")
+    redrive.redrive(engine, job.job_key)
+    assert worked(engine, job).status is JobState.COMPLETED
+    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.xlsx"]
+
+
+def test_a_target_that_cannot_be_written(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    job = exported(engine, to=str(tmp_path / "file" / "below"))
+    assert job.status is JobState.FAILED
+    assert str(tmp_path / "file") in (job.last_error or "")
+    ending.wind_up(engine, job.job_key)
+    assert ending.wind_up_all(engine) == 0
+    assert names_in(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("packed", Compression)
+@pytest.mark.parametrize("format_", Format)
+def test_the_rows_of_a_file_are_counted_by_the_file(
+    engine: Engine, tmp_path: Path, format_: Format, packed: Compression
+) -> None:
+    if format_ is Format.XLSX and packed is not Compression.NONE:
+        pytest.skip("an xlsx file is compressed already")
+    awkward = ['a"b', "two\nlines", '"\n"', "<row ", "plain", '\n"",\n']
+    for count in (0, len(awkward)):
+        insert(
+            engine,
+            "users",
+            [
+                {"id": f"{number:032x}", "email": f"u{number}@b.cd", "name": name, "role": "author"}
+                for number, name in enumerate(awkward[:count])
+            ],
+        )
+        job = exported(engine, format=format_.value, compression=packed.value, fields="name", to=str(tmp_path))
+        assert job.result is not None, job.last_error
+        request = parse({"resource": "users", "format": format_.value, "compression": packed.value, "fields": "name"})
+        name = f"users-{job.job_key}{request.suffix}"
+        assert recount.rows_in(LocalStorage(tmp_path), name, request) == count == job.result["rows"]

@@ -1,0 +1,28 @@
+-- name: save_progress
+-- How far an export is; no row when the lease is lost. Not a checkpoint: that would begin the tries of the item anew.
+INSERT INTO export_progress (job_id, row_count, byte_count, expected_rows, written)
+SELECT job_id, :rows, :bytes, :expected_rows, :written::jsonb
+FROM job_item WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
+ON CONFLICT (job_id) DO UPDATE SET
+    row_count = excluded.row_count, byte_count = excluded.byte_count, expected_rows = excluded.expected_rows,
+    written = excluded.written
+RETURNING job_id;
+
+-- name: progress
+-- How far an export is, and what was written whole.
+SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM export_progress WHERE job_id = :job_id;
+
+-- name: forget_progress!
+-- The export is over, and nothing is left to clean up after it.
+DELETE FROM export_progress WHERE job_id = :job_id;
+
+-- name: ended_in_vain
+-- Exports that were cancelled or given up, of which something may be left.
+SELECT job.job_key FROM export_progress JOIN job USING (job_id)
+WHERE job.status IN ('CANCELLED', 'FAILED') AND job.running_items = 0
+ORDER BY job.job_id
+LIMIT :most;
+
+-- name: file_of_job
+-- What became of the one file of an export.
+SELECT result, error_message FROM job_item WHERE job_id = :job_id;
