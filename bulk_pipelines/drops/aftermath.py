@@ -1,5 +1,6 @@
 """After the import: files that were taken are left, moved or deleted, by how it went; never before it is over."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,19 +16,30 @@ from bulk_pipelines.storage.errors import Missing
 
 SUCCESS = {"COMPLETED", "COMPLETED_WITH_ERRORS"}
 AT_A_TIME = 200
+CLEAR_SECONDS = 10.0
+"""After that long the rest is left to the next tick, which has new files to look at."""
 
 
 def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storage]) -> int:
     """What is to be done with the files of jobs that are over; returns how many. A file that resists is tried again."""
-    with transaction(pool) as connection:
-        ended = ledger.ended(connection, source.name, AT_A_TIME)
+    ended = next_ended(pool, source)
     if not ended:
         return 0
+    deadline = time.monotonic() + CLEAR_SECONDS
+    cleared = 0
     with open_storage() as storage:
-        words = [put_away(source, storage, file) for file in ended]
+        while ended:
+            words = [put_away(source, storage, file) for file in ended]
+            with transaction(pool) as connection:
+                ledger.end(connection, words)
+            cleared += len(words)
+            ended = next_ended(pool, source) if time.monotonic() < deadline else []
+    return cleared
+
+
+def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
     with transaction(pool) as connection:
-        ledger.end(connection, words)
-    return len(words)
+        return ledger.ended(connection, source.name, AT_A_TIME)
 
 
 def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:

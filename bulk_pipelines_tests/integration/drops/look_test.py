@@ -294,6 +294,17 @@ def test_what_becomes_of_a_file_by_how_its_import_went(
     assert inbox.clear_up() == 0
 
 
+def test_many_files_are_put_away_in_one_tick(inbox: Inbox) -> None:
+    inbox.set(after=After.DELETE)
+    count = 2 * aftermath.AT_A_TIME + 1
+    for number in range(count):
+        inbox.drop(f"users-{number}.csv")
+    assert inbox.look().taken == count
+    inbox.end_jobs(JobEvent.COMPLETE)
+    assert inbox.clear_up() == count
+    assert list(inbox.folder.iterdir()) == []
+
+
 def test_a_newer_version_is_not_put_away_with_the_old_one(inbox: Inbox) -> None:
     inbox.set(after=After.DELETE)
     path = inbox.drop("users.csv")
