@@ -112,6 +112,12 @@ class Settings:
     lanes: int = setting(
         "BULK_LANES", 2, "How many steps of one run work a job's items side by side.", at_least=1, at_most=64
     )
+    run_seconds: int = setting(
+        "BULK_RUN_SECONDS",
+        14_400,
+        "Seconds for which one run works a job. Then it ends, and another one goes on, when its turn comes.",
+        at_least=10,
+    )
     sweep_minutes: int = setting(
         "BULK_SWEEP_MINUTES", 15, "Minutes between two passes of the sweeper.", at_least=1, at_most=59
     )

@@ -1,7 +1,9 @@
 -- name: dead_letters
--- Buried items, the oldest first, narrowed by whatever is given.
+-- Buried items, the oldest first, narrowed by whatever is given. The run is that of the worker that held it last.
 SELECT item.item_id, job.job_key, item.kind, item.owner, item.item_key, item.attempt_count, item.death_count,
-    item.error_class, item.error_message, item.lease_owner AS worker, job.dagster_run_id, item.updated_at AS buried_at,
+    item.error_class, item.error_message, item.lease_owner AS worker,
+    coalesce(substring(item.lease_owner FROM '^[0-9a-f-]{36}(?=:)'), job.dagster_run_id) AS dagster_run_id,
+    item.updated_at AS buried_at,
     input_summary(item.input) AS input_summary
 FROM job_item AS item
 JOIN job USING (job_id)
@@ -22,7 +24,9 @@ SELECT updated_at FROM job_item WHERE status = 'DLQ' ORDER BY updated_at DESC, i
 -- One, whole.
 SELECT item.item_id, job.job_key, job.status AS job_status, item.kind, item.owner, item.item_key, item.attempt_count,
     item.not_found_count, item.death_count, item.lease_term, item.error_class, item.error_message,
-    item.lease_owner AS worker, job.dagster_run_id, item.created_at, item.updated_at AS buried_at, item.input,
+    item.lease_owner AS worker,
+    coalesce(substring(item.lease_owner FROM '^[0-9a-f-]{36}(?=:)'), job.dagster_run_id) AS dagster_run_id,
+    item.created_at, item.updated_at AS buried_at, item.input,
     item.checkpoint
 FROM job_item AS item
 JOIN job USING (job_id)

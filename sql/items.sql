@@ -308,6 +308,7 @@ SET pending_items = pending_items + (SELECT count(*) FROM redriven),
     finished_at = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE finished_at END,
     run_wanted = run_wanted OR (status = ANY (:over::job_status[]) AND NOT :run_follows),
     dispatch_count = dispatch_count + CASE WHEN status = ANY (:over::job_status[]) THEN 1 ELSE 0 END,
+    vain_launches = CASE WHEN status = ANY (:over::job_status[]) THEN 0 ELSE vain_launches END,
     offered_at = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE offered_at END,
     updated_at = now()
 WHERE job_id = :job_id AND EXISTS (SELECT FROM redriven)

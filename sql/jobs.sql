@@ -1,7 +1,12 @@
 -- name: insert_job
 -- A new job, or no row when its owner used the idempotency key before (a concurrent use is waited for).
-INSERT INTO job (kind, owner, origin, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent)
-VALUES (:kind, :owner, :origin, :params::jsonb, :idempotency_key, :request_hash, :fail_fast, :request_id, :trace_parent)
+INSERT INTO job (
+    kind, owner, origin, priority, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent
+)
+VALUES (
+    :kind, :owner, :origin, :priority, :params::jsonb, :idempotency_key, :request_hash, :fail_fast, :request_id,
+    :trace_parent
+)
 ON CONFLICT (owner, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
 RETURNING job_key;
 

@@ -42,7 +42,7 @@ class Offer(NamedTuple):
 
     @property
     def key(self) -> str:
-        return run_key(self.job_key, self.dispatch_count)
+        return f"{self.job_key}:{self.dispatch_count}"
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,19 @@ class Launched:
     status: JobState
     dagster_run_id: str | None
     run_wanted: bool
-    dispatch_count: int
-
-    @property
-    def key(self) -> str:
-        return run_key(self.job_key, self.dispatch_count)
-
-
-def run_key(job_key: str, dispatch_count: int) -> str:
-    return f"{job_key}:{dispatch_count}"
+    vain_launches: int
+    """Launches in a row, before this one, that came to nothing."""
 
 
 def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits) -> list[Offer]:
     """What is to be launched now. One pass at a time, so that two relays never fill the same room."""
     connection.execute(queries.text("dispatch", "one_at_a_time"))
-    values = {"kinds": list(kinds), "again_after": OFFER_AGAIN_SECONDS, "most": BATCH}
+    values = {
+        "kinds": list(kinds),
+        "again_after": OFFER_AGAIN_SECONDS,
+        "most_of_each": min(limits.of_kind, limits.of_owner),
+        "most": BATCH,
+    }
     rows = connection.execute(queries.text("dispatch", "wanting_jobs"), values).fetchall()
     wanting = [(Offer(*row[:4]), row[4], row[5]) for row in rows]
     of_kind: Counter[str] = Counter()
@@ -104,8 +102,15 @@ def begun(connection: Connection, job_id: int, dagster_run_id: str | None = None
     connection.execute(queries.text("dispatch", "run_has_begun"), {"job_id": job_id, "dagster_run_id": dagster_run_id})
 
 
-def want(connection: Connection, job_id: int) -> None:
-    connection.execute(queries.text("dispatch", "want_run"), {"job_id": job_id})
+def want(connection: Connection, job_id: int, *, in_vain: bool = False) -> None:
+    """`in_vain`: because the launch before came to nothing."""
+    connection.execute(queries.text("dispatch", "want_run"), {"job_id": job_id, "in_vain": in_vain})
+
+
+def hand_over(connection: Connection, job_id: int, dagster_run_id: str) -> bool:
+    """To a run that goes on where this one ends; False when one does already."""
+    values = {"job_id": job_id, "dagster_run_id": dagster_run_id}
+    return connection.execute(queries.text("dispatch", "hand_over"), values).fetchone() is not None
 
 
 def silent(connection: Connection, seconds: float) -> list[Launched]:

@@ -60,7 +60,7 @@ def drain(
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> Drained:
     """`seconds`: leave after this time. Not `patient`: leave, instead of waiting, when only waiting items are left."""
-    deadline = None if seconds is None else worker.clock() + seconds
+    worker.leave_at = deadline = None if seconds is None else worker.clock() + seconds
     worked = 0
     while True:
         slice_ = outlasting_outages(worker, lambda: worker.run_once(deadline))

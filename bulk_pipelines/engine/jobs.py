@@ -34,6 +34,7 @@ Connection = psycopg.Connection[Any]
 ORIGINS = ("api", "sensor", "ui", "cli")
 TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 CANCEL_BATCH = 10_000
+HIGHEST_PRIORITY = 100
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Request:
     trace_parent: str | None = None
     digest: bytes = b""
     """Of what the request holds besides its parameters, such as its inputs."""
+    priority: int = 0
+    """The relay launches jobs of a higher one first. It is not part of what is asked for: a repetition may differ."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
         "kind": request.kind,
         "owner": payload.text("owner", request.owner),
         "origin": checked_origin(request.origin),
+        "priority": checked_priority(request.priority),
         "params": params,
         "idempotency_key": optional_text("idempotency_key", request.idempotency_key),
         "request_hash": request_hash(request),
@@ -260,6 +264,14 @@ def checked_origin(origin: str) -> str:
     if origin not in ORIGINS:
         raise InvalidInput("origin", f"{origin!r} is none of {', '.join(ORIGINS)}")
     return origin
+
+
+def checked_priority(priority: int) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > HIGHEST_PRIORITY:
+        raise InvalidInput(
+            "priority", f"{priority!r} is no whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        )
+    return priority
 
 
 def checked_trace(trace_parent: str | None) -> str | None:

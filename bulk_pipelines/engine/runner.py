@@ -95,6 +95,8 @@ class Worker:
         self.in_work: dict[int, Lease] = {}
         self.failed_fast = False
         self.stop_asked = Stop()
+        self.leave_at: float | None = None
+        """A time of the clock after which nothing is begun, and what can be interrupted is."""
         self.looked_at = clock()
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
@@ -234,7 +236,7 @@ class Worker:
         return self.status
 
     def stopping(self) -> bool:
-        if self.stop_asked.is_set():
+        if self.stop_asked.is_set() or (self.leave_at is not None and self.clock() >= self.leave_at):
             return True
         if self.clock() - self.looked_at > LOOK_SECONDS:
             try:

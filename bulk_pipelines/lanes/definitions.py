@@ -5,6 +5,7 @@ the job needs. Nothing passes between steps but "done": what they need stands in
 database, not the steps: whatever the lanes left over, it works itself before it calls anything done.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, drain, finish, jobs, redrive
 from bulk_pipelines.engine.drain import Drained, End
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
-from bulk_pipelines.engine.runner import Slice, Worker
+from bulk_pipelines.engine.runner import Slice, Worker, worker_name
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 from bulk_pipelines.errors import BulkError, Unavailable
 
@@ -30,6 +32,15 @@ Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
 STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
 """For a step whose process was killed, or that lost the database for longer than it waits by itself."""
+
+MAX_RETRIES = "dagster/max_retries"
+RETRY_NUMBER = "dagster/retry_number"
+"""Of a run that Dagster launched because the one before had died."""
+LAUNCH_TAG = "bulk/launch"
+"""Of a run that the relay asked for: which launch of the job it is."""
+BUDGET_TAG = "bulk/run_budget"
+UNLIMITED = "unlimited"
+"""For a run that somebody waits for: no other one would go on with its job where nothing but the command runs."""
 
 MOST_WAITS = 1_000
 SHORTEST_WAIT = 1.0
@@ -117,8 +128,10 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
     def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = started(context, database.engine)
+        if job.status is JobState.FAILED:
+            raise failure(context, pipeline, database.engine, job)
         if job.status is not JobState.RUNNING:
-            context.log.info(f"job {job.job_key} is {job.status}: nothing to do")
+            tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
             return
         if job.planned_at is None:
             try:
@@ -160,6 +173,7 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def lane(context: dg.OpExecutionContext) -> None:
         database: Database = context.resources.database
+        taken_up(context, database.engine)
         drained = worked(context, pipeline, database.engine)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
@@ -178,6 +192,7 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
+        taken_up(context, database.engine)
         job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, context.partition_key)
         if job.status is JobState.RUNNING:
             drained = worked(context, pipeline, database.engine)
@@ -185,6 +200,8 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
                 raise wait_for_retries(drained)
             with transaction(database.engine) as connection:
                 job = jobs.find(connection, job.job_key)
+            if drained.end is End.OUT_OF_TIME and job.status is JobState.RUNNING:
+                return hand_over(context, database.engine, job)
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
         if job.status is JobState.FAILED:
@@ -192,31 +209,56 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
             yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
         else:
-            context.log.info(f"job {job.job_key} is {job.status}: nothing is materialized")
+            tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
 
     return end
 
 
 def started(context: dg.OpExecutionContext, pool: Engine) -> Job:
-    """The job of this run's partition. Running a job that is over again means: try again what it gave up."""
-    job_key = context.partition_key
+    """The job of this run's partition, at work if it may be."""
+    job = taken_up(context, pool)
     with transaction(pool) as connection:
-        job = jobs.find(connection, job_key)
-    if job.status in sources(JOB_MOVES, JobEvent.REDRIVE) and job.dlq_items:
-        redriven = redrive.redrive(pool, job_key, run_follows=True)
-        context.log.info(f"job {job_key} was {job.status}: {redriven} items are tried again")
+        _, state = jobs.locked(connection, job.job_key)
+        if state in sources(JOB_MOVES, JobEvent.START):
+            return jobs.start(connection, job.job_key, context.run_id)
+        return jobs.find(connection, job.job_key)
+
+
+def taken_up(context: dg.OpExecutionContext, pool: Engine) -> Job:
+    """A run that a person began resumes a paused job, and tries again what one that is over gave up: with its first
+    step, whichever that is, as a run may be executed again from where it failed. No run does so by itself."""
     with transaction(pool) as connection:
-        job = jobs.find(connection, job_key)
-        if job.status is JobState.FAILED and job.planned_at is None:
-            jobs.move(connection, job_key, JobEvent.REDRIVE)  # it failed before it had items: plan again
-            job = jobs.find(connection, job_key)
-        if job.status in sources(JOB_MOVES, JobEvent.START):
-            return jobs.start(connection, job_key, context.run_id)
+        job = jobs.find(connection, context.partition_key)
+    if job.dagster_run_id == context.run_id or not is_by_hand(context.run):
         return job
+    if job.status in sources(JOB_MOVES, JobEvent.REDRIVE) and job.dlq_items:
+        redriven = redrive.redrive(pool, job.job_key, run_follows=True)
+        context.log.info(f"job {job.job_key} was {job.status}: {redriven} items are tried again")
+    with transaction(pool) as connection:
+        _, state = jobs.locked(connection, job.job_key)
+        if state is JobState.PAUSED:
+            context.log.info(f"job {job.job_key} was paused: this run goes on with it")
+            jobs.resume(connection, job.job_key)
+        job = jobs.find(connection, job.job_key)
+        if state is JobState.FAILED and job.planned_at is None:
+            job = jobs.move(connection, job.job_key, JobEvent.REDRIVE)  # it failed before it had items: plan again
+        if job.status in sources(JOB_MOVES, JobEvent.START):
+            job = jobs.start(connection, job.job_key, context.run_id)
+    # Copied from a run that had failed for good; this one may be started again when it dies.
+    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
+    return job
+
+
+def is_by_hand(run: dg.DagsterRun) -> bool:
+    """Launched or executed again by a person: not by the relay, nor by Dagster because its worker had died."""
+    return RETRY_NUMBER not in run.tags if run.parent_run_id else LAUNCH_TAG not in run.tags
 
 
 def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> Drained:
     kinds = {pipeline.kind.name: pipeline.kind_of(context)}
+    left = seconds_left(context)
+    if left is not None and left <= 0:
+        return Drained(End.OUT_OF_TIME, 0)
     with transaction(pool) as connection:
         job = jobs.find(connection, context.partition_key)
         dispatch.begun(connection, job.job_id, context.run_id)
@@ -225,10 +267,39 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> 
         tally = slice_.tally
         context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
 
-    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job) as worker:
-        drained = drain.drain(worker, patient=False, on_slice=tell)
+    # The name stands with what it buries, and says in which run that was.
+    name = f"{context.run_id}:{worker_name()}"
+    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+        drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
+
+
+def seconds_left(context: dg.OpExecutionContext) -> float | None:
+    """Of the run's budget; None: it has none."""
+    if context.run.tags.get(BUDGET_TAG) == UNLIMITED:
+        return None
+    record = context.instance.get_run_record_by_id(context.run_id)
+    begun = record.start_time if record and record.start_time else time.time()
+    return begun + settings.current().run_seconds - time.time()
+
+
+def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job) -> None:
+    """The run's budget is spent: it ends well, and the relay launches one that goes on."""
+    with transaction(pool) as connection:
+        dispatch.hand_over(connection, job.job_id, context.run_id)
+    done = job.total_items - job.open_items
+    tell_end(
+        context,
+        f"job {job.job_key} goes on in another run: this one has spent its {settings.current().run_seconds:,} seconds; "
+        f"{done:,} of {job.total_items:,} items are done",
+    )
+
+
+def tell_end(context: dg.OpExecutionContext, said: str) -> None:
+    """Why a run ends that materializes nothing: in its log, and as a tag, which the list of runs shows."""
+    context.log.info(said)
+    context.instance.add_run_tags(context.run_id, {"bulk/ended": said})
 
 
 def wait_for_retries(drained: Drained) -> dg.RetryRequested:
@@ -238,7 +309,7 @@ def wait_for_retries(drained: Drained) -> dg.RetryRequested:
 
 def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
     """The run fails for good: another automatic try would find the same. Re-executing it redrives the buried items."""
-    context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
     return dg.Failure(
         description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
         metadata=dict(pipeline.report(pool, job)),

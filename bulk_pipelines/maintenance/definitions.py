@@ -108,19 +108,37 @@ def scheduled(job: dg.JobDefinition, cron: str) -> dg.ScheduleDefinition:
 def runs_of(instance: dg.DagsterInstance) -> sweep.RunsOf:
     def seen(job: Launched) -> list[RunSeen]:
         filters = dg.RunsFilter(job_name=job.kind, tags={"dagster/partition": job.job_key})
-        return [as_seen(record) for record in instance.get_run_records(filters, limit=RUNS_LOOKED_AT)]
+        records = instance.get_run_records(filters, limit=RUNS_LOOKED_AT)
+        said = last_words(instance, records[0].dagster_run) if records else ""
+        return [as_seen(record, "" if number else said) for number, record in enumerate(records)]
 
     return seen
 
 
-def as_seen(record: dg.RunRecord) -> RunSeen:
+def as_seen(record: dg.RunRecord, said: str) -> RunSeen:
     run = record.dagster_run
     return RunSeen(
         run.run_id,
         STATES[run.status],
         seconds_since_end=time.time() - record.end_time if record.end_time else 0.0,
         retry_expected=run.tags.get("dagster/will_retry") == "true",
+        last_words=said,
     )
+
+
+def last_words(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Why a run failed: the error of the step that did, else what its own end says."""
+    if run.status is not dg.DagsterRunStatus.FAILURE:
+        return ""
+    for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):
+        for record in instance.get_records_for_run(run.run_id, of_type=kind, limit=1, ascending=False).records:
+            event = record.event_log_entry.dagster_event
+            data = event.event_specific_data if event else None
+            error = getattr(data, "error", None)
+            found = error.message if error else event.message if event else None
+            if found:
+                return " ".join(found.split())[:500]
+    return ""
 
 
 def ender(instance: dg.DagsterInstance) -> sweep.EndRun:

@@ -26,6 +26,8 @@ class RunSeen:
     state: RunState
     seconds_since_end: float = 0.0
     retry_expected: bool = False
+    last_words: str = ""
+    """Why it failed, as far as that is known."""
 
 
 class Action(StrEnum):
@@ -38,8 +40,8 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class LossLimits:
-    dispatches: int = 5
-    """Launches of a job by the relay after which one that still dies is given up."""
+    launches: int = 5
+    """How many launches in a row may come to nothing before a job is given up."""
     retry_patience: float = 600.0
     """How long an automatic retry that was announced may take to come."""
 
@@ -62,6 +64,6 @@ def decide_ended(job: Launched, last: RunSeen, limits: LossLimits) -> Action:
         return Action.PAUSE
     if last.state is RunState.FAILED and last.retry_expected and last.seconds_since_end < limits.retry_patience:
         return Action.LEAVE
-    if last.state is RunState.FAILED and job.dispatch_count >= limits.dispatches:
+    if last.state is RunState.FAILED and job.vain_launches + 1 >= limits.launches:
         return Action.FAIL
     return Action.WANT_RUN

@@ -54,9 +54,14 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
             return Action.LEAVE  # it has moved on since it was looked at
         match action:
             case Action.WANT_RUN:
-                dispatch.want(connection, job_id)
+                dispatch.want(connection, job_id, in_vain=True)
             case Action.PAUSE:
                 jobs.pause(connection, job.job_key)
             case Action.FAIL:
-                jobs.fail(connection, job.job_key, f"its runs keep dying: {job.dispatch_count} launches were in vain")
+                jobs.fail(connection, job.job_key, why_given_up(job, runs))
     return action
+
+
+def why_given_up(job: Launched, runs: Sequence[RunSeen]) -> str:
+    last = f"run {runs[0].run_id}" + (f": {runs[0].last_words}" if runs[0].last_words else "")
+    return f"its runs keep dying: {job.vain_launches + 1} launches were in vain, the last one was {last}"

@@ -16,7 +16,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.dispatch import DispatchLimits, Offer
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.lanes.definitions import Launchable, Pipeline, partitions
+from bulk_pipelines.lanes.definitions import LAUNCH_TAG, Launchable, Pipeline, partitions
 
 SECONDS_BETWEEN = 1
 """Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
@@ -74,5 +74,10 @@ def request(pipeline: Pipeline, offer: Offer, job: Job) -> dg.RunRequest:
         job_name=offer.kind,
         partition_key=offer.job_key,
         run_config=pipeline.run_config(job),
-        tags={"bulk/owner": job.owner, "bulk/origin": job.origin, "dagster/priority": str(offer.priority)},
+        tags={
+            "bulk/owner": job.owner,
+            "bulk/origin": job.origin,
+            "dagster/priority": str(offer.priority),
+            LAUNCH_TAG: str(offer.dispatch_count),
+        },
     )

@@ -8,7 +8,7 @@ from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import defs, launched
 from bulk_pipelines.engine import dispatch, jobs
-from bulk_pipelines.lanes.definitions import partitions
+from bulk_pipelines.lanes.definitions import BUDGET_TAG, UNLIMITED, partitions
 
 
 def asset_job(name: str) -> dg.JobDefinition:
@@ -30,7 +30,12 @@ def run_here(job_key: str) -> bool:
             dg.build_reconstructable_job("bulk_pipelines.up.definitions", asset_job.__name__, (job.kind,)),
             instance=instance,
             run_config=pipeline.run_config(job),
-            tags={"dagster/partition": job_key, "bulk/owner": job.owner, "bulk/origin": job.origin},
+            tags={
+                "dagster/partition": job_key,
+                "bulk/owner": job.owner,
+                "bulk/origin": job.origin,
+                BUDGET_TAG: UNLIMITED,
+            },
         ) as result:
             return result.success
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from typing import Any
 
 import dagster as dg
@@ -13,7 +14,7 @@ from bulk_pipelines.engine import adaptive, jobs, persist
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.leases import Lease
-from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater
+from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import InvalidInput
@@ -33,7 +34,22 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
             return RetryLater("not yet", after=1.0)
         case "bury" if not lease.input.get("mended") and not healed(tools.pool):
             return Bury("cannot be done")
+        case "last":
+            return lasting(lease, tools)
     return Done({"pid": os.getpid(), "attempt": lease.attempt_count})
+
+
+def lasting(lease: Lease, tools: Tools) -> Outcome:
+    """Many small steps, each with its checkpoint; left in the middle when it is asked to."""
+    begun = (lease.checkpoint or {"step": 0})["step"]
+    for step in range(begun, lease.input["steps"]):
+        if tools.stopping():
+            return Unfinished()
+        time.sleep(0.25)
+        with transaction(tools.pool) as connection:
+            tools.hold(connection, lease)
+            tools.checkpoint(connection, lease, {"step": step + 1})
+    return Done({"from": begun})
 
 
 def healed(pool: Engine) -> bool:

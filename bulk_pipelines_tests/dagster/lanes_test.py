@@ -1,7 +1,7 @@
 """Jobs worked by Dagster's own executor, in processes of their own."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,16 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import dispatch, dlq, jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.lanes.definitions import failed_unless_planned
 from bulk_pipelines_tests.dagster import echo_definitions
+
+BY_THE_RELAY = {"bulk/launch": "0"}
+NO_BUDGET = {"bulk/run_budget": "unlimited"}
 
 
 def echo_job() -> dg.JobDefinition:
@@ -27,7 +30,7 @@ def echo_job() -> dg.JobDefinition:
 @pytest.fixture
 def instance(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+    with dg.DagsterInstance.local_temp(str(tmp_path), {"run_retries": {"enabled": True, "max_retries": 3}}) as made:
         yield made
 
 
@@ -40,7 +43,14 @@ def submitted(engine: Engine, instance: dg.DagsterInstance, **params: Any) -> st
 
 
 def run(
-    instance: dg.DagsterInstance, url: str, job_key: str, *, in_process: bool = False, parent: str | None = None
+    instance: dg.DagsterInstance,
+    url: str,
+    job_key: str,
+    *,
+    in_process: bool = False,
+    parent: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    steps: Sequence[str] | None = None,
 ) -> dg.JobExecutionResult:
     config = {
         "execution": {"config": {"in_process": in_process}},
@@ -50,8 +60,8 @@ def run(
         dg.reconstructable(echo_job),
         instance=instance,
         run_config=config,
-        tags={"dagster/partition": job_key},
-        reexecution_options=dg.ReexecutionOptions(parent_run_id=parent) if parent else None,
+        tags={"dagster/partition": job_key, **(tags or {})},
+        reexecution_options=dg.ReexecutionOptions(parent_run_id=parent, step_selection=steps or []) if parent else None,
     )
 
 
@@ -104,8 +114,9 @@ def test_waiting_retries_free_the_process(engine: Engine, instance: dg.DagsterIn
     assert found(engine, job_key).succeeded_items == 2
 
 
+@pytest.mark.parametrize("from_failure", [False, True])
 def test_a_buried_item_fails_the_run_for_good_and_running_it_again_redrives(
-    engine: Engine, instance: dg.DagsterInstance, database_url: str
+    engine: Engine, instance: dg.DagsterInstance, database_url: str, from_failure: bool
 ) -> None:
     job_key = submitted(engine, instance, items=[{"do": "bury"}])
     with run(instance, database_url, job_key, in_process=True) as result:
@@ -117,12 +128,20 @@ def test_a_buried_item_fails_the_run_for_good_and_running_it_again_redrives(
         assert "cannot be done" in str(failures[0])
         assert not [e for e in result.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
     assert found(engine, job_key).status is JobState.FAILED
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET dagster_run_id = 'a later one'")
+        (letter,) = dlq.page(connection, dlq.Wanted(job_key=job_key))
+        assert letter.dagster_run_id == result.run_id == dlq.show(connection, letter.item_id)["dagster_run_id"]
     assert not materialized(instance, job_key)
 
     with transaction(engine) as connection:
         connection.execute("CREATE TABLE healed ()")
-    with run(instance, database_url, job_key, in_process=True, parent=first.run_id) as again:
+    steps = ["echoes.finish"] if from_failure else None
+    with run(instance, database_url, job_key, in_process=True, parent=first.run_id, steps=steps) as again:
         assert again.success
+        second = instance.get_run_by_id(again.run_id)
+        assert second is not None
+        assert second.tags["dagster/max_retries"] == "3", "if its worker dies, it is started again"
     job = found(engine, job_key)
     assert (job.status, job.dlq_items, job.succeeded_items) == (JobState.COMPLETED, 0, 1)
     assert materialized(instance, job_key)
@@ -148,10 +167,92 @@ def test_a_job_that_may_not_run_materializes_nothing_and_is_no_failure(
     else:
         with transaction(engine) as connection:
             jobs.pause(connection, job_key)
-    with run(instance, database_url, job_key, in_process=True) as result:
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as result:
         assert result.success
+        assert_ended_with(instance, result.run_id, "nothing to do")
     assert not materialized(instance, job_key)
     assert found(engine, job_key).succeeded_items == 0
+
+
+def assert_ended_with(instance: dg.DagsterInstance, run_id: str, words: str) -> None:
+    """What the list of runs shows of it."""
+    ended = instance.get_run_by_id(run_id)
+    assert ended is not None
+    assert words in ended.tags["bulk/ended"]
+
+
+@pytest.mark.parametrize("how", ["executed again", "launched by hand", "executed again from failure"])
+def test_a_person_s_run_of_a_paused_job_resumes_it(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str, how: str
+) -> None:
+    job_key = submitted(engine, instance, items=[{}] * 4)
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as first:
+        assert first.success
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job_item SET status = 'PENDING'")
+        connection.execute(
+            "UPDATE job SET status = 'PAUSED', finished_at = NULL, pending_items = 4, succeeded_items = 0"
+        )
+    parent = None if how == "launched by hand" else first.run_id
+    steps = ["echoes.lane_2", "echoes.finish"] if how == "executed again from failure" else None
+    with run(instance, database_url, job_key, in_process=True, parent=parent, steps=steps) as again:
+        assert again.success
+    job = found(engine, job_key)
+    assert (job.status, job.succeeded_items, job.dagster_run_id) == (JobState.COMPLETED, 4, again.run_id)
+    with transaction(engine) as connection:
+        assert connection.execute("SELECT run_wanted FROM job").fetchone() == (False,)
+
+
+def test_dagster_s_own_retry_leaves_a_paused_and_a_failed_job_alone(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    paused, failed = submitted(engine, instance, items=[{}]), submitted(engine, instance, items=[{"do": "bury"}])
+    with transaction(engine) as connection:
+        jobs.pause(connection, paused)
+    with run(instance, database_url, paused, in_process=True, tags=BY_THE_RELAY) as first:
+        parent = first.run_id
+    retry = {**BY_THE_RELAY, "dagster/retry_number": "1"}
+    with run(instance, database_url, paused, in_process=True, parent=parent, tags=retry) as again:
+        assert again.success
+    assert found(engine, paused).status is JobState.PAUSED
+    with run(instance, database_url, failed, in_process=True, tags=BY_THE_RELAY) as first:
+        parent = first.run_id
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE healed ()")
+    with run(instance, database_url, failed, in_process=True, parent=parent, tags=retry) as again:
+        assert not again.success
+    assert found(engine, failed).dlq_items == 1
+
+
+def test_a_run_whose_budget_is_spent_ends_well_and_another_one_goes_on(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One item takes longer than a run may, and is left where it is; with others before it."""
+    monkeypatch.setenv("BULK_RUN_SECONDS", "10")
+    job_key = submitted(engine, instance, items=[{}, {}, {"do": "last", "steps": 60}])
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as first:
+        assert first.success
+        assert_ended_with(instance, first.run_id, "goes on in another run: this one has spent its 10 seconds")
+    assert not materialized(instance, job_key)
+    job = found(engine, job_key)
+    assert (job.status, job.succeeded_items, job.pending_items) == (JobState.RUNNING, 2, 1)
+    with transaction(engine) as connection:
+        (offer,) = dispatch.offers(connection, ["echo"], dispatch.DispatchLimits())
+        assert offer.key == f"{job_key}:1"
+        row = connection.execute(
+            "SELECT attempt_count, (checkpoint->>'step')::int FROM job_item WHERE status = 'PENDING'"
+        ).fetchone()
+    assert row is not None
+    attempts, checkpoint = row
+    assert attempts == 0, "to be given back costs nothing"
+    assert 0 < checkpoint < 60
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY | NO_BUDGET) as second:
+        assert second.success
+    assert found(engine, job_key).status is JobState.COMPLETED
+    assert materialized(instance, job_key)
+    with transaction(engine) as connection:
+        done = connection.execute("SELECT result->'from' FROM job_item WHERE item_key = '00002'").fetchone()
+    assert done == (checkpoint,), "it goes on where it was left"
 
 
 def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engine: Engine) -> None:

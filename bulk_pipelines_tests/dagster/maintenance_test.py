@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
@@ -90,6 +90,61 @@ def test_by_what_became_of_the_run(
     run_of(instance, job, status)
     execute(instance, database_url, "sweep")
     assert state(engine, job) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (dg.DagsterRunStatus.FAILURE, (JobState.SUBMITTED, True)),
+        (dg.DagsterRunStatus.CANCELED, (JobState.PAUSED, True)),
+    ],
+)
+def test_a_launch_whose_run_ended_before_it_began_though_the_relay_goes_on_offering_it(
+    engine: Engine,
+    database_url: str,
+    instance: dg.DagsterInstance,
+    status: dg.DagsterRunStatus,
+    expected: tuple[JobState, bool],
+) -> None:
+    with transaction(engine) as connection:
+        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "me", {})).job
+    first = offered(engine)
+    run_of(instance, job, status)
+    with transaction(engine) as connection:
+        connection.execute(
+            "UPDATE job SET created_at = now() - interval '1 hour', first_offered_at = now() - interval '1 hour',"
+            " offered_at = now() - interval '35 seconds'"
+        )
+    assert offered(engine) == first, "under the key that Dagster knows already: it comes to no other run"
+    execute(instance, database_url, "sweep")
+    assert state(engine, job) == expected
+    if status is dg.DagsterRunStatus.FAILURE:
+        assert offered(engine) == [f"{job.job_key}:1"]
+
+
+def offered(engine: Engine) -> list[str]:
+    with transaction(engine) as connection:
+        return [offer.key for offer in dispatch.offers(connection, ["echo"], dispatch.DispatchLimits())]
+
+
+def test_a_job_whose_runs_keep_dying_is_failed_with_what_the_last_one_said(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    job = silent_job(engine)
+    run = run_of(instance, job, dg.DagsterRunStatus.STARTED)
+    instance.report_run_failed(run, "the machine is gone")
+    for launch in range(1, 6):
+        with transaction(engine) as connection:
+            connection.execute(
+                "UPDATE job SET run_wanted = false, offered_at = NULL, heartbeat_at = now() - interval '1 hour'"
+            )
+        execute(instance, database_url, "sweep")
+        assert state(engine, job)[0] is (JobState.RUNNING if launch < 5 else JobState.FAILED)
+    with transaction(engine) as connection:
+        said = jobs.find(connection, job.job_key).last_error
+    assert said == (
+        f"its runs keep dying: 5 launches were in vain, the last one was run {run.run_id}: the machine is gone"
+    )
 
 
 def test_a_job_that_works_is_left_alone(engine: Engine, database_url: str, instance: dg.DagsterInstance) -> None:

@@ -14,6 +14,7 @@ from bulk_pipelines.engine import dispatch, jobs, redrive
 from bulk_pipelines.engine.dispatch import DispatchLimits
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines_tests.dagster import echo_definitions
 
 SENSOR = echo_definitions.defs.resolve_sensor_def("relay")
@@ -134,3 +135,37 @@ def test_the_urgent_come_first_and_limits_hold(engine: Engine) -> None:
     assert offered(engine, one_each) == [], "a running job keeps its place"
     jobs.cancel(engine, urgent.job_key)
     assert offered(engine, one_each) == [f"{late.job_key}:0"]
+
+
+def test_no_more_of_a_kind_run_than_the_settings_say(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_JOBS_OF_KIND", "3")
+    monkeypatch.setenv("BULK_JOBS_OF_OWNER", "2")
+    keys = [submitted(engine, owner).job_key for owner in ("a", "a", "a", "b", "c")]
+    assert [request.partition_key for request in tick(engine, database_url, instance)] == [keys[0], keys[1], keys[3]]
+    assert tick(engine, database_url, instance) == []
+    jobs.cancel(engine, keys[0])
+    assert [request.partition_key for request in tick(engine, database_url, instance)] == [keys[2]]
+
+
+def test_thousands_of_one_owner_do_not_hide_the_others(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO job (kind, owner, origin, request_hash)"
+            " SELECT 'echo', 'a', 'api', '' FROM generate_series(1, 2500)"
+        )
+    other = submitted(engine, "b")
+    assert f"{other.job_key}:0" in offered(engine, DispatchLimits(of_kind=10, of_owner=5))
+
+
+def test_a_priority_is_part_of_the_submission_but_not_of_what_is_asked_for(engine: Engine) -> None:
+    submitted(engine, "a")
+    with transaction(engine) as connection:
+        for priority in (7, -7):
+            request = jobs.Request("echo", "a", {}, idempotency_key="k", priority=priority)
+            urgent = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+    assert offered(engine)[0] == f"{urgent.job_key}:0"
+    for wrong in (101, True, "1", 1.5):
+        with transaction(engine) as connection, pytest.raises(InvalidInput, match="priority"):
+            jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "a", {}, priority=wrong))  # type: ignore[arg-type]

@@ -6,11 +6,11 @@ from bulk_pipelines.engine.dispatch import Launched
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, decide
 
-LIMITS = LossLimits(dispatches=3, retry_patience=600)
+LIMITS = LossLimits(launches=3, retry_patience=600)
 
 
-def launched(*, run_wanted: bool = False, dispatch_count: int = 0) -> Launched:
-    return Launched(1, "J20260101_000001", "echo", JobState.RUNNING, None, run_wanted, dispatch_count)
+def launched(*, run_wanted: bool = False, vain_launches: int = 0) -> Launched:
+    return Launched(1, "J20260101_000001", "echo", JobState.RUNNING, None, run_wanted, vain_launches)
 
 
 WAITING = RunSeen("q", RunState.WAITING)
@@ -46,6 +46,6 @@ def test_a_launch_that_never_became_a_run_is_left_to_the_relay() -> None:
 
 
 def test_a_job_whose_runs_keep_dying_is_failed_in_the_end() -> None:
-    assert decide(launched(dispatch_count=2), [FAILED], LIMITS) is Action.WANT_RUN
-    assert decide(launched(dispatch_count=3), [FAILED], LIMITS) is Action.FAIL
-    assert decide(launched(dispatch_count=3), [ENDED], LIMITS) is Action.WANT_RUN
+    assert decide(launched(vain_launches=1), [FAILED], LIMITS) is Action.WANT_RUN
+    assert decide(launched(vain_launches=2), [FAILED], LIMITS) is Action.FAIL
+    assert decide(launched(vain_launches=2), [ENDED], LIMITS) is Action.WANT_RUN
