@@ -2,21 +2,23 @@
 process, and what people are shown."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster_aws.s3 import S3Resource
 from sqlalchemy import Engine
 
 from bulk_pipelines.dagster_resources import Database, process_pool, s3_resource, step_executor
 from bulk_pipelines.distribution import definitions
-from bulk_pipelines.distribution.definitions import distribute_files, distribution, launchables
+from bulk_pipelines.distribution.definitions import Distribution, asset, distribute_files, distribution, launchables
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.relay.definitions import relay
 from bulk_pipelines_tests.distribution_scene import Given, Scene, many, wanted
 from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.servers import Place, free_port
 
 OLD_ENOUGH = 20240202
 
@@ -186,14 +188,20 @@ def test_waiting_retries_free_the_process(scene: Scene, instance: dg.DagsterInst
     assert shown["retries"] == 1
 
 
-def test_two_runs_work_one_job(scene: Scene, instance: dg.DagsterInstance) -> None:
-    """The second one finds it done, or does its share; both end well."""
-    inputs = many(50)
+def test_two_runs_work_one_job(scene: Scene, instance: dg.DagsterInstance, faulty_s3: FaultyProxy) -> None:
+    """At once, each does its share; a third one finds it done. All end well."""
+    inputs = many(400)
     scene.have(inputs)
     job = submitted(scene, instance, inputs)
-    for _ in range(2):
-        result = run(instance, job)
-        assert result.success
+    faulty_s3.add(Fault("delay", method="PUT", seconds=0.1))
+    with ThreadPoolExecutor(2) as threads:
+        results = list(threads.map(lambda _: run(instance, job), range(2)))
+    assert [each.success for each in results] == [True, True]
+    with scene.pool.connect() as connection:
+        owners = "SELECT DISTINCT split_part(lease_owner, ':', 1) FROM job_item"
+        workers = {row[0] for row in connection.exec_driver_sql(owners)}
+    assert workers == {each.run_id for each in results}
+    assert run(instance, job).success
     scene.check(job, inputs)
     assert {item.attempts for item in scene.items(job).values()} == {1}
 
@@ -221,6 +229,26 @@ def test_the_launchpad_s_example_works(scene: Scene, instance: dg.DagsterInstanc
     worked = run(instance, job)
     assert worked.success
     assert scene.answer(job)["filesGenerated"] == 5
+
+
+def test_the_s3_resource_says_which_server(
+    scene: Scene, instance: dg.DagsterInstance, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else than the settings may configure it, as with another deployment's endpoint and keys."""
+    s3 = place.access.s3
+    for name in ("BULK_S3_ENDPOINT", "BULK_S3_ACCESS_KEY_ID", "BULK_S3_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}" if name.endswith("ENDPOINT") else "wrong")
+    s3_resource.cache_clear()
+    resource = S3Resource(
+        endpoint_url=s3.endpoint, aws_access_key_id=s3.access_key_id, aws_secret_access_key=s3.secret_access_key
+    )
+    scene.have([wanted("ABC")])
+    job = submitted(scene, instance, [wanted("ABC")])
+    resources = {"database": Database(), "s3": resource, "distribution": Distribution(s3=resource)}
+    given = dg.Definitions(assets=[asset(1)], jobs=[launchables()[0].job], resources=resources)
+    result = given.resolve_job_def("distribution").execute_in_process(instance=instance, partition_key=job.job_key)
+    assert result.success
+    scene.check(job, [wanted("ABC")])
 
 
 def test_secrets_are_named_not_shown(scene: Scene, instance: dg.DagsterInstance, place: Place) -> None:
