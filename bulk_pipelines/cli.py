@@ -7,6 +7,7 @@ import click
 from bulk_pipelines import settings
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
 
@@ -86,7 +87,9 @@ def status() -> None:
     click.echo(overview.shown(overview.read(address.url(settings.current()))))
 
 
-for command in (imports.group, distribution.group, commands.dlq, commands.pause, commands.resume, commands.cancel):
+for slice_command in (imports.group, exports.command, distribution.group):
+    main.add_command(slice_command)
+for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
     main.add_command(command)
 
 

@@ -7,6 +7,8 @@ from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.distribution import gone
 from bulk_pipelines.drops.definitions import drops
+from bulk_pipelines.exports import definitions as exports
+from bulk_pipelines.exports import ending as ended_exports
 from bulk_pipelines.imports import ending, submission
 from bulk_pipelines.imports.definitions import imports, launchables, references
 from bulk_pipelines.maintenance.definitions import maintenance
@@ -14,14 +16,16 @@ from bulk_pipelines.maintenance.prune import Part
 from bulk_pipelines.relay.definitions import relay
 
 imported = launchables()
+exported = exports.launchables()
 distributed = distribution.launchables()
-launched = [*imported, *distributed]
+launched = [*imported, *exported, *distributed]
 retired = [Part("registered files that are gone", gone.pruner(settings.current()))]
 
 defs = dg.Definitions.merge(
     imports(imported),
+    exports.exports(exported),
     distribution.distribution(distributed),
     drops(submission.submit_drop, references(), imported),
-    maintenance(launched, retired, endings=[ending.wind_up_all]),
+    maintenance(launched, retired, endings=[ending.wind_up_all, ended_exports.wind_up_all]),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

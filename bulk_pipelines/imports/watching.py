@@ -1,10 +1,6 @@
 """An import that somebody else works, watched: a progress bar with rows, rows/s, errors and the time left."""
 
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -13,18 +9,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import jobs, watching
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.errors import BulkError, Conflict
+from bulk_pipelines.engine.watching import Work
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.progress import Progress as Counted
 
-LOOK_SECONDS = 0.25
 GOOD = {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}
-
-Work = Callable[[str], "subprocess.Popen[bytes]"]
-"""Starts a process that works a job."""
 
 
 @dataclass(frozen=True)
@@ -53,50 +45,13 @@ def look(pool: Engine, job_key: str) -> Seen:
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
     """Until the import is over. A first Ctrl-C asks to cancel it, a second one leaves it to itself."""
     seen = look(pool, job_key)
-    return seen if seen.job.finished else watched(pool, job_key, work, seen)
-
-
-def watched(pool: Engine, job_key: str, work: Work, seen: Seen) -> Seen:
-    # Submitted before, and at work already: then it is only watched.
-    process = work(job_key) if seen.job.status is JobState.SUBMITTED else None
+    if seen.job.finished:
+        return seen
     with bar() as shown:
         task = shown.add_task(job_key, total=None, rows=0, rate=0.0, errors=0, state="")
-        began = time.monotonic()
-        cancelled = False
-        while not over(seen, process):
-            try:
-                show(shown, task, seen, time.monotonic() - began)
-                time.sleep(LOOK_SECONDS)
-                seen = look(pool, job_key)
-                check(process, seen)
-            except KeyboardInterrupt:
-                if cancelled:
-                    raise
-                cancelled = True
-                ask_to_cancel(pool, job_key)
-        show(shown, task, seen, time.monotonic() - began)
-    return seen
-
-
-def over(seen: Seen, process: "subprocess.Popen[bytes] | None") -> bool:
-    return seen.job.finished and not is_alive(process)
-
-
-def is_alive(process: "subprocess.Popen[bytes] | None") -> bool:
-    return process is not None and process.poll() is None
-
-
-def check(process: "subprocess.Popen[bytes] | None", seen: Seen) -> None:
-    if process is None or is_alive(process) or seen.job.finished:
-        return
-    if seen.job.status is JobState.PAUSED:
-        raise Conflict(f"import {seen.job.job_key} is paused: bulk resume {seen.job.job_key} goes on with it")
-    raise BulkError(f"the process that worked import {seen.job.job_key} has died: the sweeper launches it again")
-
-
-def ask_to_cancel(pool: Engine, job_key: str) -> None:
-    with suppress(Conflict):  # it may have ended in the meantime
-        jobs.cancel(pool, job_key)
+        return watching.work_and_watch(
+            pool, seen, work, lambda: look(pool, job_key), lambda each, seconds: show(shown, task, each, seconds)
+        )
 
 
 def bar() -> Progress:

@@ -1,0 +1,49 @@
+"""`bulk export`. What the command needs is imported when it runs."""
+
+import getpass
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from bulk_pipelines import settings
+
+
+@click.command(name="export")
+@click.argument("resource")
+@click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet or xlsx.")
+@click.option("--fields", help="The columns, in this order: id,email. All of them when left out.")
+@click.option("--where", multiple=True, help="A condition, as often as need be: role=admin, 'created_at>=2026-01-01'.")
+@click.option("--order", help="Columns to order by, - before one that goes down: -created_at,name.")
+@click.option("--compression", default="none", show_default=True, help="none, gzip or zstd.")
+@click.option(
+    "--escape-formulas", is_flag=True, help="csv: an apostrophe before what a spreadsheet takes for a formula."
+)
+@click.option(
+    "--to",
+    help="A folder, or a file's name: a path, or an address such as s3://bucket/folder. [default: BULK_EXPORTS_URL]",
+)
+@click.option("--idempotency-key", help="The same key again, with the same request, answers with the first export.")
+def command(resource: str, where: Sequence[str], idempotency_key: str | None, **options: Any) -> None:
+    """Write the rows of users, articles or comments to a file, whole or not at all. Ctrl-C asks to cancel.
+
+    bulk export users --format parquet --fields id,email --where role=admin --to exports/
+    """
+    from bulk_pipelines.database import ready
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.exports import submission, watching
+    from bulk_pipelines.exports.asked import Asked
+
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = Asked.parse(given | {"resource": resource, "where": list(where)})
+    pool = ready.opened(settings.current(), "bulk cli")
+    with transaction(pool) as connection:
+        submitted = submission.submit(
+            connection, asked, owner=getpass.getuser(), origin="cli", idempotency_key=idempotency_key
+        )
+    click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
+    seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)
+    click.echo(watching.told(seen))
+    if not seen.good:
+        sys.exit(1)

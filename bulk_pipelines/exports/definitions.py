@@ -1,0 +1,182 @@
+"""Exports in Dagster: an asset for the files of each table, with one partition an export, and a job to ask for one."""
+
+import json
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from bulk_pipelines import resources, settings
+from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.errors import BulkError, Conflict
+from bulk_pipelines.exports import ending, recount, submission, target
+from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.exports.kinds import KINDS
+from bulk_pipelines.exports.names import name_of
+from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.resources.kinds import Kind
+
+
+def pipeline(resource: Resource) -> Pipeline:
+    # One item: processes of their own for the steps would only cost time.
+    return Pipeline(KINDS[name_of(resource.name)], plan, report, small=lambda _: True, wind_up=ending.wind_up)
+
+
+def plan(_: Engine, job: Job) -> None:
+    """An export comes with its item: one without was never submitted as one."""
+    raise Conflict(f"job {job.job_key} has no item")
+
+
+def report(pool: Engine, job: Job) -> Metadata:
+    asked = Asked.parse(job.params)
+    with transaction(pool) as connection:
+        result, _ = ending.file_of(connection, job)
+    shown: dict[str, dg.MetadataValue | str | int | float] = {
+        "state": job.status.value,
+        "request": dg.MetadataValue.json(asked.request.params()),
+    }
+    if job.result is None or result is None:
+        return shown
+    shown |= {
+        "rows": int(result["rows"]),
+        "bytes": int(result["bytes"]),
+        "rows_per_second": float(result["rows_per_second"]),
+        "seconds": float(result["duration"]),
+        "location": dg.MetadataValue.path(result["location"]),
+        "sha256": result["sha256"],
+        "preview": preview_table(asked.request, result["preview"]),
+        "dagster/partition_row_count": int(result["rows"]),
+    }
+    return shown
+
+
+def preview_table(request: ExportRequest, records: list[dict[str, Any]]) -> dg.MetadataValue:
+    kinds = {Kind.BOOLEAN: "bool"}
+    columns = [dg.TableColumn(column.name, kinds.get(column.kind, "string")) for column in request.columns]
+    rows = [dg.TableRecord({name: cell(value) for name, value in record.items()}) for record in records]
+    return dg.MetadataValue.table(rows, dg.TableSchema(columns=columns))
+
+
+def cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
+
+def asset_name(resource: Resource) -> str:
+    return f"{resource.name}_export"
+
+
+def asset(resource: Resource) -> dg.AssetsDefinition:
+    """The files of a resource's exports; they stand on its table."""
+    return dg.graph_asset(
+        name=asset_name(resource),
+        description=f"Files with rows of {resource.name}: chosen columns and rows, of one moment. One partition is one "
+        "export; its file is published whole, or not at all.",
+        group_name="exports",
+        kinds={"postgres", "file"},
+        tags={"layer": "delivery"},
+        owners=["team:data-platform"],
+        partitions_def=partitions(name_of(resource.name)),
+        ins={
+            resource.name: dg.AssetIn(
+                resource.name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping()
+            )
+        },
+    )(graph(pipeline(resource), 1, [resource.name]))
+
+
+def row_count(resource: Resource) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=asset_name(resource),
+        partitions_def=partitions(name_of(resource.name)),
+        name="row_count",
+        description="The published file, read again, has as many rows as PostgreSQL counted for the query, in the same "
+        "snapshot.",
+    )
+    def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
+        with transaction(database.engine) as connection:
+            job = jobs.find(connection, context.partition_key)
+        asked = Asked.parse(job.params)
+        counted = (job.result or {}).get("rows")
+        try:
+            with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
+                found = recount.rows_in(place.storage, place.key, asked.request)
+        except BulkError as error:
+            return dg.AssetCheckResult(passed=False, description=f"the file cannot be read: {error}")
+        return dg.AssetCheckResult(
+            passed=found == counted,
+            description=f"the file has {found:,} rows, the query {counted:,}",
+            metadata={"rows_in_the_file": found, "rows_of_the_query": counted},
+        )
+
+    return check
+
+
+class ExportConfig(dg.Config):
+    resource: str = Field(default="users", description="What is exported: users, articles or comments.")
+    format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
+    fields: list[str] = Field(
+        default=["id", "email", "name", "role", "created_at"],
+        description="The columns, in this order; none: all of them.",
+    )
+    where: list[str] = Field(
+        default=["active=true", "created_at>=2020-01-01"],
+        description="Conditions, all of which must hold: role=admin, role in admin,editor, description is null …",
+    )
+    order: list[str] = Field(default=[], description="Columns to order by, - before one that goes down.")
+    compression: str = Field(default="none", description="none, gzip or zstd.")
+    escape_formulas: bool = Field(
+        default=False, description="csv: an apostrophe before what a spreadsheet would take for a formula."
+    )
+    to: str = Field(
+        default="",
+        description="A folder, or a file's name: a path, or an address such as s3://bucket/folder. Empty: the folder "
+        "that BULK_EXPORTS_URL names.",
+    )
+    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first export.")
+
+
+@dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
+def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
+    params = config.model_dump()
+    key = params.pop("idempotency_key")
+    with transaction(database.engine) as connection:
+        submitted = submission.submit(connection, Asked.parse(params), owner="ui", origin="ui", idempotency_key=key)
+    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
+    context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")
+    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    description="Exports what the launchpad asks for. The file appears as a new partition of the asset of its table.",
+)
+def export_rows() -> None:
+    submit_export()
+
+
+def launchables() -> list[Launchable]:
+    return [
+        Launchable(
+            pipeline(resource),
+            dg.define_asset_job(
+                name_of(resource.name),
+                selection=dg.AssetSelection.assets(asset_name(resource)),
+                description=f"Works one export of {resource.name}: read, write, publish, count again.",
+            ),
+        )
+        for resource in resources.RESOURCES
+    ]
+
+
+def exports(launched: list[Launchable]) -> dg.Definitions:
+    return dg.Definitions(
+        assets=[asset(resource) for resource in resources.RESOURCES],
+        asset_checks=[row_count(resource) for resource in resources.RESOURCES],
+        jobs=[export_rows, *(each.job for each in launched)],
+    )
