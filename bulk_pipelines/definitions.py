@@ -7,11 +7,12 @@ from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.distribution import gone
 from bulk_pipelines.drops.definitions import drops
+from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.exports import ending as ended_exports
-from bulk_pipelines.imports import ending, submission
+from bulk_pipelines.imports import ending, retention, submission
 from bulk_pipelines.imports.definitions import imports, launchables, references
-from bulk_pipelines.maintenance.definitions import maintenance
+from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.maintenance.prune import Part
 from bulk_pipelines.relay.definitions import relay
 
@@ -19,13 +20,19 @@ imported = launchables()
 exported = exports.launchables()
 distributed = distribution.launchables()
 launched = [*imported, *exported, *distributed]
-retired = [Part("registered files that are gone", gone.pruner(settings.current()))]
+retired = [
+    Part("rejects", retention.prune_rejects),
+    Part("landed files", retention.prune_landed),
+    Part("drops in the ledger", prune_ledger),
+    Part("registered files that are gone", gone.pruner(settings.current())),
+]
+passes = upkeep(launched, retired, endings=[ending.wind_up_all, ended_exports.wind_up_all])
 
 defs = dg.Definitions.merge(
     imports(imported),
     exports.exports(exported),
     distribution.distribution(distributed),
     drops(submission.submit_drop, references(), imported),
-    maintenance(launched, retired, endings=[ending.wind_up_all, ended_exports.wind_up_all]),
+    maintenance(passes),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

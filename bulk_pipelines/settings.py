@@ -124,8 +124,30 @@ class Settings:
     finalize_minutes: int = setting(
         "BULK_FINALIZE_MINUTES", 5, "Minutes between two passes of the finalizer.", at_least=1, at_most=59
     )
+    prune_hour: int = setting(
+        "BULK_PRUNE_HOUR", 3, "The hour of the day, UTC, at which retention begins.", at_least=0, at_most=23
+    )
     keep_items_days: int = setting(
-        "BULK_KEEP_ITEMS_DAYS", 30, "Days for which the items and rejects of a finished job are kept.", at_least=1
+        "BULK_KEEP_ITEMS_DAYS",
+        30,
+        "Days for which the items of a finished job are kept, its dead letters too.",
+        at_least=1,
+    )
+    keep_rejects_days: int = setting(
+        "BULK_KEEP_REJECTS_DAYS", 30, "Days for which the rejected records of a finished import are kept.", at_least=1
+    )
+    keep_landed_days: int = setting(
+        "BULK_KEEP_LANDED_DAYS",
+        7,
+        "Days for which the landed files of a finished import are kept; with dead letters, as long as its items.",
+        at_least=1,
+    )
+    keep_drops_days: int = setting(
+        "BULK_KEEP_DROPS_DAYS",
+        90,
+        "Days for which the ledger of drops remembers a file that is gone from its source. One that is there is never "
+        "forgotten.",
+        at_least=2,
     )
     keep_jobs_days: int = setting(
         "BULK_KEEP_JOBS_DAYS", 365, "Days for which a finished job itself, with its counters, is kept.", at_least=1

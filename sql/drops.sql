@@ -139,17 +139,34 @@ WHERE drop_id = :drop_id AND status = 'FAILED'
     )
 RETURNING path;
 
--- name: prune_drops
--- Old entries whose file is gone from the source go; one that still lies there keeps the file from being taken twice.
+-- name: note_whole_look!
+-- The source was listed to its end: whatever has not been seen since that look began was not there.
+INSERT INTO drop_source (source, whole_look_at) VALUES (:source, :look_began)
+ON CONFLICT (source) DO UPDATE SET whole_look_at = excluded.whole_look_at;
+
+-- name: note_present!
+-- Files that no rule is for any more are there, too: their versions must not be forgotten, or a rule that comes back would
+-- take them again.
+UPDATE file_drop AS known SET seen_at = now()
+FROM unnest(:paths::text[], :versions::text[]) AS seen (path, version)
+WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version
+    AND known.status <> 'WATCHED' AND known.seen_at < now() - interval '1 day';
+
+-- name: prune_drops!
+-- A bounded number of old entries whose file has been gone from its source for long. An entry is what keeps its file from
+-- being taken again, so it goes only when a look that saw the whole source did not see the file; that a file was seen is
+-- noted once a day (note_files), hence the day. A source that is down, or was taken out of the configuration, has no such
+-- looks, and loses no entries.
 DELETE FROM file_drop
 WHERE drop_id = ANY (ARRAY(
-    SELECT drop_id FROM file_drop
-    WHERE ended_at < now() - make_interval(days => :days) AND seen_at < now() - make_interval(days => :days)
+    SELECT drop_id FROM file_drop JOIN drop_source USING (source)
+    WHERE ended_at < now() - make_interval(days => :days)
+        AND seen_at < least(now() - make_interval(days => :days), whole_look_at - interval '1 day')
     LIMIT :most
-))
-RETURNING drop_id;
+));
 
 -- name: count_prunable_drops
 -- What a dry run says.
-SELECT count(*) FROM file_drop
-WHERE ended_at < now() - make_interval(days => :days) AND seen_at < now() - make_interval(days => :days);
+SELECT count(*) FROM file_drop JOIN drop_source USING (source)
+WHERE ended_at < now() - make_interval(days => :days)
+    AND seen_at < least(now() - make_interval(days => :days), whole_look_at - interval '1 day');

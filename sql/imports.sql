@@ -48,6 +48,34 @@ INSERT INTO rejected_row (job_id, line, reasons)
 SELECT :job_id, f.key::bigint, f.value
 FROM jsonb_each(:found::jsonb) AS f;
 
+-- name: jobs_with_old_rejects
+-- Whose rejects retention may remove: jobs that have been over for long enough and of which nothing can be tried again, or
+-- that are gone. Each job with rejects is found by one look into the index, however many rejects it has.
+WITH RECURSIVE rejecting AS (
+    (SELECT job_id FROM rejected_row ORDER BY job_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT job_id FROM rejected_row WHERE job_id > rejecting.job_id ORDER BY job_id LIMIT 1)
+    FROM rejecting WHERE rejecting.job_id IS NOT NULL
+)
+SELECT rejecting.job_id
+FROM rejecting LEFT JOIN job USING (job_id)
+WHERE rejecting.job_id IS NOT NULL
+    AND (job.job_id IS NULL OR job.finished_at < now() - make_interval(days => :days) AND (
+        job.items_pruned_at IS NOT NULL
+        OR job.dlq_items = 0 AND (job.result IS NOT NULL OR job.planned_at IS NULL)
+    ))
+ORDER BY 1;
+
+-- name: jobs_with_old_landed_files
+-- Which of these imports need their landed files no more: as above, and nobody is about to run their rejects again. Of a
+-- job that this database does not know, the files may be another installation's.
+SELECT job_key FROM job
+WHERE job_key = ANY (:job_keys::text[]) AND finished_at < now() - make_interval(days => :days)
+    AND (items_pruned_at IS NOT NULL OR dlq_items = 0 AND (result IS NOT NULL OR planned_at IS NULL))
+    AND NOT EXISTS (
+        SELECT FROM job AS again WHERE again.finished_at IS NULL AND again.params ->> 'replay_of' = job.job_key
+    );
+
 -- name: remove_rejected_rows!
 -- For retention: the first so many rejects of a job.
 DELETE FROM rejected_row

@@ -48,6 +48,7 @@ SET status = 'RUNNING',
     dagster_run_id = coalesce(:dagster_run_id, dagster_run_id),
     run_wanted = false,
     offered_at = NULL,
+    items_pruned_at = NULL,
     updated_at = now()
 WHERE job_id = :job_id;
 

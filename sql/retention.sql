@@ -1,20 +1,38 @@
 -- name: jobs_to_prune
--- Jobs that were over before the cutoff and still have their items, the oldest first.
-SELECT job_id, total_items FROM job
+-- Jobs that were over before the cutoff and still have their items, the oldest first; the next page of them.
+SELECT job_id, finished_at FROM job
 WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NULL
-ORDER BY finished_at
+    AND (finished_at, job_id) > (:after_time::timestamptz, :after_id::bigint)
+ORDER BY finished_at, job_id
 LIMIT :most;
 
 -- name: count_prunable_items
 -- What a dry run says.
-SELECT count(*), coalesce(sum(total_items), 0) FROM job
-WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NULL;
+SELECT count(*) FROM job JOIN job_item USING (job_id)
+WHERE job.finished_at < now() - make_interval(days => :days) AND job.items_pruned_at IS NULL;
 
 -- name: prune_items!
--- A bounded number of a finished job's items; the job's counters stay, they are its history.
-DELETE FROM job_item
-WHERE ctid = ANY (ARRAY(SELECT ctid FROM job_item WHERE job_id = :job_id LIMIT :most))
-    AND EXISTS (SELECT FROM job WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days));
+-- A bounded number of a finished job's items; the job's counters stay, they are its history. The job is held, so that a
+-- redrive comes before or after; the items that one is just taking back to work are passed by.
+WITH ended AS (
+    SELECT job_id FROM job
+    WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days)
+    FOR NO KEY UPDATE
+),
+piece AS (
+    SELECT ctid FROM job_item
+    WHERE job_id = (SELECT job_id FROM ended)
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM job_item WHERE ctid = ANY (ARRAY(SELECT ctid FROM piece));
+
+-- name: prune_batch_steps!
+-- How the batches of a job went that has no items any more.
+DELETE FROM batch_step
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM batch_step WHERE job_id = :job_id LIMIT :most))
+    AND EXISTS (SELECT FROM job WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days))
+    AND NOT EXISTS (SELECT FROM job_item WHERE job_id = :job_id);
 
 -- name: mark_pruned!
 -- Nothing of the job is left to remove. One that was taken up again in the meantime is left alone.

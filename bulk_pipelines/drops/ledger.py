@@ -97,6 +97,20 @@ def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entr
     return int(row[1]) if row else 0
 
 
+def note_present(connection: Connection, source: str, entries: Sequence[Entry]) -> None:
+    """Files that are there and no rule is for."""
+    values = {
+        "source": source,
+        "paths": [entry.key for entry in entries],
+        "versions": [entry.version for entry in entries],
+    }
+    connection.execute(text("note_present"), values)
+
+
+def note_whole_look(connection: Connection, source: str, look_began: datetime) -> None:
+    connection.execute(text("note_whole_look"), {"source": source, "look_began": look_began})
+
+
 def forget_unseen(connection: Connection, source: str, look_began: datetime) -> list[str]:
     values = {"source": source, "look_began": look_began}
     return [row[0] for row in connection.execute(text("forget_unseen"), values)]

@@ -127,7 +127,10 @@ def take_what_is_complete(
         listed = list_files(pool, source, storage, clock)
     jobs, taken = take(pool, source, listed, storage.url_of, submit, references)
     with transaction(pool) as connection:
-        vanished = [] if listed.looked.cut_short else ledger.forget_unseen(connection, source.name, listed.began)
+        vanished = []
+        if not listed.looked.cut_short:
+            vanished = ledger.forget_unseen(connection, source.name, listed.began)
+            ledger.note_whole_look(connection, source.name, listed.began)
         stalled = ledger.stalled(connection, source.name, source.stalled_seconds)
     return replace(listed.looked, jobs=tuple(jobs), taken=taken, vanished=tuple(vanished), stalled=tuple(stalled))
 
@@ -141,7 +144,7 @@ def list_files(pool: Engine, source: DropSource, storage: Storage, clock: Callab
     markers: set[str] = set()
     entries = storage.entries()
     while batch := list(islice(entries, NOTED_AT_A_TIME)):
-        files = []
+        files, others = [], []
         for entry in own_files(source, batch):
             if source.marker and entry.key.endswith(source.marker):
                 markers.add(entry.key.removesuffix(source.marker))
@@ -149,10 +152,13 @@ def list_files(pool: Engine, source: DropSource, storage: Storage, clock: Callab
                 looked = replace(looked, temporary=looked.temporary + 1)
             elif (rule := source.rule_for(entry.key)) is None:
                 looked = replace(looked, unmatched=looked.unmatched + 1)
+                others.append(entry)
             else:
                 files.append((entry, rule.resource))
         with transaction(pool) as connection:
             watched = ledger.note_files(connection, source.name, files)
+            if others:
+                ledger.note_present(connection, source.name, others)
         looked = replace(looked, seen=looked.seen + len(files), watched=looked.watched + watched)
         if clock() > deadline:
             looked = replace(looked, cut_short=True)

@@ -1,7 +1,7 @@
 """The landed files of an import: made from their sources, and opened for reading."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Unavailable
@@ -11,6 +11,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.compression import Compression
+from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.landing import Landed
 from bulk_pipelines.storage.local import LocalStorage
 
@@ -27,12 +28,13 @@ def land(source: str, name: str, compression: Compression | None, chosen: Settin
         return landing.land(source, into, name, access, landing.limits_of(chosen), compression)
 
 
-def remove(job_key: str, chosen: Settings) -> int:
-    """The landed files of a job that needs them no more; how many there were."""
-    with locations.folder(place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
-        keys = [entry.key for entry in storage.entries(f"{job_key}/*")]
-        storage.delete(*keys)
-    return len(keys)
+def remove(storage: Storage, job_key: str) -> None:
+    """What was landed of a job that needs it no more, and its rejects as they were run again."""
+    for pattern in (f"{job_key}/*", f"{job_key}-rejects.*"):
+        storage.delete(*(entry.key for entry in list(storage.entries(pattern))))
+    if isinstance(storage, LocalStorage):
+        with suppress(OSError):  # it never was, or somebody put something else there
+            (storage.root / job_key).rmdir()
 
 
 @contextmanager

@@ -3,9 +3,11 @@
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
@@ -16,8 +18,9 @@ from bulk_pipelines.engine.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.lanes.definitions import Launchable, partitions
 from bulk_pipelines.maintenance import prune, sweep
-from bulk_pipelines.maintenance.lost_runs import LossLimits, RunSeen, RunState
-from bulk_pipelines.maintenance.prune import Part, Retention
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState
+from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.settings import Settings
 
 RUNS_LOOKED_AT = 20
 RUNS_AT_A_TIME = 100
@@ -35,51 +38,79 @@ STATES = {
     dg.DagsterRunStatus.CANCELED: RunState.CANCELLED,
 }
 
+TOLD = {
+    Action.END_RUN: "runs ended that nobody was behind",
+    Action.WANT_RUN: "jobs to be launched again",
+    Action.PAUSE: "jobs paused, their run was cancelled",
+    Action.FAIL: "jobs failed, their runs kept dying",
+}
+
 
 class PruneConfig(dg.Config):
-    dry_run: bool = False
+    dry_run: bool = Field(default=False, description="Only count what would go.")
 
 
-def maintenance(
+@dataclass(frozen=True)
+class Upkeep:
+    """The passes, as schedules and commands run them: each says what it did, by name."""
+
+    kinds: Kinds
+    parts: Sequence[Part] = ()
+    """What the slices retire besides their jobs."""
+    endings: Sequence[Callable[[Engine], int]] = ()
+    """Wind up jobs of the slices that ended before their time, and say how many."""
+
+    def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
+        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), ender(instance), LossLimits())
+        return {
+            "items retried": swept.rescued.retried,
+            "items buried": swept.rescued.buried,
+            "jobs ended": swept.ended_jobs,
+            "jobs wound up": sum(wind_up(pool) for wind_up in self.endings),
+            **{told: swept.lost.get(action, 0) for action, told in TOLD.items()},
+        }
+
+    def finalize(self, pool: Engine) -> dict[str, int]:
+        return {
+            "jobs ended": len(finish.run_once(pool, self.kinds)),
+            "jobs wound up": sum(wind_up(pool) for wind_up in self.endings),
+        }
+
+    def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
+        own = [
+            Part("partition keys", lambda pool, chosen, dry: prune_keys(instance, pool, self.kinds, chosen, dry)),
+            Part("Dagster runs", lambda _, chosen, dry: prune_runs(instance, chosen.keep_runs_days, dry)),
+        ]
+        return prune.run_once(pool, chosen, [*self.parts, *own], dry_run)
+
+
+def upkeep(
     launchables: Sequence[Launchable], parts: Sequence[Part] = (), endings: Sequence[Callable[[Engine], int]] = ()
-) -> dg.Definitions:
-    """`parts` are what the slices retire besides their jobs; `endings` wind up their jobs that ended before their time,
-    and say how many."""
-    kinds = Kinds([each.pipeline.kind for each in launchables])
+) -> Upkeep:
+    return Upkeep(Kinds([each.pipeline.kind for each in launchables]), parts, endings)
+
+
+def maintenance(passes: Upkeep) -> dg.Definitions:
     chosen = settings.current()
 
     @dg.op(name="sweep_pass", description="Rescues expired leases, ends jobs, looks after lost launches and dead runs.")
     def sweep_op(context: dg.OpExecutionContext, database: Database) -> None:
-        swept = sweep.run_once(
-            database.engine, kinds, random.random, runs_of(context.instance), ender(context.instance), LossLimits()
-        )
-        wound_up = sum(wind_up(database.engine) for wind_up in endings)
-        context.add_output_metadata(
-            {
-                "jobs_wound_up": wound_up,
-                "items_retried": swept.rescued.retried,
-                "items_buried": swept.rescued.buried,
-                "jobs_ended": swept.ended_jobs,
-                **{str(action): count for action, count in swept.lost.items()},
-            }
-        )
+        context.add_output_metadata(passes.sweep(database.engine, context.instance))
 
     @dg.op(name="finalize_pass", description="Ends the jobs whose last worker died before it could.")
     def finalize_op(context: dg.OpExecutionContext, database: Database) -> None:
-        ended = finish.run_once(database.engine, kinds)
-        context.add_output_metadata({"jobs_ended": len(ended)})
+        context.add_output_metadata(passes.finalize(database.engine))
 
     @dg.op(
         name="prune_pass", description="Removes what is old and over, in bounded batches. With dry_run: only counts."
     )
     def prune_op(context: dg.OpExecutionContext, database: Database, config: PruneConfig) -> None:
-        own = [
-            Part("partition keys", lambda pool, _, dry: prune_keys(context.instance, pool, kinds, chosen, dry)),
-            Part("Dagster runs", lambda _, __, dry: prune_runs(context.instance, chosen.keep_runs_days, dry)),
-        ]
-        retention = Retention(chosen.keep_items_days, chosen.keep_jobs_days)
-        pruned = prune.run_once(database.engine, retention, [*parts, *own], config.dry_run)
-        context.add_output_metadata({each.name: each.count for each in pruned} | {"dry_run": config.dry_run})
+        pruned = passes.prune(database.engine, context.instance, settings.current(), config.dry_run)
+        said = {each.name: each.count for each in pruned} | {"dry_run": config.dry_run}
+        problems = {each.name: each.problem for each in pruned if each.problem}
+        if problems:
+            raise dg.Failure("; ".join(f"{name}: {problem}" for name, problem in problems.items()), metadata=said)
+        context.add_output_metadata(said)
 
     jobs = {
         name: dg.GraphDefinition(name=name, node_defs=[op], description=op.description).to_job(
@@ -90,7 +121,7 @@ def maintenance(
     schedules = [
         scheduled(jobs["sweep"], f"*/{chosen.sweep_minutes} * * * *"),
         scheduled(jobs["finalize"], f"*/{chosen.finalize_minutes} * * * *"),
-        scheduled(jobs["prune"], "17 3 * * *"),
+        scheduled(jobs["prune"], f"17 {chosen.prune_hour} * * *"),
     ]
     return dg.Definitions(jobs=list(jobs.values()), schedules=schedules)
 
@@ -150,25 +181,26 @@ def ender(instance: dg.DagsterInstance) -> sweep.EndRun:
     return end
 
 
-def prune_keys(
-    instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: settings.Settings, dry_run: bool
-) -> int:
+def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: Settings, dry_run: bool) -> int:
     """The oldest keys beyond what an asset keeps, of jobs that are over. The database still has their jobs."""
     total = 0
     for kind in kinds:
         name = partitions(kind).name
         assert name is not None
         keys = sorted(instance.get_dynamic_partitions(name))
-        with transaction(pool) as connection:
-            gone = prune.finished(connection, keys[: max(0, len(keys) - chosen.keep_partitions)])
-        for key in () if dry_run else sorted(gone):
-            instance.delete_dynamic_partition(name, key)
-        total += len(gone)
+        old = keys[: max(0, len(keys) - chosen.keep_partitions)]
+        for start in range(0, len(old), KEYS_AT_A_TIME):
+            with transaction(pool) as connection:
+                gone = prune.finished(connection, old[start : start + KEYS_AT_A_TIME])
+            for key in () if dry_run else sorted(gone):
+                instance.delete_dynamic_partition(name, key)
+            total += len(gone)
     return total
 
 
 def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
-    """Runs with all their events. Each one is its own deletion, so a pass can be cut short anywhere."""
+    """Runs with all their events and what their steps printed. Each one is its own deletion, so a pass can be cut short
+    anywhere."""
     over = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
     filters = dg.RunsFilter(statuses=over, updated_before=datetime.now(UTC) - timedelta(days=days))
     if dry_run:
@@ -176,6 +208,8 @@ def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
     removed = 0
     while records := instance.get_run_records(filters, limit=RUNS_AT_A_TIME, ascending=True):
         for record in records:
-            instance.delete_run(record.dagster_run.run_id)
+            run_id = record.dagster_run.run_id
+            instance.compute_log_manager.delete_logs(prefix=[run_id])  # deleting the run leaves them behind
+            instance.delete_run(run_id)
         removed += len(records)
     return removed

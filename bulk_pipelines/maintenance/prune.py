@@ -1,15 +1,20 @@
 """Retention: what is old and over goes, in bounded transactions that leave room for the work."""
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.pages import EPOCH
+from bulk_pipelines.errors import BulkError, Conflict
+from bulk_pipelines.settings import Settings
 
+log = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 
 BATCH = 10_000
@@ -17,77 +22,92 @@ JOBS_AT_A_TIME = 500
 
 
 @dataclass(frozen=True)
-class Retention:
-    """Days to keep what is over."""
-
-    items_days: int
-    jobs_days: int
-
-
-@dataclass(frozen=True)
 class Part:
     """Something that has its own retention: says how many it removed, or would remove in a dry run."""
 
     name: str
-    prune: Callable[[Engine, Retention, bool], int]
+    prune: Callable[[Engine, Settings, bool], int]
 
 
 @dataclass(frozen=True)
 class Pruned:
     name: str
     count: int
+    problem: str | None = None
+    """Why this part could not be gone through; the next pass tries it again."""
 
 
-def run_once(pool: Engine, retention: Retention, parts: Iterable[Part], dry_run: bool = False) -> list[Pruned]:
-    """One pass. Jobs go last: the other parts find what is theirs by them."""
-    own = (Part("items", prune_items), Part("jobs", prune_jobs))
-    return [Pruned(part.name, part.prune(pool, retention, dry_run)) for part in (*parts, *own)]
+def run_once(pool: Engine, chosen: Settings, parts: Iterable[Part], dry_run: bool = False) -> list[Pruned]:
+    """One pass. A part that fails does not keep the others from theirs; but jobs go last, and only when all parts have
+    been gone through, because these find what is theirs by them."""
+    with advisory.held(pool, "bulk_pipelines.prune") as ours:
+        if not ours:
+            raise Conflict("another retention pass is at work")
+        done = [gone_through(pool, chosen, part, dry_run) for part in (Part("items", prune_items), *parts)]
+        problems = [part.name for part in done if part.problem]
+        if problems:
+            return [*done, Pruned("jobs", 0, f"kept until this can be gone through: {', '.join(problems)}")]
+        return [*done, gone_through(pool, chosen, Part("jobs", prune_jobs), dry_run)]
 
 
-def prune_items(pool: Engine, retention: Retention, dry_run: bool) -> int:
+def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> Pruned:
+    try:
+        return Pruned(part.name, part.prune(pool, chosen, dry_run))
+    except Exception as error:
+        log.exception("retention of %s", part.name)
+        return Pruned(part.name, 0, str(error) if isinstance(error, BulkError) else repr(error))
+
+
+def prune_items(pool: Engine, chosen: Settings, dry_run: bool) -> int:
     """The items of jobs that have been over for long enough; their jobs and counters stay."""
-    days = retention.items_days
+    days = min(chosen.keep_items_days, chosen.keep_jobs_days)
     if dry_run:
+        return counted(pool, "count_prunable_items", days)
+    return sum(prune_items_of(pool, job_id, days) for job_id in jobs_to_prune(pool, days))
+
+
+def jobs_to_prune(pool: Engine, days: int) -> Iterator[int]:
+    """Each one once: a job whose items somebody holds at this moment is left to the next pass."""
+    after_time, after_id = EPOCH, 0
+    while True:
+        values = {"days": days, "most": JOBS_AT_A_TIME, "after_time": after_time, "after_id": after_id}
         with transaction(pool) as connection:
-            row = connection.execute(queries.text("retention", "count_prunable_items"), {"days": days}).fetchone()
-        return int(row[1]) if row else 0
-    removed = 0
-    while batch := jobs_to_prune(pool, days):
-        removed += sum(prune_items_of(pool, job_id, days) for job_id in batch)
-    return removed
-
-
-def jobs_to_prune(pool: Engine, days: int) -> list[int]:
-    with transaction(pool) as connection:
-        values = {"days": days, "most": JOBS_AT_A_TIME}
-        return [row[0] for row in connection.execute(queries.text("retention", "jobs_to_prune"), values)]
+            rows = connection.execute(queries.text("retention", "jobs_to_prune"), values).fetchall()
+        if not rows:
+            return
+        yield from (job_id for job_id, _ in rows)
+        after_id, after_time = rows[-1]
 
 
 def prune_items_of(pool: Engine, job_id: int, days: int) -> int:
-    removed = 0
     values = {"job_id": job_id, "days": days, "most": BATCH}
+    removed = sum(batches(pool, "prune_items", values))
+    sum(batches(pool, "prune_batch_steps", values))
+    with transaction(pool) as connection:
+        connection.execute(queries.text("retention", "mark_pruned"), values)
+    return removed
+
+
+def batches(pool: Engine, name: str, values: dict[str, Any]) -> Iterator[int]:
+    """How many went with each transaction, until none does."""
     while True:
         with transaction(pool) as connection:
-            count = connection.execute(queries.text("retention", "prune_items"), values).rowcount
-            if not count:
-                connection.execute(queries.text("retention", "mark_pruned"), values)
-                return removed
-            removed += count
+            count = connection.execute(queries.text("retention", name), values).rowcount
+        if not count:
+            return
+        yield count
 
 
-def prune_jobs(pool: Engine, retention: Retention, dry_run: bool) -> int:
-    values = {"days": retention.jobs_days, "most": BATCH}
+def prune_jobs(pool: Engine, chosen: Settings, dry_run: bool) -> int:
     if dry_run:
-        with transaction(pool) as connection:
-            row = connection.execute(queries.text("retention", "count_prunable_jobs"), values).fetchone()
-        return int(row[0]) if row else 0
-    removed = 0
-    while True:
-        with transaction(pool) as connection:
-            gone = connection.execute(queries.text("retention", "prune_jobs"), values).fetchall()
-        if not gone:
-            return removed
-        removed += len(gone)
+        return counted(pool, "count_prunable_jobs", chosen.keep_jobs_days)
+    return sum(batches(pool, "prune_jobs", {"days": chosen.keep_jobs_days, "most": JOBS_AT_A_TIME}))
+
+
+def counted(pool: Engine, name: str, days: int) -> int:
+    with transaction(pool) as connection:
+        row = connection.execute(queries.text("retention", name), {"days": days}).fetchone()
+    return int(row[0]) if row else 0
 
 
 def finished(connection: Connection, job_keys: Sequence[str]) -> set[str]:

@@ -19,7 +19,7 @@ from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
-from bulk_pipelines.maintenance.definitions import maintenance
+from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.relay.definitions import relay
 
 LANES = 3
@@ -81,7 +81,7 @@ echo = dg.define_asset_job("echo", selection=[echoes])
 launchables = [Launchable(PIPELINE, echo)]
 
 defs = dg.Definitions.merge(
-    maintenance(launchables),
+    maintenance(upkeep(launchables)),
     dg.Definitions(
         assets=[echoes],
         jobs=[echo],

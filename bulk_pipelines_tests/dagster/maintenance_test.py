@@ -1,6 +1,8 @@
 """The maintenance jobs on a real Dagster instance: lost runs, partition keys, old runs."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,16 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.maintenance.definitions import Upkeep, maintenance
+from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.dagster import echo_definitions
 
 
@@ -164,7 +171,7 @@ def test_the_finalizer_ends_what_its_worker_could_not(
     job = silent_job(engine)
     with transaction(engine) as connection:
         jobs.seal(connection, job.job_id)
-    assert execute(instance, database_url, "finalize") == {"jobs_ended": 1}
+    assert execute(instance, database_url, "finalize") == {"jobs ended": 1, "jobs wound up": 0}
     assert state(engine, job)[0] is JobState.COMPLETED
 
 
@@ -179,3 +186,51 @@ def test_old_partition_keys_of_finished_jobs_go(
     left = instance.get_dynamic_partitions("echo_jobs")
     assert len(left) == 5_000
     assert job.job_key in left
+
+
+def test_old_runs_go_with_what_they_said(engine: Engine, database_url: str, instance: dg.DagsterInstance) -> None:
+    """Those that are not over stay, however old they are."""
+    job = silent_job(engine)
+    definition = echo_definitions.defs.resolve_job_def("echo")
+    folders = {}
+    for status in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED):
+        run = instance.create_run_for_job(definition, status=status, tags={"dagster/partition": job.job_key})
+        folder = Path(instance.storage_directory()) / run.run_id / "compute_logs"
+        folder.mkdir(parents=True)
+        folders[status] = folder.parent
+        (folder / "plan.out").write_text("hello")
+    fresh = execute(instance, database_url, "prune", dry_run=True)
+    assert fresh["Dagster runs"] == 0
+    with closing(sqlite3.connect(Path(instance.root_directory) / "history" / "runs.db")) as runs, runs:
+        runs.execute("UPDATE runs SET update_timestamp = datetime('now', '-31 days')")
+    assert execute(instance, database_url, "prune", dry_run=True)["Dagster runs"] == 3, "the first dry run, too"
+    assert all(folder.exists() for folder in folders.values())
+    assert execute(instance, database_url, "prune", dry_run=False)["Dagster runs"] == 3
+    left = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="echo"))]
+    assert left == [dg.DagsterRunStatus.STARTED]
+    assert [status for status, folder in folders.items() if folder.exists()] == left
+
+
+def test_a_part_that_fails_fails_the_run_with_its_reason(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    def failing(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+        raise Unavailable("the storage is down")
+
+    kinds = Kinds([echo_definitions.KIND])
+    defs = dg.Definitions.merge(
+        maintenance(Upkeep(kinds, [Part("landed files", failing)])),
+        dg.Definitions(resources={"database": Database(url=database_url)}),
+    )
+    result = defs.resolve_job_def("prune").execute_in_process(instance=instance, raise_on_error=False)
+    assert not result.success
+    assert "landed files: the storage is down; jobs: kept until" in str(result.all_events)
+
+
+@pytest.mark.parametrize(
+    ("name", "cron"), [("sweep", "*/15 * * * *"), ("finalize", "*/5 * * * *"), ("prune", "17 3 * * *")]
+)
+def test_the_schedules_are_on_by_default(name: str, cron: str) -> None:
+    schedule = echo_definitions.defs.resolve_schedule_def(f"{name}_schedule")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert schedule.cron_schedule == cron

@@ -3,11 +3,14 @@
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import advisory
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.errors import Conflict, Unavailable
 from bulk_pipelines.maintenance import prune
-from bulk_pipelines.maintenance.prune import Part, Pruned, Retention
+from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.settings import Settings
 
-RETENTION = Retention(items_days=30, jobs_days=365)
+CHOSEN = Settings(keep_items_days=30, keep_jobs_days=365)
 
 
 def job(engine: Engine, *, days_over: int | None, items: int) -> str:
@@ -47,11 +50,11 @@ def left(engine: Engine) -> dict[str, int]:
 def test_old_items_go_first_and_old_jobs_later(engine: Engine) -> None:
     fresh, old = job(engine, days_over=3, items=10), job(engine, days_over=40, items=10)
     ancient, open_one = job(engine, days_over=400, items=10), job(engine, days_over=None, items=10)
-    assert prune.run_once(engine, RETENTION, [], dry_run=True) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert prune.run_once(engine, CHOSEN, [], dry_run=True) == [Pruned("items", 20), Pruned("jobs", 1)]
     assert left(engine) == {fresh: 10, old: 10, ancient: 10, open_one: 10}
-    assert prune.run_once(engine, RETENTION, []) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert prune.run_once(engine, CHOSEN, []) == [Pruned("items", 20), Pruned("jobs", 1)]
     assert left(engine) == {fresh: 10, old: 0, open_one: 10}
-    assert prune.run_once(engine, RETENTION, []) == [Pruned("items", 0), Pruned("jobs", 0)]
+    assert prune.run_once(engine, CHOSEN, []) == [Pruned("items", 0), Pruned("jobs", 0)]
 
 
 def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +68,7 @@ def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pyt
                CREATE TRIGGER noted AFTER DELETE ON job_item REFERENCING OLD TABLE AS gone
                    FOR EACH STATEMENT EXECUTE FUNCTION note()"""
         )
-    assert prune.run_once(engine, RETENTION, [])[0] == Pruned("items", 50)
+    assert prune.run_once(engine, CHOSEN, [])[0] == Pruned("items", 50)
     with transaction(engine) as connection:
         assert connection.execute("SELECT max(count), sum(count) FROM removals").fetchone() == (7, 50)
     assert left(engine) == {key: 0}
@@ -75,9 +78,49 @@ def test_the_parts_of_slices_are_pruned_before_the_jobs(engine: Engine) -> None:
     job(engine, days_over=400, items=1)
     seen: list[int] = []
 
-    def part(pool: Engine, retention: Retention, dry_run: bool) -> int:
+    def part(pool: Engine, chosen: Settings, dry_run: bool) -> int:
         seen.append(len(left(pool)))
         return 5
 
-    assert prune.run_once(engine, RETENTION, [Part("rejects", part)])[0] == Pruned("rejects", 5)
+    assert prune.run_once(engine, CHOSEN, [Part("rejects", part)])[1] == Pruned("rejects", 5)
     assert seen == [1]
+
+
+def test_a_part_that_fails_keeps_only_the_jobs(engine: Engine) -> None:
+    """Their parts are found by them: they wait until all have been gone through."""
+    key, fine = job(engine, days_over=400, items=1), Part("fine", lambda pool, chosen, dry_run: 3)
+
+    def failing(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+        raise Unavailable("the storage is down")
+
+    done = prune.run_once(engine, CHOSEN, [Part("files", failing), fine])
+    assert done == [
+        Pruned("items", 1),
+        Pruned("files", 0, "the storage is down"),
+        Pruned("fine", 3),
+        Pruned("jobs", 0, "kept until this can be gone through: files"),
+    ]
+    assert left(engine) == {key: 0}
+    assert prune.run_once(engine, CHOSEN, [fine])[-1] == Pruned("jobs", 1)
+
+
+def test_one_pass_at_a_time(engine: Engine) -> None:
+    with advisory.held(engine, "bulk_pipelines.prune"), pytest.raises(Conflict, match="another retention pass"):
+        prune.run_once(engine, CHOSEN, [])
+
+
+def test_a_redrive_and_retention_that_meet(engine: Engine) -> None:
+    """Whichever comes first: what is taken back to work is not removed, and nobody waits for the other in a circle."""
+    key = job(engine, days_over=40, items=10)
+    with transaction(engine) as connection:
+        connection.execute(
+            "UPDATE job_item SET status = 'DLQ', error_message = 'bad' WHERE item_key::int <= 4;"
+            " UPDATE job SET dlq_items = 4, succeeded_items = 6"
+        )
+    with transaction(engine) as connection:
+        # A redrive in the middle of its statement: it has the items, and is about to take the job.
+        connection.execute("UPDATE job_item SET status = 'PENDING' WHERE status = 'DLQ'")
+        assert prune.prune_items(engine, CHOSEN, False) == 6
+        connection.execute("UPDATE job SET status = 'RUNNING', finished_at = NULL, dlq_items = 0, pending_items = 4")
+    assert prune.prune_items(engine, CHOSEN, False) == 0
+    assert left(engine) == {key: 4}
