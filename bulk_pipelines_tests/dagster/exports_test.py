@@ -143,7 +143,9 @@ def test_a_failed_export_fails_its_run_and_says_why(installation: Installation) 
     assert not result.success
     assert found(installation.engine, job).status is JobState.FAILED
     (event,) = [each for each in result.all_events if each.event_type_value == "STEP_FAILURE"]
-    assert str(installation.folder) in str(event.step_failure_data.user_failure_data.description)
+    failure = event.step_failure_data.user_failure_data
+    assert failure is not None
+    assert str(installation.folder) in str(failure.description)
     run = installation.instance.get_run_by_id(result.run_id)
     assert run is not None
     assert run.tags["dagster/max_retries"] == "0"
