@@ -6,6 +6,7 @@ import click
 
 from bulk_pipelines import settings
 from bulk_pipelines.distribution import commands as distribution
+from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
@@ -87,7 +88,41 @@ def status() -> None:
     click.echo(overview.shown(overview.read(address.url(settings.current()))))
 
 
-for slice_command in (imports.group, exports.command, distribution.group):
+@main.command()
+def sweep() -> None:
+    """Rescue expired leases, end what is over, look after lost launches and dead runs: what the schedule does."""
+    upkeep("sweep")
+
+
+@main.command()
+def finalize() -> None:
+    """End the jobs whose last worker died before it could: what the schedule does."""
+    upkeep("finalize")
+
+
+@main.command()
+@click.option("--dry-run", is_flag=True, help="Only count what would go.")
+def prune(dry_run: bool) -> None:
+    """Remove what is old and over (BULK_KEEP_…), in bounded batches: what the schedule does."""
+    upkeep("prune", *(["--dry-run"] if dry_run else []))
+
+
+def upkeep(name: str, *options: str) -> None:
+    """One pass, and a short table of what it did."""
+    from bulk_pipelines.status import table
+    from bulk_pipelines.up import home
+
+    done = home.upkeep(settings.current(), name, *options)
+    problems = [(said, problem) for said, _, problem in done if problem]
+    header = ("would go" if "--dry-run" in options else "gone") if name == "prune" else "done"
+    click.echo("\n".join(table((name, header), [(said, count) for said, count, _ in done])))
+    for said, problem in problems:
+        click.echo(f"{said}: {problem}", err=True)
+    if problems:
+        raise SystemExit(1)
+
+
+for slice_command in (imports.group, exports.command, distribution.group, drops.group):
     main.add_command(slice_command)
 for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
     main.add_command(command)

@@ -20,6 +20,18 @@ ON CONFLICT (source) DO UPDATE SET
     failures = CASE WHEN :error::text IS NULL THEN 0 ELSE drop_source.failures + 1 END,
     retry_at = now() + make_interval(secs => :delay), last_error = :error, looked_at = now();
 
+-- name: bring_back!
+-- Files that went away before they were complete and are there again as they were: nobody has taken them.
+UPDATE file_drop AS known
+SET status = 'WATCHED', looks = 1, first_seen_at = now(), unchanged_since = now(), seen_at = now(), ended_at = NULL,
+    note = NULL
+FROM unnest(:paths::text[], :versions::text[]) AS seen (path, version)
+WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version AND known.status = 'VANISHED'
+    AND NOT EXISTS (
+        SELECT FROM file_drop AS other
+        WHERE other.source = known.source AND other.path = known.path AND other.status = 'WATCHED'
+    );
+
 -- name: note_files
 -- What a look saw. A version that was dealt with before is left alone; a watched file that changed is watched anew.
 WITH seen AS (
@@ -122,16 +134,25 @@ WHERE taken.drop_id = ended.drop_id AND taken.status = 'TAKEN';
 
 -- name: list_drops
 -- The ledger, the newest first.
-SELECT drop_id, source, path, version, size, resource, status, job.job_key, note, first_seen_at, taken_at, ended_at
+SELECT source, path, size, resource, file_drop.status::text, job.job_key, note,
+    coalesce(ended_at, taken_at, seen_at) AS at
 FROM file_drop LEFT JOIN job USING (job_id)
 WHERE (:source::text IS NULL OR source = :source) AND (:status::drop_status IS NULL OR file_drop.status = :status)
 ORDER BY drop_id DESC
 LIMIT :most;
 
+-- name: failed_drop
+-- The last of a file's versions, in each source that knows it.
+SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key
+FROM file_drop LEFT JOIN job USING (job_id)
+WHERE path = :path AND (:source::text IS NULL OR source = :source)
+ORDER BY source, drop_id DESC;
+
 -- name: watch_again
--- A file that failed is taken anew, if it is still where it was.
+-- A file that failed is taken anew, if it is still where it was. Seen now: a look that has begun does not miss it.
 UPDATE file_drop
-SET status = 'WATCHED', job_id = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL
+SET status = 'WATCHED', job_id = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL,
+    first_seen_at = now(), seen_at = now()
 WHERE drop_id = :drop_id AND status = 'FAILED'
     AND NOT EXISTS (
         SELECT FROM file_drop AS other

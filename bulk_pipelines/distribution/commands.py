@@ -31,7 +31,8 @@ def group() -> None:
 @group.command()
 @click.argument("request", type=click.File("r", encoding="utf-8"))
 @click.option("--idempotency-key", help="The same key again, with the same inputs, answers with the first job.")
-def submit(request: TextIO, idempotency_key: str | None) -> None:
+@click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
+def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
     """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
@@ -45,6 +46,7 @@ def submit(request: TextIO, idempotency_key: str | None) -> None:
         owner=getpass.getuser(),
         origin="cli",
         idempotency_key=idempotency_key,
+        priority=priority,
     )
     show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
 

@@ -169,6 +169,7 @@ class DistributionConfig(dg.Config):
         default=True, description="Make the rows of the example first, so that there is something to distribute."
     )
     idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
+    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the inputs; the relay launches the job within seconds, as a partition of the asset.")
@@ -183,6 +184,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         owner="ui",
         origin="ui",
         idempotency_key=config.idempotency_key,
+        priority=config.priority,
     )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"distribution {submitted.job.job_key} of {submitted.job.total_items} inputs: {said}")

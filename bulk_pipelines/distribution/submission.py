@@ -9,7 +9,7 @@ from bulk_pipelines.engine.jobs import Request, Submitted
 from bulk_pipelines.engine.kinds import Kind, Kinds
 
 
-def submit(
+def submit(  # noqa: PLR0913 - what a request says of itself, each by its name
     pool: Engine,
     kind: Kind,
     inputs: object,
@@ -19,6 +19,7 @@ def submit(
     idempotency_key: str | None = None,
     request_id: str | None = None,
     trace_parent: str | None = None,
+    priority: int = 0,
 ) -> Submitted:
     """The job of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
 
@@ -34,6 +35,7 @@ def submit(
         request_id=request_id,
         trace_parent=trace_parent,
         digest=jobs.digest_of(each.name for each in wanted),
+        priority=priority,
     )
     with transaction(pool) as connection:
         submitted = jobs.submit(connection, Kinds([kind]), request)

@@ -42,6 +42,19 @@ class Ended(NamedTuple):
     result: dict[str, Any] | None
 
 
+class Listed(NamedTuple):
+    """An entry as people see it; `at` is when it came to its state."""
+
+    source: str
+    path: str
+    size: int
+    resource: str
+    status: str
+    job_key: str | None
+    note: str | None
+    at: datetime
+
+
 @dataclass(frozen=True)
 class LastWord:
     drop_id: int
@@ -94,6 +107,7 @@ def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entr
         "resources": [resource for _, resource in entries],
     }
     row = connection.execute(text("note_files"), values).fetchone()
+    connection.execute(text("bring_back"), values)  # after it: this is the first look at them
     return int(row[1]) if row else 0
 
 
@@ -164,3 +178,9 @@ def end(connection: Connection, words: Sequence[LastWord]) -> None:
         "notes": [word.note for word in words],
     }
     connection.execute(text("end_files"), values)
+
+
+def page(connection: Connection, source: str | None, status: str | None, most: int) -> list[Listed]:
+    """The newest entries."""
+    values = {"source": source, "status": status, "most": most}
+    return [Listed._make(row) for row in connection.execute(text("list_drops"), values).fetchall()]

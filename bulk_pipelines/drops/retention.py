@@ -1,4 +1,4 @@
-"""The ledger forgets files that went away long ago, and no others: its entry is what keeps a file from being taken twice."""
+"""The ledger forgets files that went away long ago, and no others: its entry keeps a file from being taken twice."""
 
 from sqlalchemy import Engine
 

@@ -53,8 +53,9 @@ def group() -> None:
 @click.option("--match-on", help="Upsert: the column that tells which row a record is about.")
 @click.option("--on-error", default="continue", show_default=True, help="continue, abort, or past: 100, 5%.")
 @click.option("--idempotency-key", help="The same key again answers with the first import.")
+@click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
-def file(sources: Sequence[str], idempotency_key: str | None, **options: Any) -> None:
+def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.imports import submission
@@ -64,7 +65,12 @@ def file(sources: Sequence[str], idempotency_key: str | None, **options: Any) ->
     pool = connected()
     with transaction(pool) as connection:
         submitted = submission.submit(
-            connection, asked, owner=getpass.getuser(), origin="cli", idempotency_key=idempotency_key
+            connection,
+            asked,
+            owner=getpass.getuser(),
+            origin="cli",
+            idempotency_key=idempotency_key,
+            priority=priority,
         )
     click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key)

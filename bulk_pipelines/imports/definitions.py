@@ -144,6 +144,7 @@ class ImportConfig(dg.Config):
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
     idempotency_key: str | None = Field(default=None, description="The same key again answers with the first import.")
+    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
@@ -160,7 +161,12 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
     asked = options.asked((submission.local_file(config.source),))
     with transaction(database.engine) as connection:
         submitted = submission.submit(
-            connection, asked, owner="ui", origin="ui", idempotency_key=config.idempotency_key
+            connection,
+            asked,
+            owner="ui",
+            origin="ui",
+            idempotency_key=config.idempotency_key,
+            priority=config.priority,
         )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"import {submitted.job.job_key} of {config.resource}: {said}")

@@ -31,8 +31,11 @@ def submit(
     origin: str,
     idempotency_key: str | None = None,
     request_id: str | None = None,
+    priority: int = 0,
 ) -> Submitted:
-    request = jobs.Request(name_of(asked.resource), owner, asked.as_params(), origin, idempotency_key, request_id)
+    request = jobs.Request(
+        name_of(asked.resource), owner, asked.as_params(), origin, idempotency_key, request_id, priority=priority
+    )
     return jobs.submit(connection, KINDS, request)
 
 

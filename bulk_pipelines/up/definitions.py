@@ -1,14 +1,20 @@
-"""One job worked by a process of its own, as a run of the installation's Dagster: what `bulk import` starts."""
+"""What a command does in a process of its own, because it needs Dagster: one job worked as a run of the installation's
+Dagster, for `bulk import` and its like; one pass of `bulk sweep`, `bulk finalize` or `bulk prune`."""
 
+import json
 import sys
 
 import dagster as dg
 
+from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.definitions import defs, launched
+from bulk_pipelines.definitions import defs, launched, passes
 from bulk_pipelines.engine import dispatch, jobs
+from bulk_pipelines.errors import BulkError
 from bulk_pipelines.lanes.definitions import BUDGET_TAG, UNLIMITED, partitions
+
+PASSES = ("sweep", "finalize", "prune")
 
 
 def asset_job(name: str) -> dg.JobDefinition:
@@ -40,5 +46,35 @@ def run_here(job_key: str) -> bool:
             return result.success
 
 
+Row = tuple[str, int, str | None]
+"""What was done, how often, and why it could not be."""
+
+
+def pass_here(name: str, dry_run: bool) -> list[Row]:
+    """The same passes as the schedules run."""
+    pool = Database().engine
+    with dg.DagsterInstance.get() as instance:
+        match name:
+            case "sweep":
+                return [(*each, None) for each in passes.sweep(pool, instance).items()]
+            case "finalize":
+                return [(*each, None) for each in passes.finalize(pool).items()]
+            case _:
+                pruned = passes.prune(pool, instance, settings.current(), dry_run)
+                return [(each.name, each.count, each.problem) for each in pruned]
+
+
+def answer(name: str, dry_run: bool) -> str:
+    """For the command that started this process."""
+    try:
+        return json.dumps({"rows": pass_here(name, dry_run)})
+    except BulkError as error:
+        return json.dumps({"error": str(error)})
+
+
 if __name__ == "__main__":
-    sys.exit(not run_here(sys.argv[1]))
+    wanted, *options = sys.argv[1:]
+    if wanted in PASSES:
+        sys.stdout.write(answer(wanted, "--dry-run" in options) + "\n")
+    else:
+        sys.exit(not run_here(wanted))

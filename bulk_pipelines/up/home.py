@@ -1,5 +1,6 @@
 """The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
 
+import json
 import os
 import subprocess
 import sys
@@ -114,6 +115,28 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
             stderr=output,
             start_new_session=True,
         )
+
+
+def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int, str | None]]:
+    """One pass of the sweeper, the finalizer or retention, by the functions that their schedules run: what was done,
+    how often, and why it could not be."""
+    url = address.url(settings)
+    if not place(settings).prepared():
+        prepare(settings, url)
+    done = subprocess.run(
+        [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
+        env=child_environment(**environment(settings, url)),
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BulkError(f"{name} was not done: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if "error" in answer:
+        raise BulkError(answer["error"])
+    return [(said, count, problem) for said, count, problem in answer["rows"]]
 
 
 def migrate(settings: Settings, url: str) -> None:

@@ -1,0 +1,67 @@
+"""`bulk drops …`. What a command needs is imported when it runs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from bulk_pipelines import settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+STATES = ["watched", "taken", "done", "duplicate", "failed", "vanished"]
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import ready
+
+    return ready.opened(settings.current(), "bulk cli")
+
+
+@click.group(name="drops")
+def group() -> None:
+    """Files that were dropped at a source: what became of them; take one again that failed."""
+
+
+@group.command("list")
+@click.option("--source", help="Only of this source.")
+@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only in this state.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many to show.")
+def list_files(source: str | None, state: str | None, limit: int) -> None:
+    """The ledger of dropped files, the newest first."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.drops import ledger
+
+    with transaction(connected()) as connection:
+        found = ledger.page(connection, source, state.upper() if state else None, limit)
+    if not found:
+        click.echo("no file is in the ledger" if source is None and state is None else "no such file is in the ledger")
+    for each in found:
+        parts = [
+            f"{each.at:%Y-%m-%d %H:%M:%S}",
+            each.source,
+            each.path,
+            each.status,
+            each.job_key or "",
+            each.note or "",
+        ]
+        click.echo("  ".join(part for part in parts if part))
+
+
+@group.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--source", help="The source, where several know a file of that name.")
+def retry(files: Sequence[str], source: str | None) -> None:
+    """Take files again whose import failed: FILE as `bulk drops list` names it. It is put back to where it was."""
+    from bulk_pipelines.drops import retrying, sources
+    from bulk_pipelines.resources import RESOURCES
+    from bulk_pipelines.storage.access import access_of
+
+    chosen = settings.current()
+    pool = connected()
+    known = sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
+    configured = {each.name: each for each in known}
+    for path in files:
+        file = retrying.retry(pool, configured, access_of(chosen), path, source)
+        click.echo(f"{file.source}: {path} is taken again by the next look")

@@ -1,0 +1,76 @@
+"""Files whose import failed, taken again: put back to where they were, and watched anew."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.drops import ledger
+from bulk_pipelines.drops.sources import FIELD, DropSource
+from bulk_pipelines.errors import Conflict, NotFound
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.errors import Missing
+
+Connection = psycopg.Connection[Any]
+
+
+class Dropped(NamedTuple):
+    """A file as the ledger knows it, by its last version."""
+
+    drop_id: int
+    source: str
+    path: str
+    version: str
+    status: str
+    job_key: str | None
+
+
+def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path: str, source: str | None) -> Dropped:
+    """The next look at its source takes the file. Doing it again after it was cut short comes to the same."""
+    with transaction(pool) as connection:
+        file = failed(connection, path, source)
+    if file.source not in sources:
+        raise Conflict(f"the source {file.source!r} is not configured any more: {FIELD}")
+    place = sources[file.source]
+    with locations.folder(place.where, access, FIELD) as storage:
+        put_back(storage, place, file)
+    with transaction(pool) as connection:
+        if connection.execute(ledger.text("watch_again"), {"drop_id": file.drop_id}).fetchone() is None:
+            raise Conflict(f"{path} has changed its state meanwhile: look at `bulk drops list`")
+    return file
+
+
+def failed(connection: Connection, path: str, source: str | None) -> Dropped:
+    found = connection.execute(ledger.text("failed_drop"), {"path": path, "source": source}).fetchall()
+    files = [Dropped._make(row) for row in found]
+    if not files:
+        raise NotFound(f"the ledger knows no file {path}" + (f" of the source {source}" if source else ""))
+    broken = [file for file in files if file.status == "FAILED"]
+    if len(broken) > 1:
+        raise Conflict(f"{path} failed in several sources, name one: {', '.join(file.source for file in broken)}")
+    if not broken:
+        raise Conflict(f"{path} is {', '.join(file.status for file in files)}: only a file that failed is taken again")
+    return broken[0]
+
+
+def put_back(storage: Storage, place: DropSource, file: Dropped) -> None:
+    """From the folder of failed files to where it was dropped; unless it still lies there."""
+    try:
+        there = storage.stat(file.path).version
+    except Missing:
+        there = None
+    if there == file.version:
+        return
+    if there is not None:
+        raise Conflict(f"another version of {file.path} lies there now: it is taken by itself")
+    if not place.failed_folder or file.job_key is None:
+        raise NotFound(f"{file.path} is not where it was: drop it again")
+    aside = f"{place.failed_folder}/{file.job_key}/{file.path}"
+    try:
+        storage.move(aside, file.path)
+    except Missing:
+        raise NotFound(f"{file.path} is neither where it was nor in {aside}: drop it again") from None
