@@ -35,13 +35,8 @@ help: ## List the targets
 setup: $(READY) ## Install everything into .venv; every other target does this by itself
 
 .PHONY: demo
-demo: $(READY) ## Load three small files on the embedded database, and show what came of them
-	@$(VENV)/bin/bulk migrate
-	@$(VENV)/bin/bulk doctor
-	@$(VENV)/bin/bulk import docs/samples/users.csv --resource users --idempotency-key demo-users
-	@$(VENV)/bin/bulk import docs/samples/articles.ndjson --resource articles --idempotency-key demo-articles
-	@$(VENV)/bin/bulk import docs/samples/comments.json --resource comments --idempotency-key demo-comments
-	@$(VENV)/bin/bulk status
+demo: $(READY) ## Tell the whole story: drops, exports, a distribution that fails and is redriven; with figures
+	@$(PY) -m bulk_pipelines_tests.demo
 
 .PHONY: dev
 dev: $(READY) ## Open Dagster's UI with its daemon on the embedded database; Ctrl-C stops all

@@ -43,14 +43,14 @@ def box_of(name: str, place: Place) -> Box:
     return Box(name, place.url, place.access)
 
 
-def write_drops_file(path: Path, boxes: Sequence[Box], **options: str | float) -> Path:
+def write_drops_file(path: Path, boxes: Sequence[Box], mode: str = "upsert", **options: str | float) -> Path:
     """Each source takes all three resources by the names of the files; `options` are those of every source."""
     lines = []
     for box in boxes:
         lines += ["[[source]]", f"name = {json.dumps(box.name)}", f"where = {json.dumps(box.url)}"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
         for resource in RESOURCES:
-            lines += ["[[source.files]]", f'glob = "{resource}*"', f'resource = "{resource}"', 'mode = "upsert"']
+            lines += ["[[source.files]]", f'glob = "{resource}*"', f'resource = "{resource}"', f'mode = "{mode}"']
     path.write_text("\n".join(lines))
     return path
 

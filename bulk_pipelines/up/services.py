@@ -17,7 +17,7 @@ MODULE = "bulk_pipelines.definitions"
 STEADY = 30
 """Seconds a service must have lived for its end to be an accident, not a mistake in the set-up."""
 
-EARLY_ENDS = 2
+EARLY_ENDS = 4
 """How many ends in a row, each before that, are put up with: accidents can come together."""
 
 LONGEST_LOG = 10_000_000
