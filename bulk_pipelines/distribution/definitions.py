@@ -160,13 +160,16 @@ def pipeline() -> Pipeline:
     )
 
 
+EXAMPLE = {"inputs": Sample(indexes=5, days=1, asof_indicators=["CLS"]).inputs(), "sample_data": True}
+"""What the launchpad opens with."""
+
+
 class DistributionConfig(dg.Config):
     inputs: list[dict[str, Any]] = Field(
-        default=Sample(indexes=5, days=1, asof_indicators=["CLS"]).inputs(),
         description="What is wanted: indexKey, effectiveDate as YYYYMMDD, asofindicator. One file each.",
     )
     sample_data: bool = Field(
-        default=True, description="Make the rows of the example first, so that there is something to distribute."
+        default=False, description="Make the rows of the example first, so that there is something to distribute."
     )
     idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
     priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
@@ -193,6 +196,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
 
 @dg.job(
     executor_def=dg.in_process_executor,
+    config={"ops": {"submit_distribution": {"config": EXAMPLE}}},
     description="Asks for the files that the launchpad names. They appear as a new partition of the asset.",
 )
 def distribute_files() -> None:

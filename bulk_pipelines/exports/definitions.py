@@ -117,15 +117,24 @@ def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     return check
 
 
+EXAMPLE = {
+    "resource": "users",
+    "format": "csv",
+    "fields": ["id", "email", "name", "role", "created_at"],
+    "where": ["active=true", "created_at>=2020-01-01"],
+}
+"""What the launchpad opens with."""
+
+
 class ExportConfig(dg.Config):
-    resource: str = Field(default="users", description="What is exported: users, articles or comments.")
+    resource: str = Field(description="What is exported: users, articles or comments.")
     format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
     fields: list[str] = Field(
-        default=["id", "email", "name", "role", "created_at"],
+        default=[],
         description="The columns, in this order; none: all of them.",
     )
     where: list[str] = Field(
-        default=["active=true", "created_at>=2020-01-01"],
+        default=[],
         description="Conditions, all of which must hold: role=admin, role in admin,editor, description is null …",
     )
     order: list[str] = Field(default=[], description="Columns to order by, - before one that goes down.")
@@ -154,6 +163,7 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
 
 @dg.job(
     executor_def=dg.in_process_executor,
+    config={"ops": {"submit_export": {"config": EXAMPLE}}},
     description="Exports what the launchpad asks for. The file appears as a new partition of the asset of its table.",
 )
 def export_rows() -> None:

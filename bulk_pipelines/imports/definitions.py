@@ -131,12 +131,15 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     return [error_rate, counts_add_up]
 
 
+EXAMPLE = {"source": str(CHECKOUT / "docs" / "samples" / "users.csv"), "resource": "users", "mode": "upsert"}
+"""What the launchpad opens with."""
+
+
 class ImportConfig(dg.Config):
     source: str = Field(
-        default=str(CHECKOUT / "docs" / "samples" / "users.csv"),
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
-    resource: str = Field(default="users", description="What the records are: users, articles or comments.")
+    resource: str = Field(description="What the records are: users, articles or comments.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
     format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
     compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
@@ -175,6 +178,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
 
 @dg.job(
     executor_def=dg.in_process_executor,
+    config={"ops": {"submit_import": {"config": EXAMPLE}}},
     description="Imports the file that the launchpad names. Its rows appear as a new partition of the table's asset.",
 )
 def import_file() -> None:

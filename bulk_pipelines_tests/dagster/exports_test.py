@@ -174,8 +174,10 @@ def test_a_cancelled_export_is_no_failure_and_leaves_nothing(
 
 def test_the_launchpad_s_example_works(installation: Installation, tmp_path: Path) -> None:
     insert_users(installation.engine, 3)
-    result = definitions.defs.resolve_job_def("export_rows").execute_in_process(
-        instance=installation.instance, run_config=installation.config
+    job = definitions.defs.resolve_job_def("export_rows")
+    assert job.run_config is not None
+    result = job.execute_in_process(
+        instance=installation.instance, run_config={**job.run_config, **installation.config}
     )
     assert result.success
     (output,) = [each for each in result.all_events if each.event_type_value == "STEP_OUTPUT"]

@@ -117,9 +117,11 @@ def test_what_a_person_sees(installation: Installation) -> None:
 
 
 def test_the_launchpad_job_submits_what_it_names(installation: Installation) -> None:
-    result = definitions.defs.resolve_job_def("import_file").execute_in_process(
+    job = definitions.defs.resolve_job_def("import_file")
+    assert job.run_config is not None
+    result = job.execute_in_process(
         instance=installation.instance,
-        run_config={"resources": {"database": {"config": {"url": installation.url}}}},
+        run_config={**job.run_config, "resources": {"database": {"config": {"url": installation.url}}}},
     )
     assert result.success
     with transaction(installation.engine) as connection:

@@ -20,8 +20,12 @@ KINDS = ["distribution", "import_users"]
 
 
 def launchpad(job: str, op: str, url: str, **config: Any) -> dg.ExecuteInProcessResult:
-    return defs.resolve_job_def(job).execute_in_process(
-        run_config={"ops": {op: {"config": config}}, "resources": {"database": {"config": {"url": url}}}},
+    """With the configuration that it opens with, and this changed."""
+    chosen = defs.resolve_job_def(job)
+    assert chosen.run_config is not None
+    filled = chosen.run_config["ops"][op]["config"] | config
+    return chosen.execute_in_process(
+        run_config={"ops": {op: {"config": filled}}, "resources": {"database": {"config": {"url": url}}}},
         raise_on_error=False,
     )
 

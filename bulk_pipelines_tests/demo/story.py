@@ -126,7 +126,7 @@ def distribute(story: Story) -> list[Line]:
     began = time.monotonic()
     job = json.loads(story.bulk("distribute", "submit", str(path)))["jobId"]
     until(lambda: story.state(job) == "FAILED", "the job has failed for its input without data", PATIENCE)
-    failed = time.monotonic() - began
+    failed = round(time.monotonic() - began)
     answer = json.loads(story.bulk("distribute", "status", job))
     lines = [
         Line("files distributed", f"{files(answer)}, 1 input failed: {answer['errorMessage']}", failed, "bulk dlq list")
