@@ -128,9 +128,8 @@ def distribute(story: Story) -> list[Line]:
     until(lambda: story.state(job) == "FAILED", "the job has failed for its input without data", PATIENCE)
     failed = round(time.monotonic() - began)
     answer = json.loads(story.bulk("distribute", "status", job))
-    lines = [
-        Line("files distributed", f"{files(answer)}, 1 input failed: {answer['errorMessage']}", failed, "bulk dlq list")
-    ]
+    said = f"{files(answer)}; 1 input failed: it has no data"
+    lines = [Line("files distributed", said, failed, f"bulk dlq list --job {job}")]
     with transaction(story.pool) as connection:
         connection.execute(LATE_DATA, [late])
     began = time.monotonic()
