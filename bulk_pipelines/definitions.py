@@ -2,10 +2,9 @@
 
 import dagster as dg
 
-from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.distribution import definitions as distribution
-from bulk_pipelines.distribution import gone
+from bulk_pipelines.distribution.gone import prune_registry
 from bulk_pipelines.drops.definitions import drops
 from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import definitions as exports
@@ -24,7 +23,7 @@ retired = [
     Part("rejects", retention.prune_rejects),
     Part("landed files", retention.prune_landed),
     Part("drops in the ledger", prune_ledger),
-    Part("registered files that are gone", gone.pruner(settings.current())),
+    Part("registered files that are gone", prune_registry),
 ]
 passes = upkeep(launched, retired, endings=[ending.wind_up_all, ended_exports.wind_up_all])
 

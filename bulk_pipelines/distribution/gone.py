@@ -7,7 +7,7 @@ is mounted there, says nothing about its files.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -54,28 +54,26 @@ class Position:
 START = Position()
 
 
-def pruner(settings: Settings) -> Callable[[Engine, object, bool], int]:
+def prune_registry(pool: Engine, chosen: Settings, dry_run: bool) -> int:
     """For the daily retention: how many rows went, or, in a dry run, would go."""
-
-    def prune(pool: Engine, _: object, dry_run: bool) -> int:
-        if not settings.registry_checks:
-            return 0
-        # Refusals that pass are tried again within seconds: nobody else does it here.
-        storage = locations.folder(target.url_of(settings), access_of(settings), "BULK_DISTRIBUTION_URL")
-        with storage:
-            return forget(
-                pool,
-                Target(storage),
-                most=settings.registry_checks,
-                concurrency=settings.distribution_concurrency,
-                dry_run=dry_run,
-            )
-
-    return prune
+    if not chosen.registry_checks:
+        return 0
+    # Refusals that pass are tried again within seconds: nobody else does it here.
+    with locations.folder(target.url_of(chosen), access_of(chosen), "BULK_DISTRIBUTION_URL") as storage:
+        return forget(
+            pool,
+            Target(storage),
+            most=chosen.registry_checks,
+            concurrency=chosen.distribution_concurrency,
+            dry_run=dry_run,
+        )
 
 
 def forget(pool: Engine, place: Target, *, most: int, concurrency: int = 16, dry_run: bool = False) -> int:
-    """Looks at up to `most` files, from where the last pass ended. How many rows went."""
+    """Looks at up to `most` files, from where the last pass ended. How many rows went.
+
+    A storage that cannot be looked at is a warning and no failure: nothing waits for these rows to go.
+    """
     forgotten, looked = 0, 0
     with transaction(pool) as connection:
         position = begun(connection)

@@ -182,8 +182,8 @@ def test_the_setting_bounds_it_or_turns_it_off(scene: Scene, engine: Engine) -> 
     names = distributed(scene, 6)
     remove(scene, names[:5])
     settings = replace(scene.settings, distribution_url=f"{scene.place.url}/exports")
-    assert gone.pruner(replace(settings, registry_checks=0))(engine, None, False) == 0
-    assert gone.pruner(replace(settings, registry_checks=2))(engine, None, True) == 2
-    assert gone.pruner(replace(settings, registry_checks=2))(engine, None, False) == 2
-    assert gone.pruner(settings)(engine, None, False) == 3
+    assert gone.prune_registry(engine, replace(settings, registry_checks=0), False) == 0
+    assert gone.prune_registry(engine, replace(settings, registry_checks=2), True) == 2
+    assert gone.prune_registry(engine, replace(settings, registry_checks=2), False) == 2
+    assert gone.prune_registry(engine, settings, False) == 3
     assert list(scene.registry()) == names[5:]
