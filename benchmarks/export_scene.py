@@ -1,6 +1,7 @@
 """What the export benchmarks share: a server of their own full of users, and figures as lines of JSON."""
 
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -50,10 +51,15 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def alternating(rounds: int, works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The median time of each, all of them once in every round, after one round that does not count."""
+    """The median time of each, all of them once in every round, after one round that does not count.
+
+    What one leaves unwritten is written before the next begins: ours brings its file to the disk, and would pay for
+    the peer's, which leaves that to the system.
+    """
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(rounds + 1):
         for name, work in works.items():
+            os.sync()
             spent = seconds(work)
             if turn:
                 times[name].append(spent)
