@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.distribution_scene import Scene, paths
+from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.distribution_scene import Scene, many, paths
 from bulk_pipelines_tests.servers import Place
 
 
@@ -80,6 +82,21 @@ def test_from_sample_to_files(environment: Mapping[str, str], engine: Engine, s3
     scene.have(bad["inputs"][3:])
     redriven = answered(environment, "run", second["jobId"])
     assert (redriven["status"], redriven["filesGenerated"], redriven["filesReused"]) == ("COMPLETED", 1, 3)
+
+
+@pytest.mark.long
+def test_retention_forgets_what_is_gone(environment: Mapping[str, str], engine: Engine, s3_bucket: Place) -> None:
+    scene = Scene(engine, s3_bucket)
+    scene.have(many(5))
+    job = scene.done(many(5))
+    with locations.folder(s3_bucket.url, s3_bucket.access) as storage:
+        storage.delete(*(scene.path(job, each).removeprefix(f"{s3_bucket.url}/") for each in many(3)))
+    for options, left in (["--dry-run"], 5), ([], 2):
+        command = [sys.executable, "-m", "bulk_pipelines.cli", "prune", *options]
+        done = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"^registered files that are gone +3$", done.stdout, re.MULTILINE), done.stdout
+        assert len(scene.registry()) == left
 
 
 @pytest.mark.parametrize(
