@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
 from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import ending, handling, writing
-from bulk_pipelines_tests.export_files import insert, insert_users, names_in
+from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.imports import submission as imports
+from bulk_pipelines.imports.asked import Options
+from bulk_pipelines_tests.export_files import insert, insert_users, names_in, stored
 from bulk_pipelines_tests.export_scene import found, submitted
 
 
@@ -211,3 +216,75 @@ def test_the_assets_stand_on_the_tables_they_read() -> None:
         assert node.description
         assert node.owners
         assert node.kinds
+
+
+AWKWARD = [
+    "",
+    " ",
+    '"',
+    "a,b",
+    "two\nlines",
+    "\r\n",
+    "\t",
+    "null",
+    "[]",
+    "\\N",
+    "\\.",
+    "=1+1",
+    "naïve ✓",
+    "\ufeff",
+    "\x01",
+]
+
+
+def fill_all_tables(engine: Engine) -> None:
+    """Users, articles and comments with what formats stumble over, in every column that may hold it."""
+    owner, moment = "00000000-0000-0000-0000-000000000001", datetime(2026, 1, 10, 12, 30, 0, 120_000, tzinfo=UTC)
+    times = {"created_at": moment, "updated_at": moment + timedelta(microseconds=1)}
+    for number, text in enumerate(AWKWARD, 1):
+        key = f"00000000-0000-0000-0000-{number:012d}"
+        user = {"id": key, "email": f"u{number}@b.cd", "name": f"n{text}", "role": "author", "active": number % 2 == 0}
+        insert(engine, "users", [user | times])
+        article = {"id": key, "slug": f"article-{number}", "title": f"t{text}", "body": f"{text}b", "author_id": owner}
+        published = {"status": "published", "published_at": moment} if number % 2 else {"status": "draft"}
+        insert(
+            engine,
+            "articles",
+            [
+                article
+                | times
+                | published
+                | {"description": text if number % 3 else None, "tags": [text, "x"][: number % 3]}
+            ],
+        )
+        comment = {"id": key, "article_id": key, "user_id": owner, "body": f"c{text}", "created_at": moment}
+        insert(engine, "comments", [comment])
+
+
+@pytest.mark.parametrize(("format_", "compression"), [("csv", "gzip"), ("ndjson", "zstd"), ("json", "none")])
+def test_what_is_exported_imports_again_to_the_identical_tables(
+    installation: Installation, format_: str, compression: str
+) -> None:
+    """Through both jobs: over the same rows, and after somebody changed them."""
+    engine = installation.engine
+    fill_all_tables(engine)
+    requests = [ExportRequest(name) for name in ("users", "articles", "comments")]
+    before = {request.resource: stored(engine, request) for request in requests}
+    for spoil in (False, True):
+        for request in requests:
+            job = installation.submit(resource=request.resource, format=format_, compression=compression)
+            assert installation.run(job).success
+            exported = found(engine, job).result
+            assert exported is not None
+            if spoil:
+                spoiled = {"users": "name", "articles": "title", "comments": "body"}[request.resource]
+                with transaction(engine) as connection:
+                    connection.execute(f"UPDATE {request.resource} SET {spoiled} = 'spoiled'".encode())
+            files = (imports.local_file(exported["location"]),)
+            with transaction(engine) as connection:
+                asked = Options(request.resource, mode="upsert").asked(files)
+                loading = imports.submit(connection, asked, owner="me", origin="ui").job
+            installation.run(loading)
+            loaded = found(engine, loading)
+            assert loaded.status is JobState.COMPLETED, (loaded.last_error, loaded.result)
+            assert stored(engine, request) == before[request.resource]
