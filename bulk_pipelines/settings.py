@@ -155,6 +155,12 @@ class Settings:
     keep_runs_days: int = setting(
         "BULK_KEEP_RUNS_DAYS", 30, "Days for which Dagster's finished runs and their events are kept.", at_least=1
     )
+    keep_ticks_days: int = setting(
+        "BULK_KEEP_TICKS_DAYS",
+        30,
+        "Days for which ticks of Dagster's sensors and schedules are kept at most; most go earlier, by dagster.yaml.",
+        at_least=1,
+    )
     keep_partitions: int = setting(
         "BULK_KEEP_PARTITIONS", 5_000, "How many job keys each asset keeps as partitions, the newest.", at_least=100
     )

@@ -104,7 +104,8 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
     if len(page) == limit and page[-1].line:
         click.echo(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
     elif not total:
-        click.echo("no record was rejected")
+        gone = (job.result or {}).get("rejected", 0)
+        click.echo(f"retention has removed its {gone:,} rejects" if gone else "no record was rejected")
 
 
 @group.command()

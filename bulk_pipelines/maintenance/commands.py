@@ -149,7 +149,8 @@ def chosen(wanted: dict[str, object]) -> "Wanted":
 
 def line_of(letter: "DeadLetter") -> str:
     tries = f"{letter.attempt_count} tries" if letter.attempt_count != 1 else "1 try"
+    run = f", run {letter.dagster_run_id[:8]}" if letter.dagster_run_id else ""
     return (
         f"{letter.item_id}  {letter.buried_at:%Y-%m-%d %H:%M:%S}  {letter.job_key}  {letter.item_key}  "
-        f"{letter.error_class}, {tries}: {letter.error_message}"
+        f"{letter.error_class}, {tries}{run}: {letter.error_message}"
     )

@@ -1,10 +1,10 @@
 """The schedules that keep the system honest by itself, and what Dagster knows that they need."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from pydantic import Field
@@ -12,19 +12,17 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
-from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import finish
 from bulk_pipelines.engine.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.lanes.definitions import Launchable, partitions
+from bulk_pipelines.lanes.definitions import Launchable
 from bulk_pipelines.maintenance import prune, sweep
+from bulk_pipelines.maintenance.history import definitions as history
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState
 from bulk_pipelines.maintenance.prune import Part, Pruned
 from bulk_pipelines.settings import Settings
 
 RUNS_LOOKED_AT = 20
-RUNS_AT_A_TIME = 100
-KEYS_AT_A_TIME = 1_000
 
 STATES = {
     dg.DagsterRunStatus.QUEUED: RunState.WAITING,
@@ -77,11 +75,7 @@ class Upkeep:
         }
 
     def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
-        own = [
-            Part("partition keys", lambda pool, chosen, dry: prune_keys(instance, pool, self.kinds, chosen, dry)),
-            Part("Dagster runs", lambda _, chosen, dry: prune_runs(instance, chosen.keep_runs_days, dry)),
-        ]
-        return prune.run_once(pool, chosen, [*self.parts, *own], dry_run)
+        return prune.run_once(pool, chosen, [*self.parts, *history.parts(instance, self.kinds)], dry_run)
 
 
 def upkeep(
@@ -151,8 +145,8 @@ def as_seen(record: dg.RunRecord, said: str) -> RunSeen:
     return RunSeen(
         run.run_id,
         STATES[run.status],
-        seconds_since_end=time.time() - record.end_time if record.end_time else 0.0,
-        retry_expected=run.tags.get("dagster/will_retry") == "true",
+        seconds_since_end=time.time() - record.end_time if record.end_time else math.inf,
+        retry_expected={"true": True, "false": False}.get(run.tags.get("dagster/will_retry", "")),
         last_words=said,
     )
 
@@ -179,37 +173,3 @@ def ender(instance: dg.DagsterInstance) -> sweep.EndRun:
             instance.report_run_failed(run, reason)
 
     return end
-
-
-def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: Settings, dry_run: bool) -> int:
-    """The oldest keys beyond what an asset keeps, of jobs that are over. The database still has their jobs."""
-    total = 0
-    for kind in kinds:
-        name = partitions(kind).name
-        assert name is not None
-        keys = sorted(instance.get_dynamic_partitions(name))
-        old = keys[: max(0, len(keys) - chosen.keep_partitions)]
-        for start in range(0, len(old), KEYS_AT_A_TIME):
-            with transaction(pool) as connection:
-                gone = prune.finished(connection, old[start : start + KEYS_AT_A_TIME])
-            for key in () if dry_run else sorted(gone):
-                instance.delete_dynamic_partition(name, key)
-            total += len(gone)
-    return total
-
-
-def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
-    """Runs with all their events and what their steps printed. Each one is its own deletion, so a pass can be cut short
-    anywhere."""
-    over = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    filters = dg.RunsFilter(statuses=over, updated_before=datetime.now(UTC) - timedelta(days=days))
-    if dry_run:
-        return instance.get_runs_count(filters)
-    removed = 0
-    while records := instance.get_run_records(filters, limit=RUNS_AT_A_TIME, ascending=True):
-        for record in records:
-            run_id = record.dagster_run.run_id
-            instance.compute_log_manager.delete_logs(prefix=[run_id])  # deleting the run leaves them behind
-            instance.delete_run(run_id)
-        removed += len(records)
-    return removed

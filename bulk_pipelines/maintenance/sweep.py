@@ -34,7 +34,7 @@ def run_once(
     rescued = rescue.run_once(pool, kinds, random)
     ended = finish.run_once(pool, kinds)
     with transaction(pool) as connection:
-        silent = dispatch.silent(connection, lost_runs.SILENT_SECONDS)
+        silent = dispatch.silent(connection, dispatch.SILENT_SECONDS)
     lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)
     del lost[Action.LEAVE]
     return Swept(rescued, len(ended), lost)

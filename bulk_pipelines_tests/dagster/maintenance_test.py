@@ -1,6 +1,7 @@
 """The maintenance jobs on a real Dagster instance: lost runs, partition keys, old runs."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, InstigatorType, TickData, TickStatus
 from sqlalchemy import Engine
 
 from bulk_pipelines.dagster_resources import Database
@@ -18,6 +21,7 @@ from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.maintenance.definitions import Upkeep, maintenance
+from bulk_pipelines.maintenance.history import definitions as history
 from bulk_pipelines.maintenance.prune import Part
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.dagster import echo_definitions
@@ -73,6 +77,9 @@ def test_a_run_that_nobody_is_behind_is_ended_and_the_job_launched_again(
     assert ended is not None
     assert ended.status is dg.DagsterRunStatus.FAILURE
     assert state(engine, job) == (JobState.RUNNING, False)
+    execute(instance, database_url, "sweep")
+    assert state(engine, job) == (JobState.RUNNING, False), "Dagster may be about to launch it again by itself"
+    instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"})
     execute(instance, database_url, "sweep")
     assert state(engine, job) == (JobState.RUNNING, True)
 
@@ -140,6 +147,7 @@ def test_a_job_whose_runs_keep_dying_is_failed_with_what_the_last_one_said(
     job = silent_job(engine)
     run = run_of(instance, job, dg.DagsterRunStatus.STARTED)
     instance.report_run_failed(run, "the machine is gone")
+    instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"})
     for launch in range(1, 6):
         with transaction(engine) as connection:
             connection.execute(
@@ -209,6 +217,33 @@ def test_old_runs_go_with_what_they_said(engine: Engine, database_url: str, inst
     left = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="echo"))]
     assert left == [dg.DagsterRunStatus.STARTED]
     assert [status for status, folder in folders.items() if folder.exists()] == left
+
+
+def test_old_ticks_go_in_bounded_pieces(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a sensor that is there no more: nothing else would remove them."""
+    monkeypatch.setattr(history, "TICKS_AT_A_TIME", 4)
+    origin = RemoteInstigatorOrigin(
+        RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("gone"), "__repository__"), "a_sensor"
+    )
+    sensor = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.STOPPED)
+    instance.add_instigator_state(sensor)
+    for days in [0.1, 29, *range(31, 61)]:
+        instance.create_tick(
+            TickData(
+                origin.get_id(),
+                "a_sensor",
+                InstigatorType.SENSOR,
+                TickStatus.SKIPPED,
+                time.time() - days * 86_400,
+                selector_id=sensor.selector_id,
+            )
+        )
+    assert execute(instance, database_url, "prune", dry_run=True)["Dagster ticks"] == 30
+    assert len(instance.get_ticks(origin.get_id(), sensor.selector_id)) == 32
+    assert execute(instance, database_url, "prune", dry_run=False)["Dagster ticks"] == 30
+    assert len(instance.get_ticks(origin.get_id(), sensor.selector_id)) == 2
 
 
 def test_a_part_that_fails_fails_the_run_with_its_reason(

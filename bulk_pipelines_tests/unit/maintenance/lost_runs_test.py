@@ -19,6 +19,8 @@ ENDED = RunSeen("e", RunState.ENDED, 300)
 FAILED = RunSeen("f", RunState.FAILED, 300)
 RETRYING = RunSeen("r", RunState.FAILED, 300, retry_expected=True)
 ABANDONED = RunSeen("a", RunState.FAILED, 3_000, retry_expected=True)
+JUST_FAILED = RunSeen("j", RunState.FAILED, 5)
+JUST_FAILED_FOR_GOOD = RunSeen("g", RunState.FAILED, 5, retry_expected=False)
 CANCELLED = RunSeen("c", RunState.CANCELLED, 300)
 
 
@@ -32,6 +34,8 @@ CANCELLED = RunSeen("c", RunState.CANCELLED, 300)
         ([ENDED], Action.WANT_RUN),
         ([FAILED], Action.WANT_RUN),
         ([RETRYING], Action.LEAVE),
+        ([JUST_FAILED], Action.LEAVE),
+        ([JUST_FAILED_FOR_GOOD], Action.WANT_RUN),
         ([ABANDONED], Action.WANT_RUN),
         ([CANCELLED, FAILED], Action.PAUSE),
         ([FAILED, CANCELLED], Action.WANT_RUN),

@@ -1,0 +1,1 @@
+"""What Dagster remembers of what is over, and for how long."""

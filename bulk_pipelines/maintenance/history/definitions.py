@@ -1,0 +1,94 @@
+"""Retention of what Dagster keeps: partition keys, runs with their events, ticks of sensors and schedules."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.lanes.definitions import partitions
+from bulk_pipelines.maintenance import prune
+from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.settings import Settings
+
+if TYPE_CHECKING:
+    from dagster._core.scheduler.instigation import InstigatorState
+
+RUNS_AT_A_TIME = 100
+KEYS_AT_A_TIME = 1_000
+TICKS_AT_A_TIME = 1_000
+
+OVER = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+
+def parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
+    return [
+        Part("partition keys", lambda pool, chosen, dry: prune_keys(instance, pool, kinds, chosen, dry)),
+        Part("Dagster runs", lambda _, chosen, dry: prune_runs(instance, chosen.keep_runs_days, dry)),
+        Part("Dagster ticks", lambda _, chosen, dry: prune_ticks(instance, chosen.keep_ticks_days, dry)),
+    ]
+
+
+def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: Settings, dry_run: bool) -> int:
+    """The oldest keys beyond what an asset keeps, of jobs that are over. The database still has their jobs."""
+    total = 0
+    for kind in kinds:
+        name = partitions(kind).name
+        assert name is not None
+        keys = sorted(instance.get_dynamic_partitions(name))
+        old = keys[: max(0, len(keys) - chosen.keep_partitions)]
+        for start in range(0, len(old), KEYS_AT_A_TIME):
+            with transaction(pool) as connection:
+                gone = prune.finished(connection, old[start : start + KEYS_AT_A_TIME])
+            for key in () if dry_run else sorted(gone):
+                instance.delete_dynamic_partition(name, key)
+            total += len(gone)
+    return total
+
+
+def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
+    """Runs with all their events and what their steps printed. Each one is its own deletion, so a pass can be cut short
+    anywhere."""
+    filters = dg.RunsFilter(statuses=OVER, updated_before=ago(days))
+    if dry_run:
+        return instance.get_runs_count(filters)
+    removed = 0
+    while records := instance.get_run_records(filters, limit=RUNS_AT_A_TIME, ascending=True):
+        for record in records:
+            run_id = record.dagster_run.run_id
+            instance.compute_log_manager.delete_logs(prefix=[run_id])  # deleting the run leaves them behind
+            instance.delete_run(run_id)
+        removed += len(records)
+    return removed
+
+
+def prune_ticks(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
+    """Dagster forgets ticks by itself, by its own configuration and with the next tick of the same sensor: not those of
+    one that was taken out or turned off. The oldest go first, a bounded number at a time."""
+    total = 0
+    for state in instance.all_instigator_state():
+        borders = []
+        for border, count in pages_of_ticks(instance, state, ago(days).timestamp()):
+            borders.append(border)
+            total += count
+        for border in () if dry_run else reversed(borders):
+            instance.purge_ticks(state.instigator_origin_id, state.selector_id, border)
+    return total
+
+
+def pages_of_ticks(
+    instance: dg.DagsterInstance, state: "InstigatorState", before: float
+) -> Iterator[tuple[float, int]]:
+    """The newest first: how many there are before each border, up to the next one."""
+    while ticks := instance.get_ticks(
+        state.instigator_origin_id, state.selector_id, before=before, limit=TICKS_AT_A_TIME
+    ):
+        yield before, len(ticks)
+        before = ticks[-1].timestamp
+
+
+def ago(days: int) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
