@@ -36,6 +36,18 @@ SET first_offered_at = CASE WHEN offered_at IS NULL THEN now() ELSE coalesce(fir
     updated_at = now()
 WHERE job_key = ANY (:job_keys::text[]);
 
+-- name: take_launch
+-- Somebody works the job without the relay. Not when it has a run, or is on its way to one; but when nothing has been
+-- heard of that for long.
+UPDATE job
+SET run_wanted = false, offered_at = NULL, heartbeat_at = now()
+WHERE job_id = :job_id AND status IN ('SUBMITTED', 'RUNNING')
+    AND (
+        (run_wanted AND (offered_at IS NULL OR offered_at < now() - make_interval(secs => :again_after)))
+        OR greatest(heartbeat_at, offered_at, created_at) < now() - make_interval(secs => :silent_seconds)
+    )
+RETURNING job_id;
+
 -- name: run_has_begun!
 -- A run works the job: nothing more to offer. Returns whether the job is there.
 UPDATE job

@@ -20,6 +20,8 @@ Connection = psycopg.Connection[Any]
 
 BEAT_SECONDS = 15.0
 OFFER_AGAIN_SECONDS = 30.0
+SILENT_SECONDS = 120.0
+"""A worker beats every 15 seconds; a job without a beat for this long is looked into."""
 BATCH = 1_000
 
 
@@ -96,6 +98,12 @@ def choose(
             of_owner[owner] += 1
         chosen.append(offer)
     return chosen
+
+
+def taken(connection: Connection, job_id: int) -> bool:
+    """Whether the caller is to work the job now: then the relay leaves it alone, and nobody else is at it."""
+    values = {"job_id": job_id, "again_after": OFFER_AGAIN_SECONDS, "silent_seconds": SILENT_SECONDS}
+    return connection.execute(queries.text("dispatch", "take_launch"), values).fetchone() is not None
 
 
 def begun(connection: Connection, job_id: int, dagster_run_id: str | None = None) -> None:

@@ -81,6 +81,26 @@ def test_a_job_whose_run_has_begun_is_not_offered(engine: Engine) -> None:
     assert offered(engine) == []
 
 
+def test_a_job_is_worked_by_the_relay_or_by_whoever_takes_it_first(engine: Engine) -> None:
+    def taken(job: Job) -> bool:
+        with transaction(engine) as connection:
+            return dispatch.taken(connection, job.job_id)
+
+    here, there = submitted(engine), submitted(engine)
+    assert taken(here)
+    assert not taken(here)
+    assert offered(engine) == [f"{there.job_key}:0"]
+    assert not taken(there)
+    age_offers(engine)
+    assert taken(there)
+    assert offered(engine) == []
+    with transaction(engine) as connection:
+        connection.execute(
+            "UPDATE job SET created_at = now() - interval '1 hour', heartbeat_at = now() - interval '1 hour'"
+        )
+    assert taken(here), "whoever took it has not been heard of for long"
+
+
 def test_a_resumed_job_wants_another_run_under_another_key(engine: Engine) -> None:
     job = submitted(engine)
     first = offered(engine)
