@@ -61,17 +61,15 @@ def run(job_key: str) -> None:
     Ctrl-C asks to cancel the job.
     """
     from bulk_pipelines.distribution import answer
-    from bulk_pipelines.engine import jobs
+    from bulk_pipelines.engine import redrive, watching
+    from bulk_pipelines.engine.states import JobState
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
     pool = connected()
-    answer.of_job(pool, key, size=1)  # an unknown key is told before Dagster is started
-    process = click.get_current_context().find_root().obj(key)
-    try:
-        process.wait()
-    except KeyboardInterrupt:
-        jobs.cancel(pool, key)
-        process.wait()
+    if watching.plain(pool, key).job.status is JobState.FAILED:
+        redrive.redrive(pool, key)
+    work = click.get_current_context().find_root().obj
+    watching.work_and_watch(pool, watching.plain(pool, key), work, lambda: watching.plain(pool, key))
     found = answer.of_job(pool, key, size=10)
     show(found)
     if found["status"] != "COMPLETED":

@@ -145,6 +145,19 @@ def test_a_slow_writer_is_waited_for(scene: Scene) -> None:
     assert "not complete yet" in scene.said("folder_drops")
 
 
+def test_a_job_that_the_command_line_works_is_left_alone_by_the_relay(scene: Scene, tmp_path: Path) -> None:
+    for number in range(3):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(drop_scene.users(f"cli{number}", 3))
+        done = scene.place.bulk("import", str(path), "--resource", "users")
+        assert done.returncode == 0, done.stderr
+    runs = (
+        "SELECT job_key, (SELECT count(*) FROM dagster.run_tags WHERE key = 'dagster/partition' AND value = job_key)"
+        " FROM job WHERE origin = 'cli'"
+    )
+    assert [count for _, count in scene.place.rows(runs)] == [1, 1, 1]
+
+
 def test_two_thousand_small_files_are_few_runs(scene: Scene, tmp_path: Path) -> None:
     """They appear while the sensor looks, so that a part of them may be taken before the others."""
     box = scene.boxes["folder"]
