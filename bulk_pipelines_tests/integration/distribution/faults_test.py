@@ -89,14 +89,15 @@ def test_a_large_file_over_a_bad_line(faulty: Scene, faulty_s3: FaultyProxy) -> 
 @pytest.mark.long
 def test_a_server_that_says_nothing(faulty: Scene, faulty_s3: FaultyProxy) -> None:
     """The upload is given up after half a minute and tried again; the others of its claim do not wait for it."""
+    faulty = faulty.with_settings(distribution_lease_seconds=60.0)  # which is not what ends it
     inputs = many(16)
     faulty.have(inputs)
-    faulty_s3.add(Fault("delay", seconds=45, match="IDX00003", times=1))
+    faulty_s3.add(Fault("delay", seconds=90, match="IDX00003", times=1))
     job = faulty.started(inputs)
     working = threading.Thread(target=faulty.work, args=[job])
     working.start()
     until(lambda: faulty.answer(job)["done"] == 15, "the others are done")
-    working.join(43)
+    working.join(80)
     assert not working.is_alive()
     faulty.check(job, inputs)
     assert {key for key, item in faulty.items(job).items() if item.attempts > 1} == {"IDX00003"}
