@@ -15,6 +15,7 @@ from bulk_pipelines.dagster_resources import Database, process_pool, s3_resource
 from bulk_pipelines.distribution import definitions
 from bulk_pipelines.distribution.definitions import Distribution, asset, distribute_files, distribution, launchables
 from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.relay.definitions import relay
 from bulk_pipelines_tests.distribution_scene import Given, Scene, many, wanted
 from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
@@ -249,6 +250,12 @@ def test_the_s3_resource_says_which_server(
     result = given.resolve_job_def("distribution").execute_in_process(instance=instance, partition_key=job.job_key)
     assert result.success
     scene.check(job, [wanted("ABC")])
+
+
+def test_the_finalizer_s_interval_is_a_setting(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BULK_FINALIZE_MINUTES", "7")
+    passes = maintenance(upkeep(launchables()))
+    assert passes.resolve_schedule_def("finalize_schedule").cron_schedule == "*/7 * * * *"
 
 
 def test_secrets_are_named_not_shown(scene: Scene, instance: dg.DagsterInstance, place: Place) -> None:
