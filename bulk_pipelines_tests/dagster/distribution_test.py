@@ -254,8 +254,8 @@ def test_the_s3_resource_says_which_server(
 
 def test_the_finalizer_s_interval_is_a_setting(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_FINALIZE_MINUTES", "7")
-    passes = maintenance(upkeep(launchables()))
-    assert passes.resolve_schedule_def("finalize_schedule").cron_schedule == "*/7 * * * *"
+    given = dg.Definitions.merge(maintenance(upkeep(launchables())), dg.Definitions(resources={"database": Database()}))
+    assert given.resolve_schedule_def("finalize_schedule").cron_schedule == "*/7 * * * *"
 
 
 def test_secrets_are_named_not_shown(scene: Scene, instance: dg.DagsterInstance, place: Place) -> None:
