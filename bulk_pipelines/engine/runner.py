@@ -96,7 +96,7 @@ class Worker:
         self.failed_fast = False
         self.stop_asked = Stop()
         self.leave_at: float | None = None
-        """A time of the clock after which nothing is begun, and what can be interrupted is."""
+        """A time of the clock after which nothing is begun, and what has got on is interrupted."""
         self.looked_at = clock()
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
@@ -236,7 +236,7 @@ class Worker:
         return self.status
 
     def stopping(self) -> bool:
-        if self.stop_asked.is_set() or (self.leave_at is not None and self.clock() >= self.leave_at):
+        if self.stop_asked.is_set() or self.out_of_time:
             return True
         if self.clock() - self.looked_at > LOOK_SECONDS:
             try:
@@ -244,6 +244,11 @@ class Worker:
             except (Unavailable, psycopg.OperationalError):
                 self.looked_at = self.clock()  # a handler that does without the database does not stop for it
         return self.status is not JobState.RUNNING
+
+    @property
+    def out_of_time(self) -> bool:
+        """Only for items that got on: others would begin anew, and might never come to their end."""
+        return self.leave_at is not None and self.clock() >= self.leave_at and bool(self.tools.checkpointed)
 
     def stop(self) -> None:
         """Ask the worker to end at the next item; safe from a signal handler or another thread."""

@@ -42,6 +42,9 @@ BUDGET_TAG = "bulk/run_budget"
 UNLIMITED = "unlimited"
 """For a run that somebody waits for: no other one would go on with its job where nothing but the command runs."""
 
+LEAST_SECONDS = 3.0
+"""What a lane works at least: also the run whose budget went by before its lanes had started gets on."""
+
 MOST_WAITS = 1_000
 SHORTEST_WAIT = 1.0
 
@@ -174,7 +177,7 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     def lane(context: dg.OpExecutionContext) -> None:
         database: Database = context.resources.database
         taken_up(context, database.engine)
-        drained = worked(context, pipeline, database.engine)
+        drained = worked(context, pipeline, database.engine, at_least=LEAST_SECONDS)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
 
@@ -254,11 +257,13 @@ def is_by_hand(run: dg.DagsterRun) -> bool:
     return RETRY_NUMBER not in run.tags if run.parent_run_id else LAUNCH_TAG not in run.tags
 
 
-def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine) -> Drained:
+def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_least: float = 0.0) -> Drained:
     kinds = {pipeline.kind.name: pipeline.kind_of(context)}
     left = seconds_left(context)
-    if left is not None and left <= 0:
-        return Drained(End.OUT_OF_TIME, 0)
+    if left is not None:
+        left = max(left, at_least)
+        if left <= 0:
+            return Drained(End.OUT_OF_TIME, 0)
     with transaction(pool) as connection:
         job = jobs.find(connection, context.partition_key)
         dispatch.begun(connection, job.job_id, context.run_id)

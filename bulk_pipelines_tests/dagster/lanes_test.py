@@ -229,7 +229,7 @@ def test_a_run_whose_budget_is_spent_ends_well_and_another_one_goes_on(
 ) -> None:
     """One item takes longer than a run may, and is left where it is; with others before it."""
     monkeypatch.setenv("BULK_RUN_SECONDS", "10")
-    job_key = submitted(engine, instance, items=[{}, {}, {"do": "last", "steps": 60}])
+    job_key = submitted(engine, instance, items=[{}, {}, {"do": "last", "steps": 100}])
     with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as first:
         assert first.success
         assert_ended_with(instance, first.run_id, "goes on in another run: this one has spent its 10 seconds")
@@ -245,7 +245,7 @@ def test_a_run_whose_budget_is_spent_ends_well_and_another_one_goes_on(
     assert row is not None
     attempts, checkpoint = row
     assert attempts == 0, "to be given back costs nothing"
-    assert 0 < checkpoint < 60
+    assert 0 < checkpoint < 100
     with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY | NO_BUDGET) as second:
         assert second.success
     assert found(engine, job_key).status is JobState.COMPLETED

@@ -12,7 +12,7 @@ from bulk_pipelines.engine.drain import Drained, End
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.leases import Lease
-from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater
+from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.retry import RetryPolicy
 from bulk_pipelines.engine.runner import Slice, Worker
 from bulk_pipelines.engine.slices import SliceLimits
@@ -100,6 +100,36 @@ def test_out_of_time(pool: Engine) -> None:
         assert drain.drain(worker, seconds=5) == Drained(End.OUT_OF_TIME, 5)
     ended = found(pool, job)
     assert (ended.status, ended.succeeded_items, ended.pending_items) == (JobState.RUNNING, 5, 25)
+
+
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_out_of_time_in_the_middle_of_an_item(pool: Engine, has_checkpoints: bool) -> None:
+    """It is left where it can be gone on with; else it is finished: begun anew each time, it might never be."""
+    now = [0.0]
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        for part in range((lease.checkpoint or {"next": 0})["next"], 20):
+            if tools.stopping():
+                return Unfinished()
+            now[0] += 1
+            if has_checkpoints:
+                with transaction(tools.pool) as connection:
+                    tools.hold(connection, lease)
+                    tools.checkpoint(connection, lease, {"next": part + 1})
+        return Done()
+
+    kinds = only(kind(work, slices=SliceLimits(max_claim=1, first_claim=1)))
+    job = running(pool, 2, kinds=kinds)
+    with Worker(pool, kinds, job, clock=lambda: now[0]) as worker:
+        left = drain.drain(worker, seconds=5)
+    assert left == Drained(End.OUT_OF_TIME, 0 if has_checkpoints else 1)
+    first, second = rows(pool, job).values()
+    if has_checkpoints:
+        assert (first.status, first.checkpoint, first.attempt_count) == (ItemState.PENDING, {"next": 5}, 0)
+    else:
+        assert first.status == ItemState.SUCCEEDED
+    assert second.status == ItemState.PENDING
+    assert drained(pool, job, kinds).end is End.FINISHED
 
 
 def test_only_waiting_items_are_left(pool: Engine) -> None:
