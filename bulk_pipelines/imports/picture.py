@@ -9,9 +9,9 @@ import psycopg
 
 from bulk_pipelines.database import queries
 
-WIDTH, HEIGHT, EDGE = 640, 180, 34
+WIDTH, HEIGHT, EDGE = 520, 160, 28
 MOST_POINTS = 400
-ROWS_COLOUR, SECONDS_COLOUR, TEXT_COLOUR = "#4f46e5", "#f59e0b", "#6b7280"
+ROWS_COLOUR, SECONDS_COLOUR, TEXT_COLOUR = "#4f46e5", "#b45309", "#6b7280"
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ def batches(connection: psycopg.Connection[Any], job_id: int) -> list[Batch]:
 
 
 def markdown(found: Sequence[Batch]) -> str:
-    if not found:
-        return "no batches"
+    if len(found) < 2:
+        return f"one batch of {found[0].rows:,} rows in {found[0].seconds:.2f} s" if found else "no batches"
     encoded = base64.b64encode(svg(found).encode()).decode()
     return f"![rows and seconds of each batch](data:image/svg+xml;base64,{encoded})"
 
@@ -36,16 +36,14 @@ def markdown(found: Sequence[Batch]) -> str:
 def svg(found: Sequence[Batch]) -> str:
     shown = thinned(found)
     rows, seconds = [batch.rows for batch in shown], [batch.seconds for batch in shown]
-    middle = HEIGHT // 2
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
         f'font-family="sans-serif" font-size="11" fill="{TEXT_COLOUR}">'
-        f'<text x="4" y="14">rows a batch, at most {max(rows):,}</text>'
-        f'<text x="{WIDTH - 4}" y="14" text-anchor="end">seconds a batch, at most {max(seconds):.2f}</text>'
+        f'<text x="4" y="14" fill="{ROWS_COLOUR}">rows a batch, at most {max(rows):,}</text>'
+        f'<text x="{WIDTH - 4}" y="14" fill="{SECONDS_COLOUR}" text-anchor="end">'
+        f"seconds a batch, at most {max(seconds):.2f}</text>"
         f'<text x="{WIDTH // 2}" y="{HEIGHT - 4}" text-anchor="middle">{len(found)} batches</text>'
-        f"{line(rows, ROWS_COLOUR)}{line(seconds, SECONDS_COLOUR)}"
-        f'<rect x="4" y="{middle}" width="10" height="3" fill="{ROWS_COLOUR}"/>'
-        f'<rect x="{WIDTH - 14}" y="{middle}" width="10" height="3" fill="{SECONDS_COLOUR}"/></svg>'
+        f"{line(rows, ROWS_COLOUR)}{line(seconds, SECONDS_COLOUR)}</svg>"
     )
 
 
