@@ -36,6 +36,11 @@ SET first_offered_at = CASE WHEN offered_at IS NULL THEN now() ELSE coalesce(fir
     updated_at = now()
 WHERE job_key = ANY (:job_keys::text[]);
 
+-- name: put_off!
+-- As if they had been offered a while ago: the next offer comes sooner.
+UPDATE job SET offered_at = now() - make_interval(secs => :seconds)
+WHERE job_key = ANY (:job_keys::text[]) AND run_wanted AND offered_at IS NOT NULL;
+
 -- name: take_launch
 -- Somebody works the job without the relay. Not when it has a run, or is on its way to one; but when nothing has been
 -- heard of that for long.

@@ -20,6 +20,7 @@ Connection = psycopg.Connection[Any]
 
 BEAT_SECONDS = 15.0
 OFFER_AGAIN_SECONDS = 30.0
+PUT_OFF_SECONDS = 3.0
 SILENT_SECONDS = 120.0
 """A worker beats every 15 seconds; a job without a beat for this long is looked into."""
 BATCH = 1_000
@@ -80,6 +81,12 @@ def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits)
     chosen = choose(wanting, of_kind, of_owner, limits)
     connection.execute(queries.text("dispatch", "mark_offered"), {"job_keys": [offer.job_key for offer in chosen]})
     return chosen
+
+
+def put_off(connection: Connection, job_keys: Sequence[str]) -> None:
+    """What was offered and cannot be launched yet is offered again soon. It keeps its place in the limits."""
+    values = {"job_keys": list(job_keys), "seconds": OFFER_AGAIN_SECONDS - PUT_OFF_SECONDS}
+    connection.execute(queries.text("dispatch", "put_off"), values)
 
 
 def choose(

@@ -20,6 +20,9 @@ from bulk_pipelines.lanes.definitions import LAUNCH_TAG, Launchable, Pipeline, p
 
 SECONDS_BETWEEN = 1
 """Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+RUNS_LOOKED_AT = 10
+RETRY_PATIENCE = 600.0
+"""How long a retry that Dagster has announced may take to come."""
 LISTEN_SECONDS = 4.0
 LOOK_AGAIN = 0.25
 
@@ -39,6 +42,15 @@ def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> 
         offered = heard(database.engine, sorted(by_kind), limits(settings.current()), listen)
         if not offered:
             return dg.SkipReason("no job wants a run")
+        busy = {offer.job_key for offer, _ in offered if has_run(context.instance, offer)}
+        if busy:
+            with transaction(database.engine) as connection:
+                dispatch.put_off(connection, sorted(busy))
+            said = f"still in a run, and looked at again in some seconds: {', '.join(sorted(busy))}"
+            context.log.info(said)
+            offered = [(offer, job) for offer, job in offered if offer.job_key not in busy]
+            if not offered:
+                return dg.SkipReason(said)
         offers = [offer for offer, _ in offered]
         context.log.info("offering " + ", ".join(offer.job_key for offer in offers))
         return dg.SensorResult(
@@ -62,6 +74,24 @@ def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: fl
         if offered or time.monotonic() >= deadline:
             return offered
         time.sleep(LOOK_AGAIN)
+
+
+def has_run(instance: dg.DagsterInstance, offer: Offer) -> bool:
+    """Whether a run of an earlier launch has not ended yet, or is about to be started again by Dagster itself: of a job
+    that was paused and resumed at once, or redriven, or whose run has just spent its budget. Should nobody be behind
+    that run, the sweeper ends it."""
+    if not offer.dispatch_count:
+        return False
+    filters = dg.RunsFilter(job_name=offer.kind, tags={"dagster/partition": offer.job_key})
+    records = instance.get_run_records(filters, limit=RUNS_LOOKED_AT)
+    return any(not record.dagster_run.is_finished for record in records) or (
+        bool(records) and will_come_again(records[0])
+    )
+
+
+def will_come_again(last: dg.RunRecord) -> bool:
+    announced = last.dagster_run.tags.get("dagster/will_retry") == "true"
+    return announced and last.end_time is not None and time.time() - last.end_time < RETRY_PATIENCE
 
 
 def limits(chosen: settings.Settings) -> DispatchLimits:

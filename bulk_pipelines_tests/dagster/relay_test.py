@@ -189,3 +189,34 @@ def test_a_priority_is_part_of_the_submission_but_not_of_what_is_asked_for(engin
     for wrong in (101, True, "1", 1.5):
         with transaction(engine) as connection, pytest.raises(InvalidInput, match="priority"):
             jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "a", {}, priority=wrong))  # type: ignore[arg-type]
+
+
+def test_a_job_is_not_launched_again_while_its_last_run_is_still_ending(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    """Paused and resumed at once: its workers may not even have noticed."""
+    job = submitted(engine)
+    (first,) = tick(engine, database_url, instance)
+    run = instance.create_run_for_job(
+        echo_definitions.defs.resolve_job_def("echo"),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": job.job_key},
+    )
+    with transaction(engine) as connection:
+        jobs.start(connection, job.job_key, run.run_id)
+        jobs.pause(connection, job.job_key)
+        jobs.resume(connection, job.job_key)
+    assert tick(engine, database_url, instance) == []
+    instance.report_run_failed(run)
+    assert tick(engine, database_url, instance) == [], "it is looked at again in some seconds"
+    instance.add_run_tags(run.run_id, {"dagster/will_retry": "true"})
+    age_offers(engine)
+    assert tick(engine, database_url, instance) == [], "Dagster is about to start it again by itself"
+    instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"})
+    with transaction(engine) as connection:
+        row = connection.execute("SELECT extract(epoch FROM now() - offered_at)::float8 FROM job").fetchone()
+        assert row is not None
+        assert row[0] > 25
+        connection.execute("UPDATE job SET offered_at = offered_at - interval '4 seconds'")
+    (second,) = tick(engine, database_url, instance)
+    assert (first.run_key, second.run_key) == (f"{job.job_key}:0", f"{job.job_key}:1")
