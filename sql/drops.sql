@@ -182,7 +182,7 @@ DELETE FROM file_drop
 WHERE drop_id = ANY (ARRAY(
     SELECT drop_id FROM file_drop JOIN drop_source USING (source)
     WHERE ended_at < now() - make_interval(days => :days)
-        AND seen_at < least(now() - make_interval(days => :days), whole_look_at - interval '1 day')
+        AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day'
     LIMIT :most
 ));
 
@@ -190,4 +190,4 @@ WHERE drop_id = ANY (ARRAY(
 -- What a dry run says.
 SELECT count(*) FROM file_drop JOIN drop_source USING (source)
 WHERE ended_at < now() - make_interval(days => :days)
-    AND seen_at < least(now() - make_interval(days => :days), whole_look_at - interval '1 day');
+    AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day';

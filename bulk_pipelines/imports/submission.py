@@ -88,7 +88,8 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: st
         first = Asked.from_params(job.params)
         layouts = [file.layout for file in progress.files(connection, job.job_id) if file.layout is not None]
         if not rejects.count(connection, job.job_id):
-            raise Conflict(f"job {job_key} has no rejected records to run again")
+            removed = ", retention has removed them" if (job.result or {}).get("rejected") else ""
+            raise Conflict(f"job {job_key} has no rejected records to run again{removed}")
     headers = {layout.header for layout in layouts}
     if len({(layout.format, layout.header) for layout in layouts}) > 1:
         raise Conflict(f"the files of job {job_key} differ in their columns: run them again one by one")
