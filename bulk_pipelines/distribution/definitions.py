@@ -89,7 +89,7 @@ def report(pool: Engine, job: Job) -> Metadata:
         "files_generated": totals.generated,
         "files_reused": totals.reused,
         "reuse_rate": totals.reuse_rate,
-        "files_per_second": found.files_per_second,
+        "files_per_second": round(found.files_per_second, 1),
         "seconds": found.seconds,
         "bytes_written": totals.bytes_written,
         "rows_written": totals.rows_written,

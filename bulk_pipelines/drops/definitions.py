@@ -1,6 +1,8 @@
 """Sensors for dropped files: each tick looks at its sources and submits what is complete; the relay launches it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -53,7 +55,7 @@ def drop_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=description,
     )
-    def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SkipReason:
+    def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
         try:
             found = sources.load(chosen.drops_file, sorted(references), chosen.home / "inbox")
@@ -62,10 +64,20 @@ def drop_sensor(
         own = [source for source in found if source.scheme in schemes]
         if not own:
             return dg.SkipReason(f"no source of this kind is named in {chosen.drops_file.name}")
-        said = [tick(context, database.engine, source, chosen, submit, references) for source in own]
-        return dg.SkipReason("; ".join(said))
+        told = [tick(context, database.engine, source, chosen, submit, references) for source in own]
+        news = "; ".join(each.said for each in told if each.is_news)
+        # Nobody reads the cursor but people: among thousands of ticks it shows what the last one took.
+        shown = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {news}" if news else context.cursor
+        return dg.SensorResult(skip_reason="; ".join(each.said for each in told), cursor=shown)
 
     return sensor
+
+
+class Told(NamedTuple):
+    """What a tick says of one source, and whether something happened."""
+
+    said: str
+    is_news: bool
 
 
 def tick(
@@ -75,21 +87,22 @@ def tick(
     chosen: settings.Settings,
     submit: Submit,
     references: Mapping[str, Sequence[str]],
-) -> str:
+) -> Told:
     """One source: its look, and the files whose imports are over."""
     opened = opener(source, chosen)
     looked = look.look(pool, source, opened, submit, references)
-    if looked.jobs or looked.stalled or looked.vanished:
+    happened = bool(looked.jobs or looked.stalled or looked.vanished)
+    if happened:
         context.log.info(str(looked))
     if looked.skipped:
-        return str(looked)
+        return Told(str(looked), happened)
     try:
         cleared = aftermath.clear_up(pool, source, opened)
     except BulkError as error:
         with transaction(pool) as connection:
             ledger.note_answer(connection, source.name, str(error), look.FIRST_DELAY)
-        return f"{looked}; {error}"
-    return f"{looked}, {cleared} done with" if cleared else str(looked)
+        return Told(f"{looked}; {error}", True)
+    return Told(f"{looked}, {cleared} done with" if cleared else str(looked), happened)
 
 
 def opener(source: DropSource, chosen: settings.Settings) -> Callable[[], Storage]:

@@ -21,7 +21,8 @@ SMALL_FILES = 2_000
 
 TICKS = """query($name: String!) { sensorOrError(sensorSelector: {
     sensorName: $name, repositoryName: "__repository__", repositoryLocationName: "bulk_pipelines"
-}) { ... on Sensor { sensorState { ticks(limit: 200) { status skipReason error { message } } } } } }"""
+}) { ... on Sensor { sensorState {
+    ticks(limit: 200) { status skipReason cursor error { message } } } } } }"""
 
 SLOW_WRITER = """
 import pathlib, sys, time
@@ -60,6 +61,11 @@ class Scene:
         ticks = self.place.ask(TICKS, name=sensor)["sensorOrError"]["sensorState"]["ticks"]
         assert [tick["error"] for tick in ticks if tick["status"] == "FAILURE"] == []
         return "\n".join(tick["skipReason"] or "" for tick in ticks)
+
+    def last_news(self, sensor: str) -> str:
+        """What the sensor's page shows of its last tick that took something."""
+        ticks = self.place.ask(TICKS, name=sensor)["sensorOrError"]["sensorState"]["ticks"]
+        return str(ticks[0]["cursor"])
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +116,7 @@ def test_files_that_need_each_other_are_imported_in_their_order(scene: Scene, na
         ["done", file.split("/")[-1]] for file in sorted(box.names()) if f"-{name}." in file
     ]
     until(lambda: f"{name}: 3 files seen, 3 taken, as " in scene.said(sensor), "a tick has told of it")
+    until(lambda: f"{name}: 3 files seen, 3 taken, as " in scene.last_news(sensor), "the last tick still tells of it")
 
 
 def test_a_new_version_is_imported_and_the_same_bytes_again_are_not(scene: Scene) -> None:
