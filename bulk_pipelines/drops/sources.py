@@ -65,8 +65,9 @@ def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
 
 
 def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
-    """The sources of the file; where there is none, the standard one."""
+    """The sources of the file; where there is none, the standard one, whose folder is made."""
     if not path.exists():
+        inbox.mkdir(parents=True, exist_ok=True)
         return [standard(inbox, resources)]
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))

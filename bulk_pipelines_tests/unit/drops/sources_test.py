@@ -49,6 +49,7 @@ def test_a_source_with_its_rules(tmp_path: Path) -> None:
 
 def test_without_the_file_there_is_an_inbox(tmp_path: Path) -> None:
     (source,) = sources.load(tmp_path / "none.toml", RESOURCES, tmp_path / "inbox")
+    assert (tmp_path / "inbox").is_dir()
     assert source.where == str(tmp_path / "inbox")
     rule = source.rule_for("articles_today.csv.gz")
     assert rule is not None
