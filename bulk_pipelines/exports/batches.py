@@ -14,6 +14,7 @@ from sqlalchemy import URL
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.exports import identifiers
 from bulk_pipelines.exports.snapshot import Plan
 
 BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
@@ -26,20 +27,19 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 
 
 @contextmanager
-def lane(url: URL, plan: Plan, resource: str, schema: pa.Schema, batch: int) -> Iterator["ArrowLane"]:
+def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
     """A connection of its own, whose batches have about so many bytes."""
     with asked_of(resource, url), adbc.connect(conninfo(url)) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
-        yield ArrowLane(cursor, plan, schema)
+        yield ArrowLane(cursor, plan)
 
 
 @dataclass(frozen=True)
 class ArrowLane:
     cursor: Any
     plan: Plan
-    schema: pa.Schema
 
     def read(self, part: int) -> Generator[pa.RecordBatch]:
         self.cursor.execute(self.plan.select_part(part))
@@ -47,7 +47,7 @@ class ArrowLane:
         with self.cursor.fetch_record_batch() as batches:
             for batch in batches:
                 total += batch.num_rows
-                yield declared(batch, self.schema)
+                yield batch
         # ADBC keeps PostgreSQL's count of the rows to itself.
         self.cursor.execute(self.plan.count_part(part))
         (expected,) = self.cursor.fetchone()
@@ -66,8 +66,11 @@ def conninfo(url: URL) -> str:
 
 
 def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in the declaration's types, which for all but the names of list members costs nothing."""
-    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    """The batch in the declaration's types, which for all but ids and the names of list members costs nothing.
+
+    For the thread that writes, which has the time: the one that reads and PostgreSQL are what an export waits for.
+    """
+    columns = [in_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     for column, field in zip(columns, schema, strict=True):
         if pa.types.is_timestamp(field.type):
             first = pc.min(column.cast(pa.int64())).as_py()
@@ -76,6 +79,12 @@ def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                     field.name, "a row holds infinity, which only csv, ndjson and json can write: use one, or a filter"
                 )
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def in_type(column: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_string(kind) and identifiers.is_identifier(column.type):
+        return identifiers.as_text(column)
+    return column.cast(kind)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Rows as bytes that PostgreSQL wrote itself, by COPY.
 
 COPY is read through libpq's calls instead of psycopg's cursor: at a million rows a second the cursor's work for each
-row is what takes the time (docs/benchmarks-exports.md).
+row is what takes the time (docs/benchmarks.md).
 """
 
 import select

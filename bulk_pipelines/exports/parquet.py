@@ -11,9 +11,9 @@ from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import OneOf
 from bulk_pipelines.storage.contract import Sink
 
-BATCH = 4 << 20
-"""Of rows handed over at a time: with small ones, the threads spend their time on waking each other."""
-ROW_GROUP = 16 << 20
+BATCH = 2 << 20
+"""Of rows handed over at a time: with smaller ones, the threads spend their time on waking each other."""
+ROW_GROUP = 8 << 20
 """Bytes of rows that are written as one group: readers like large ones, memory small ones."""
 CODECS = {Compression.NONE: "zstd", Compression.GZIP: "gzip", Compression.ZSTD: "zstd"}
 """Inside the file, which is always compressed; zstd is quicker than snappy here, in half the space."""

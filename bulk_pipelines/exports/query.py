@@ -131,6 +131,4 @@ def shaped(request: ExportRequest, column: Column, value: Element) -> Element:
         case Format.CSV, Kind.TEXT if request.escape_formulas:
             starts = sa.func.left(value, 1).in_(FORMULA_STARTS)
             value = sa.case((starts, sa.literal("'", sa.Text()).concat(value)), else_=value)
-        case ((Format.PARQUET | Format.XLSX), Kind.UUID):
-            value = sa.cast(value, sa.Text())
     return value.label(column.name)

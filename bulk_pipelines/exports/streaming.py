@@ -87,12 +87,13 @@ def arrow_read(
     engine: Engine, request: ExportRequest, plan: Plan, source: Callable[..., Generator[pa.RecordBatch]], tally: Tally
 ) -> Generator[bytes]:
     writer = parquet if request.format is Format.PARQUET else xlsx
-    lane = partial(batches.lane, engine.url, plan, request.resource, writer.schema(request), writer.BATCH)
+    lane = partial(batches.lane, engine.url, plan, request.resource, writer.BATCH)
+    schema = writer.schema(request)
 
     def counted(read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in read:
             tally.rows += batch.num_rows
-            yield batch
+            yield batches.declared(batch, schema)
 
     with closing(source(lane)) as read:
         yield from writer.written(request, counted(read))

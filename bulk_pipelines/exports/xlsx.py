@@ -1,7 +1,7 @@
 """XLSX: a zip of XML, written as it goes, a batch of rows at a time. docs/exports.md has the form of each cell.
 
 The libraries for it make an object of every cell, which takes twenty times as long, and give the first bytes at the
-end (docs/benchmarks-exports.md).
+end (docs/benchmarks.md).
 """
 
 import zipfile
