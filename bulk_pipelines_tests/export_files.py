@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import resource
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -192,6 +193,17 @@ def watching(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
     """A connection that sees each statement's own moment."""
     with pool.single(engine.url.render_as_string(hide_password=False)) as connection:
         yield connection
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A disk that runs full, for this process: writing beyond the size fails."""
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 def names_in(folder: Path) -> Sequence[str]:

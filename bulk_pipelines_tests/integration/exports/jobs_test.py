@@ -19,9 +19,16 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import ending, handling, progress, recount, writing
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.request import Compression, Format, parse
-from bulk_pipelines.storage import paths
+from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.export_files import exporting, insert, insert_users, names_in, watching
+from bulk_pipelines_tests.export_files import (
+    exporting,
+    files_of_at_most,
+    insert,
+    insert_users,
+    names_in,
+    watching,
+)
 from bulk_pipelines_tests.export_scene import (
     exported,
     found,
@@ -78,10 +85,14 @@ def test_to_a_name_and_to_s3(engine: Engine, s3_bucket: Place, tmp_path: Path, m
     monkeypatch.setenv("BULK_S3_ENDPOINT", s3.endpoint)
     monkeypatch.setenv("BULK_S3_ACCESS_KEY_ID", s3.access_key_id)
     monkeypatch.setenv("BULK_S3_SECRET_ACCESS_KEY", s3.secret_access_key)
-    there = exported(engine, to=f"{s3_bucket.url}/exports", format="parquet")
-    assert there.status is JobState.COMPLETED, there.last_error
-    assert there.result is not None
-    assert there.result["location"] == f"{s3_bucket.url}/exports/users-{there.job_key}.parquet"
+    for format_ in Format:
+        there = exported(engine, to=f"{s3_bucket.url}/exports", format=format_.value)
+        assert there.status is JobState.COMPLETED, there.last_error
+        assert there.result is not None
+        name = f"users-{there.job_key}.{format_}"
+        assert there.result["location"] == f"{s3_bucket.url}/exports/{name}"
+        with locations.folder(f"{s3_bucket.url}/exports", s3_bucket.access) as storage:
+            assert recount.rows_in(storage, name, parse({"resource": "users", "format": format_.value})) == 20
 
 
 def test_the_same_key_with_the_same_request_is_the_same_job(engine: Engine) -> None:
@@ -314,6 +325,19 @@ def test_a_target_that_cannot_be_written(engine: Engine, tmp_path: Path) -> None
     ending.wind_up(engine, job.job_key)
     assert ending.wind_up_all(engine) == 0
     assert names_in(tmp_path) == ["file"]
+
+
+def test_a_target_that_runs_full(engine: Engine, tmp_path: Path) -> None:
+    """Not tried again by itself: what is full stays full. Nothing takes up the room that is left."""
+    insert_users(engine, 20_000)
+    job = started(engine, to=str(tmp_path / "out"))
+    with files_of_at_most(1 << 20):
+        ended = worked(engine, job)
+    assert ended.status is JobState.FAILED
+    assert "File too large" in (ended.last_error or "")
+    assert names_in(tmp_path / "out") == []
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT attempt_count FROM job_item").fetchone() == (1,)
 
 
 @pytest.mark.parametrize("packed", Compression)

@@ -1,9 +1,6 @@
 """Files: published whole with what was promised about them, or not at all."""
 
 import hashlib
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,16 @@ from bulk_pipelines.exports.streaming import Tally
 from bulk_pipelines.exports.writing import write
 from bulk_pipelines.storage import errors, locations
 from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.export_files import exporting, insert, insert_users, names_in, read, stored, watching
+from bulk_pipelines_tests.export_files import (
+    exporting,
+    files_of_at_most,
+    insert,
+    insert_users,
+    names_in,
+    read,
+    stored,
+    watching,
+)
 from bulk_pipelines_tests.servers import Place
 from bulk_pipelines_tests.waiting import until
 
@@ -104,17 +110,6 @@ def test_a_database_lost_in_the_middle_leaves_nothing(
         with pytest.raises(Unavailable, match="users cannot be exported"):
             write(engine, ExportRequest("users", format_), LocalStorage(tmp_path), "users", progress=kill)
     assert names_in(tmp_path) == []
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """A disk that runs full, for this process: writing beyond the size fails."""
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 @pytest.mark.parametrize("format_", Format)
