@@ -16,12 +16,12 @@ PIECE = 4096
 
 
 def is_identifier(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.UuidType)
+    return isinstance(kind, pa.UuidType) or kind == pa.binary(16)
 
 
 def as_text(column: Any) -> pa.StringArray:
     """The column in the form that PostgreSQL writes; no value stays no value."""
-    ids = column.storage
+    ids = column.storage if isinstance(column, pa.ExtensionArray) else column
     count, (valid, data) = len(ids), ids.buffers()
     if data is None or not count:
         return pa.nulls(count, pa.string())
