@@ -16,7 +16,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.dispatch import DispatchLimits, Offer
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.lanes.definitions import LAUNCH_TAG, Launchable, Pipeline, partitions
+from bulk_pipelines.lanes.definitions import Launchable, Pipeline, partitions
+from bulk_pipelines.lanes.runs.definitions import LAUNCH_TAG
 
 SECONDS_BETWEEN = 1
 """Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""

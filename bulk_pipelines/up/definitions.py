@@ -12,7 +12,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import defs, launched, passes
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.lanes.definitions import BUDGET_TAG, UNLIMITED, partitions
+from bulk_pipelines.lanes.definitions import partitions
+from bulk_pipelines.lanes.runs.definitions import BUDGET_TAG, UNLIMITED
 
 PASSES = ("sweep", "finalize", "prune")
 

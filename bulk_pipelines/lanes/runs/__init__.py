@@ -1,0 +1,1 @@
+"""What a run of Dagster is to the job it works."""
