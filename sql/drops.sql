@@ -7,6 +7,12 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('bulk_pipelines.drops.' || :so
 SELECT failures, last_error, greatest(0, extract(epoch FROM retry_at - now()))::float8 AS wait_seconds
 FROM drop_source WHERE source = :source;
 
+-- name: longest_unseen_first
+-- Sources in the order of their turns: those that were never looked at, then by their last look.
+SELECT name FROM unnest(:sources::text[]) WITH ORDINALITY AS asked (name, position)
+LEFT JOIN drop_source ON drop_source.source = asked.name
+ORDER BY drop_source.looked_at NULLS FIRST, asked.position;
+
 -- name: moment
 -- The database's clock, by which everything seen from now on is seen later.
 SELECT clock_timestamp();

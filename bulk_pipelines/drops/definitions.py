@@ -1,5 +1,6 @@
 """Sensors for dropped files: each tick looks at its sources and submits what is complete; the relay launches it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from bulk_pipelines.storage.contract import Storage
 
 SECONDS_BETWEEN = 1
 """Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+TICK_SECONDS = 30.0
+"""After that no further source is begun: with what the last one takes, a tick stays below Dagster's minute."""
 
 SCHEMES = {
     "folder_drops": ({"file"}, "Takes complete files that were dropped into folders, each version once."),
@@ -64,7 +67,18 @@ def drop_sensor(
         own = [source for source in found if source.scheme in schemes]
         if not own:
             return dg.SkipReason(f"no source of this kind is named in {chosen.drops_file.name}")
-        told = [tick(context, database.engine, source, chosen, submit, references) for source in own]
+        deadline = time.monotonic() + TICK_SECONDS
+        with transaction(database.engine) as connection:
+            turns = ledger.longest_unseen_first(connection, [source.name for source in own])
+        told = []
+        for source in sorted(own, key=lambda each: turns.index(each.name)):
+            left = deadline - time.monotonic()
+            if left > 0:
+                told.append(tick(context, database.engine, source, chosen, submit, references, left))
+            else:
+                told.append(
+                    Told(f"{source.name}: the others took all the time, it comes first in the next tick", False)
+                )
         news = "; ".join(each.said for each in told if each.is_news)
         # Nobody reads the cursor but people: among thousands of ticks it shows what the last one took.
         shown = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {news}" if news else context.cursor
@@ -87,10 +101,11 @@ def tick(
     chosen: settings.Settings,
     submit: Submit,
     references: Mapping[str, Sequence[str]],
+    seconds: float,
 ) -> Told:
     """One source: its look, and the files whose imports are over."""
     opened = opener(source, chosen)
-    looked = look.look(pool, source, opened, submit, references)
+    looked = look.look(pool, source, opened, submit, references, min(seconds, look.LOOK_SECONDS))
     happened = bool(looked.jobs or looked.stalled or looked.vanished)
     if happened:
         context.log.info(str(looked))

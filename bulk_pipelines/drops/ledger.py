@@ -80,6 +80,10 @@ def lock(connection: Connection, source: str) -> bool:
     return bool(row and row[0])
 
 
+def longest_unseen_first(connection: Connection, sources: Sequence[str]) -> list[str]:
+    return [row[0] for row in connection.execute(text("longest_unseen_first"), {"sources": list(sources)})]
+
+
 def moment(connection: Connection) -> datetime:
     row = connection.execute(text("moment")).fetchone()
     assert row is not None

@@ -23,7 +23,7 @@ Connection = psycopg.Connection[Any]
 TEMPORARY = re.compile(r"(^|/)[.~][^/]*$|\.(part|partial|tmp|temp|filepart|crdownload|swp)$|~$", re.IGNORECASE)
 NOTED_AT_A_TIME = 1_000
 TAKEN_AT_A_TIME = 5_000
-LOOK_SECONDS = 40.0
+LOOK_SECONDS = 30.0
 """A look that takes longer stops listing, and says so: Dagster gives a tick a minute."""
 FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
@@ -85,15 +85,31 @@ class Listed:
     markers: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Moments:
+    """The time of a look."""
+
+    deadline: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+    @property
+    def left(self) -> float:
+        return self.deadline - self.clock()
+
+
 def look(
     pool: Engine,
     source: DropSource,
     open_storage: Callable[[], Storage],
     submit: Submit,
     references: Mapping[str, Sequence[str]],
+    seconds: float = LOOK_SECONDS,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Looked:
+    """It ends about `seconds` after its begin, however many files there are."""
+    moments = Moments(clock() + seconds, clock, sleep)
     with transaction(pool) as guard:
         if not ledger.lock(guard, source.name):
             return Looked(source.name, skipped="another daemon is looking at it")
@@ -102,7 +118,7 @@ def look(
             return Looked(source.name, skipped=f"{answering.last_error}; next look in {answering.wait_seconds:.0f} s")
         try:
             with open_storage() as storage:
-                looked = take_what_is_complete(pool, source, storage, submit, references, clock, sleep)
+                looked = take_what_is_complete(pool, source, storage, submit, references, moments)
         except BulkError as error:
             delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(answering.failures, 20))
             ledger.note_answer(guard, source.name, str(error), delay)
@@ -117,14 +133,13 @@ def take_what_is_complete(
     storage: Storage,
     submit: Submit,
     references: Mapping[str, Sequence[str]],
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    moments: Moments,
 ) -> Looked:
-    listed = list_files(pool, source, storage, clock)
-    if listed.looked.watched and source.marker is None:
+    listed = list_files(pool, source, storage, moments)
+    if listed.looked.watched and source.marker is None and moments.left > source.settle_seconds:
         # The second look at what is new: nobody has to wait for the next tick.
-        sleep(source.settle_seconds)
-        listed = list_files(pool, source, storage, clock)
+        moments.sleep(source.settle_seconds)
+        listed = list_files(pool, source, storage, moments)
     jobs, taken = take(pool, source, listed, storage.url_of, submit, references)
     with transaction(pool) as connection:
         vanished = []
@@ -135,9 +150,8 @@ def take_what_is_complete(
     return replace(listed.looked, jobs=tuple(jobs), taken=taken, vanished=tuple(vanished), stalled=tuple(stalled))
 
 
-def list_files(pool: Engine, source: DropSource, storage: Storage, clock: Callable[[], float]) -> Listed:
+def list_files(pool: Engine, source: DropSource, storage: Storage, moments: Moments) -> Listed:
     """Everything that is there, into the ledger, a bounded number at a time."""
-    deadline = clock() + LOOK_SECONDS
     with transaction(pool) as connection:
         began = ledger.moment(connection)
     looked = Looked(source.name)
@@ -160,7 +174,7 @@ def list_files(pool: Engine, source: DropSource, storage: Storage, clock: Callab
             if others:
                 ledger.note_present(connection, source.name, others)
         looked = replace(looked, seen=looked.seen + len(files), watched=looked.watched + watched)
-        if clock() > deadline:
+        if moments.left < 0:
             looked = replace(looked, cut_short=True)
             break
     return Listed(began, looked, frozenset(markers))

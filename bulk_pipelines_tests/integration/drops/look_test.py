@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import aftermath, sources
+from bulk_pipelines.drops import aftermath, ledger, sources
 from bulk_pipelines.drops.look import Connection, File, Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.engine import jobs
@@ -267,6 +267,29 @@ def test_a_listing_that_takes_too_long_is_cut_short_and_loses_nothing(inbox: Inb
     looked = inbox.look(clock=lambda: float(next(ticks)))
     assert looked.cut_short
     assert inbox.look().taken + looked.taken == 1
+
+
+def test_a_look_without_time_for_a_second_listing_leaves_that_to_the_next_tick(inbox: Inbox) -> None:
+    inbox.drop("users.csv")
+    slept: list[float] = []
+    inbox.between = slept.append
+    inbox.set(settle_seconds=2.0)
+    assert inbox.look(seconds=1.0).taken == 0
+    assert slept == []
+    inbox.look(seconds=3.0)
+    assert slept == [2.0]
+
+
+def test_the_source_that_was_not_looked_at_for_longest_comes_first(inbox: Inbox, engine: Engine) -> None:
+    def turns() -> list[str]:
+        with transaction(engine) as connection:
+            return ledger.longest_unseen_first(connection, ["a", "b", "c"])
+
+    assert turns() == ["a", "b", "c"]
+    for name in ("a", "c", "b"):
+        inbox.set(name=name)
+        inbox.look()
+    assert turns() == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(

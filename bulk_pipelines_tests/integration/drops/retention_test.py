@@ -100,8 +100,7 @@ def test_a_listing_that_is_cut_short_says_nothing_of_what_it_did_not_see(
     loaded(inbox, *(f"users_{number}.csv" for number in range(6)))
     days_pass(engine, 91)
     monkeypatch.setattr(look, "NOTED_AT_A_TIME", 2)
-    monkeypatch.setattr(look, "LOOK_SECONDS", -1.0)
-    assert inbox.look().cut_short
+    assert inbox.look(seconds=-1.0).cut_short
     assert pruned(engine) == 0
     monkeypatch.undo()
     assert inbox.look().taken == 0
