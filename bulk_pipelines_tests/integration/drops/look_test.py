@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines_tests.servers import Place
 
 RESOURCES = ("users", "articles", "comments")
 REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
@@ -224,6 +227,15 @@ def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:
     assert time.monotonic() - began < 30
     again = inbox.look()
     assert (again.seen, again.taken) == (2_000, 0)
+
+
+def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_bucket: Place) -> None:
+    count = 1_100  # a page of S3 has a thousand
+    with locations.folder(s3_bucket.url, s3_bucket.access) as storage, ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda number: storage.put(f"users-{number:04}.csv", b"id\n1\n"), range(count)))
+        inbox.set(max_files=500)
+        looked = inbox.look(open_storage=lambda: locations.folder(s3_bucket.url, s3_bucket.access))
+    assert (looked.seen, looked.taken, len(looked.jobs)) == (count, count, 3)
 
 
 def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, engine: Engine) -> None:
