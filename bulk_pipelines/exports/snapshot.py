@@ -49,9 +49,6 @@ class Plan:
     def select_part(self, part: int) -> str:
         return query.within(self.select, self.blocks_of(part))
 
-    def count_part(self, part: int) -> str:
-        return query.within(self.count, self.blocks_of(part))
-
     def blocks_of(self, part: int) -> range | None:
         """Reading the parts one after the other gives the order of reading the table whole."""
         return range(part * self.step, (part + 1) * self.step) if self.blocks else None
@@ -71,8 +68,10 @@ class Plan:
 
 
 @contextmanager
-def planned(engine: Engine, request: ExportRequest, connections: int, preview: int = 0) -> Iterator[Plan]:
-    """The plan, and its snapshot held open until every connection has joined it."""
+def planned(
+    engine: Engine, request: ExportRequest, connections: int, preview: int = 0
+) -> Iterator[tuple[Plan, psycopg.Connection[Any]]]:
+    """The plan, and its snapshot held open by that connection until every other one has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
         connection.execute(BEGIN)
         connection.execute(PATIENCE)
@@ -87,7 +86,7 @@ def planned(engine: Engine, request: ExportRequest, connections: int, preview: i
             preview=tuple(first_rows(connection, request, preview)),
         )
         plan = replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
-        yield cut(connection, plan) if connections > 1 and not request.order else plan
+        yield (cut(connection, plan) if connections > 1 and not request.order else plan), connection
 
 
 def cut(connection: psycopg.Connection[Any], plan: Plan) -> Plan:

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.exports import batches, copying, parquet, text_formats, xlsx
 from bulk_pipelines.exports.compression import compressed
 from bulk_pipelines.exports.copying import Chunk
+from bulk_pipelines.exports.counting import Counting
 from bulk_pipelines.exports.lanes import in_order
 from bulk_pipelines.exports.preview import Record
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
@@ -19,7 +20,8 @@ from bulk_pipelines.exports.snapshot import Plan, planned
 CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
 """How many read a large table at the same time. What is made of the rows of the last two takes longer than reading."""
 
-Reading = Callable[..., Iterator[bytes]]
+ARROW = {Format.PARQUET, Format.XLSX}
+"""Formats that are made of Arrow's batches here; the others are as PostgreSQL writes them."""
 
 
 @dataclass
@@ -54,14 +56,18 @@ def stream(
     """
     tally = tally or Tally()
     connections = connections or CONNECTIONS[request.format]
-    read = arrow_read if request.format in {Format.PARQUET, Format.XLSX} else text_read
     with ExitStack() as until_joined:
-        plan = until_joined.enter_context(planned(engine, request, connections, preview))
+        plan, connection = until_joined.enter_context(planned(engine, request, connections, preview))
         tally.expected_rows, tally.preview = plan.expected_rows, list(plan.preview)
         lanes = min(connections, plan.parts)
-        source = partial(in_order, lanes=lanes, parts=plan.parts, joined=until_joined.close, cancelled=cancelled)
+        source = partial(in_order, lanes=lanes, parts=plan.parts, cancelled=cancelled)
+        if request.format in ARROW:
+            counting = Counting(connection, plan, request.resource, until_joined.close)
+            reading = arrow_read(engine, request, plan, source, tally, counting)
+        else:
+            reading = text_read(engine, request, plan, partial(source, joined=until_joined.close), tally)
         outside = Compression.NONE if request.format is Format.PARQUET else request.compression
-        with closing(read(engine, request, plan, source, tally)) as pieces:
+        with closing(reading) as pieces:
             for data in compressed(pieces, outside):
                 if data:
                     tally.bytes += len(data)
@@ -84,7 +90,12 @@ def text_read(
 
 
 def arrow_read(
-    engine: Engine, request: ExportRequest, plan: Plan, source: Callable[..., Generator[pa.RecordBatch]], tally: Tally
+    engine: Engine,
+    request: ExportRequest,
+    plan: Plan,
+    source: Callable[..., Generator[pa.RecordBatch]],
+    tally: Tally,
+    counting: Counting,
 ) -> Generator[bytes]:
     writer = parquet if request.format is Format.PARQUET else xlsx
     lane = partial(batches.lane, engine.url, plan, request.resource, writer.BATCH)
@@ -94,6 +105,10 @@ def arrow_read(
         for batch in read:
             tally.rows += batch.num_rows
             yield batches.declared(batch, schema)
+        counting.check(tally.rows)
 
-    with closing(source(lane)) as read:
-        yield from writer.written(request, counted(read))
+    try:
+        with closing(source(lane, joined=counting.start)) as read:
+            yield from writer.written(request, counted(read))
+    finally:
+        counting.stop()

@@ -2,18 +2,21 @@
 
 import itertools
 import threading
+from collections.abc import Generator
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Cancelled, Unavailable
-from bulk_pipelines.exports import lanes, parquet, xlsx
+from bulk_pipelines.exports import batches, lanes, parquet, xlsx
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, stream
 from bulk_pipelines_tests.export_files import exporting, insert_users, watching
+from bulk_pipelines_tests.export_scene import slow_down
 from bulk_pipelines_tests.waiting import until
 
 ROWS = 100_000
@@ -98,3 +101,34 @@ def test_a_lost_connection_is_one_clear_error(many: Engine, format_: Format) -> 
             list(pieces)
         assert "\n" not in str(caught.value)
         nobody_exports(connection)
+
+
+@pytest.mark.parametrize("format_", [Format.PARQUET, Format.XLSX])
+def test_the_count_of_the_rows_is_called_off_too(engine: Engine, format_: Format) -> None:
+    insert_users(engine, 20_000)
+    with watching(engine) as connection:
+        slow_down(connection)
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
+        counting = f"{query} AND query LIKE '%count(*)%FROM users%' AND pid <> pg_backend_pid()"
+
+        def is_counting() -> bool:
+            return connection.execute(counting.encode()).fetchone() == (1,)
+
+        with pytest.raises(Cancelled):
+            list(stream(engine, ExportRequest("users", format_), cancelled=is_counting))
+        assert connection.execute(query.encode()).fetchone() == (1,), "nobody is at work but who asks this"
+
+
+def test_rows_that_are_not_as_many_as_postgresql_counts_are_an_error(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    whole = batches.ArrowLane.read
+
+    def without_one(self: batches.ArrowLane, part: int) -> Generator[pa.RecordBatch]:
+        for batch in whole(self, part):
+            yield batch.slice(1)
+
+    monkeypatch.setattr(batches.ArrowLane, "read", without_one)
+    with pytest.raises(Unavailable, match="PostgreSQL sent 99 rows and counted 100"):
+        list(stream(engine, ExportRequest("users", Format.PARQUET)))
