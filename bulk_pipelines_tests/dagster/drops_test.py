@@ -140,6 +140,22 @@ def test_a_new_version_is_imported_and_the_same_bytes_again_are_not(scene: Scene
     assert scene.place.rows("SELECT count(*) - 1 FROM job") == jobs
 
 
+def test_the_same_bytes_with_another_time_are_recognised_when_they_are_landed(scene: Scene) -> None:
+    box = scene.boxes["folder"]
+    content = drop_scene.users("same", 4)
+
+    def states() -> list[str]:
+        query = "SELECT status::text FROM file_drop WHERE path = %s ORDER BY drop_id"
+        return [row[0] for row in scene.place.rows(query, "users-same.csv")]
+
+    box.drop("users-same.csv", content)
+    until(lambda: states() == ["DONE"], "it is imported", PATIENCE)
+    box.drop("users-same.csv", content)
+    until(lambda: states() == ["DONE", "DUPLICATE"], "it is recognised", PATIENCE)
+    updated = "SELECT count(*) FROM users WHERE email LIKE '%%@same.example.org' AND created_at = updated_at"
+    assert scene.place.rows(updated) == [(4,)]
+
+
 def test_a_slow_writer_is_waited_for(scene: Scene) -> None:
     box = scene.boxes["folder"]
     path = Path(box.url) / "users-slow.csv"
