@@ -1,17 +1,19 @@
-"""A dropped file is imported while run worker, daemon and code server are killed: the table is exact in the end."""
+"""A dropped file is imported while all that works on it is killed: the table is exact in the end."""
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.up import processes
 from bulk_pipelines_tests import drop_scene, import_scene, installation
 from bulk_pipelines_tests.drop_scene import box_of
@@ -31,10 +33,12 @@ CREATE TRIGGER be_slow AFTER INSERT ON users REFERENCING NEW TABLE AS added
 """
 """So that there is a middle to be killed in: at full speed the whole file would be loaded in three seconds."""
 
-KILLS = ["run"] * 4 + ["daemon"] * 3 + ["code server"] * 3
-"""A run is its worker with its steps, as when their machine goes down. The eleventh kill takes the worker
-alone; its steps go on without it, and could bring the work to its end before a next one is there to be killed."""
-LAST_KILL = "run worker"
+KILLS = {
+    "processes": (["run"] * 4 + ["daemon"] * 3 + ["code server"] * 3, ["run worker"]),
+    "steps and database": (["step", "database", "step"], []),
+}
+"""Those in any order, and the last one. A run is its worker with its steps, as when their machine goes down. When the
+worker is killed alone, its steps go on, and could bring the work to its end before another is there to be killed."""
 
 
 def victims(place: Installation, what: str) -> list[psutil.Process]:
@@ -45,18 +49,26 @@ def victims(place: Installation, what: str) -> list[psutil.Process]:
             return [each for each in mine if "dagster._daemon" in command(each)]
         case "code server":
             return [each for each in mine if {"code-server", "api"} & set(command(each))]
+        case "database":
+            postmaster = place.server.postmaster()
+            return [] if postmaster is None else [postmaster]
+    servers = {each.pid for each in mine if "api" in command(each)}
+    workers = [each for each in mine if parent(each) in servers and "spawn_main" in " ".join(command(each))]
+    match what:
+        case "step":
+            # The steps of a run are forked by a process that its worker has for that.
+            return [each for worker in workers for each in below(worker) if parent(each) != worker.pid]
+        case "run":
+            return [*workers, *(each for worker in workers for each in below(worker))]
         case _:
-            servers = {each.pid for each in mine if "api" in command(each)}
-            workers = [each for each in mine if parent(each) in servers and "spawn_main" in " ".join(command(each))]
-            return [*workers, *steps_of(workers)] if what == "run" else workers
+            return workers
 
 
-def steps_of(workers: list[psutil.Process]) -> list[psutil.Process]:
-    found: list[psutil.Process] = []
-    for worker in workers:
-        with suppress(psutil.Error):
-            found += worker.children(recursive=True)
-    return found
+def below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def command(process: psutil.Process) -> list[str]:
@@ -81,32 +93,45 @@ def killed(place: Installation, what: str) -> bool:
     return bool(living)
 
 
-def read(place: Installation) -> int:
-    rows = place.rows("SELECT coalesce(sum(read), 0)::int FROM import_count")
-    return int(rows[0][0])
+def answered(place: Installation, query: str) -> list[tuple[Any, ...]]:
+    """Nothing, while the database is away."""
+    try:
+        return place.rows(query)
+    except (Unavailable, psycopg.OperationalError):
+        return []
+
+
+def came_to(place: Installation, target: int, what: str) -> Callable[[], bool]:
+    """Kills when it has come so far."""
+    read = "SELECT coalesce(sum(read), 0)::int FROM import_count"
+    return lambda: any(rows >= target for (rows,) in answered(place, read)) and killed(place, what)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
-def test_run_worker_daemon_and_code_server_are_killed_in_the_middle_again_and_again(
-    s3_server: S3Server, ftp_server: LoginServer, tmp_path: Path, chance: random.Random
+@pytest.mark.parametrize("what_is_killed", KILLS)
+def test_killed_in_the_middle_again_and_again(
+    s3_server: S3Server, ftp_server: LoginServer, tmp_path: Path, chance: random.Random, what_is_killed: str
 ) -> None:
     source = tmp_path / "users.csv"
     expected = import_scene.user_file(source, RECORDS, chance)
     box = box_of("s3", s3_server.bucket())
     file = drop_scene.write_drops_file(tmp_path / "drops.toml", [box], mode="insert", after="move")
-    kills = [*chance.sample(KILLS, len(KILLS)), LAST_KILL]
-    targets = sorted(chance.randint(0, RECORDS * 2 // 3) for _ in kills)
+    kills, last = KILLS[what_is_killed]
+    order = [*chance.sample(kills, len(kills)), *last]
+    targets = sorted(chance.randint(0, RECORDS * 2 // 3) for _ in order)
     variables = drop_scene.settings_of(s3_server, ftp_server) | {"BULK_SWEEP_MINUTES": "1"}
     with installation.running(BULK_DROPS_FILE=str(file), **variables) as place:
         with pool.single(place.server.url()) as connection:
             connection.execute(SLOW_TABLE)
         box.drop("users.csv", source.read_bytes())
-        for what, target in zip(kills, targets, strict=True):
+        unfinished = "SELECT count(*) FROM job WHERE finished_at IS NULL"
+        for what, target in zip(order, targets, strict=True):
             until(came_to(place, target, what), f"{target} records are read, and there is a {what} to kill", PATIENCE)
-            assert place.rows("SELECT count(*) FROM job WHERE finished_at IS NOT NULL") == [(0,)]
+            until(lambda: bool(answered(place, unfinished)), "the database answers", PATIENCE)
+            assert answered(place, unfinished) == [(1,)]
         done = "SELECT status::text FROM file_drop"
-        until(lambda: place.rows(done) == [("DONE",)], "the import is over and its file put away", PATIENCE)
+        until(lambda: answered(place, done) == [("DONE",)], "the import is over and its file put away", PATIENCE)
         engine = pool.connect(place.server.url())
         with transaction(engine) as connection:
             (key,) = [row[0] for row in connection.execute("SELECT job_key FROM job").fetchall()]
@@ -117,8 +142,3 @@ def test_run_worker_daemon_and_code_server_are_killed_in_the_middle_again_and_ag
         assert (job.result["read"], job.result["waiting"], job.result["unprocessed"]) == (RECORDS, 0, 0)
         assert job.result["read"] == job.result["loaded"] + job.result["rejected"]
         engine.dispose()
-
-
-def came_to(place: Installation, target: int, what: str) -> Callable[[], bool]:
-    """Kills when it has come so far."""
-    return lambda: read(place) >= target and killed(place, what)
