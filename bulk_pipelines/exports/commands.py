@@ -25,7 +25,8 @@ from bulk_pipelines import settings
     help="A folder, or a file's name: a path, or an address such as s3://bucket/folder. [default: BULK_EXPORTS_URL]",
 )
 @click.option("--idempotency-key", help="The same key again, with the same request, answers with the first export.")
-def command(resource: str, where: Sequence[str], idempotency_key: str | None, **options: Any) -> None:
+@click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
+def command(resource: str, where: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
     """Write the rows of users, articles or comments to a file, whole or not at all. Ctrl-C asks to cancel.
 
     bulk export users --format parquet --fields id,email --where role=admin --to exports/
@@ -40,7 +41,12 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, **
     pool = ready.opened(settings.current(), "bulk cli")
     with transaction(pool) as connection:
         submitted = submission.submit(
-            connection, asked, owner=getpass.getuser(), origin="cli", idempotency_key=idempotency_key
+            connection,
+            asked,
+            owner=getpass.getuser(),
+            origin="cli",
+            idempotency_key=idempotency_key,
+            priority=priority,
         )
     click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)

@@ -148,14 +148,17 @@ class ExportConfig(dg.Config):
         "that BULK_EXPORTS_URL names.",
     )
     idempotency_key: str | None = Field(default=None, description="The same key again answers with the first export.")
+    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
     params = config.model_dump()
-    key = params.pop("idempotency_key")
+    key, priority = params.pop("idempotency_key"), params.pop("priority")
     with transaction(database.engine) as connection:
-        submitted = submission.submit(connection, Asked.parse(params), owner="ui", origin="ui", idempotency_key=key)
+        submitted = submission.submit(
+            connection, Asked.parse(params), owner="ui", origin="ui", idempotency_key=key, priority=priority
+        )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")
     context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})

@@ -22,10 +22,11 @@ def submit(
     origin: str,
     idempotency_key: str | None = None,
     request_id: str | None = None,
+    priority: int = 0,
 ) -> Submitted:
     """The same key with the same request names the job that is there already."""
     kind = name_of(asked.request.resource)
-    wanted = Request(kind, owner, asked.as_params(), origin, idempotency_key, request_id)
+    wanted = Request(kind, owner, asked.as_params(), origin, idempotency_key, request_id, priority=priority)
     submitted = jobs.submit(connection, KINDS, wanted)
     if not submitted.created:
         return submitted

@@ -16,7 +16,7 @@ from bulk_pipelines.engine import dispatch
 from bulk_pipelines.engine.dispatch import DispatchLimits
 from bulk_pipelines.settings import CHECKOUT
 
-KINDS = ["distribution", "import_users"]
+KINDS = ["distribution", "export_users", "import_users"]
 
 
 def launchpad(job: str, op: str, url: str, **config: Any) -> dg.ExecuteInProcessResult:
@@ -38,6 +38,7 @@ def test_the_launchpad_and_the_command_line(
     source = str(CHECKOUT / "docs" / "samples" / "users.csv")
     assert launchpad("import_file", "submit_import", database_url, source=source, priority=3).success
     assert launchpad("distribute_files", "submit_distribution", database_url, priority=9).success
+    assert launchpad("export_rows", "submit_export", database_url, priority=7).success
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"inputs": [{"indexKey": "A", "effectiveDate": "20260101", "asofindicator": "CLS"}]}))
     submitted = CliRunner().invoke(main, ["distribute", "submit", str(request), "--priority", "5"])
@@ -49,6 +50,7 @@ def test_the_launchpad_and_the_command_line(
         offers = dispatch.offers(connection, KINDS, DispatchLimits())
     assert [(offer.kind, offer.priority) for offer in offers] == [
         ("distribution", 9),
+        ("export_users", 7),
         ("distribution", 5),
         ("import_users", 3),
     ]
