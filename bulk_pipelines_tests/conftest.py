@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -70,7 +71,9 @@ def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One name for the session, which the workers of a parallel run get, too."""
+    """One name for the session, which the workers of a parallel run get, too. And Ctrl-C for all that tests start: what
+    runs in the background of a shell has it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and not config.option.testrunuid:
         config.option.testrunuid = uuid.uuid4().hex
 

@@ -52,8 +52,9 @@ def victims(place: Installation, what: str) -> list[psutil.Process]:
         case "database":
             postmaster = place.server.postmaster()
             return [] if postmaster is None else [postmaster]
-    servers = {each.pid for each in mine if "api" in command(each)}
-    workers = [each for each in mine if parent(each) in servers and "spawn_main" in " ".join(command(each))]
+    # Children of the code server; when that was killed, of nobody here.
+    others = {each.pid for each in mine if "api" not in command(each)}
+    workers = [each for each in mine if "spawn_main" in " ".join(command(each)) and parent(each) not in others]
     match what:
         case "step":
             # The steps of a run are forked by a process that its worker has for that.
