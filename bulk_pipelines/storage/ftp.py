@@ -18,7 +18,7 @@ from urllib.parse import quote
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import Missing, Permanent, Refused, SourceChanged, StorageError, Transient
-from bulk_pipelines.storage.ftp_errors import NO_SUCH, code, failures
+from bulk_pipelines.storage.ftp_errors import NO_SUCH, code, failures, said
 from bulk_pipelines.storage.ftp_pool import Pool
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class FtpStorage(Storage):
         if start >= end:
             return
         with failures(self.url_of(entry.key)):
-            for piece in connection.received(self.begun(connection, entry, start)):
+            for piece in self.received(connection, entry, start):
                 kept = piece[: end - start]
                 start += len(kept)
                 if kept:
@@ -112,6 +112,14 @@ class FtpStorage(Storage):
             self.same(connection, entry)
             if start != end:
                 raise SourceChanged(f"{self.url_of(entry.key)} was written to while it was read")
+
+    def received(self, connection: Connection, entry: Entry, start: int) -> Iterator[bytes]:
+        data = self.begun(connection, entry, start)
+        try:
+            yield from connection.received(data)
+        except ftplib.Error as error:  # after it had begun: the file was touched, or the disk failed
+            self.same(connection, entry)
+            raise Transient(f"{self.url_of(entry.key)}: the server broke the transfer off ({said(error)})") from None
 
     def begun(self, connection: Connection, entry: Entry, start: int) -> socket.socket:
         command = f"RETR {self.path(connection, entry.key)}"

@@ -38,12 +38,16 @@ def failures(url: str) -> Iterator[None]:
 
 def error_of(error: ftplib.Error, url: str) -> StorageError:
     number = code(error)
-    said = f"{url}: FTP answered {str(error).splitlines()[0][:100]}"
+    message = f"{url}: {said(error)}"
     if number in {452, 552}:
-        return Full(said)
+        return Full(message)
     if number in {331, 332, 430, 530, 532, 534}:
-        return Refused(said)
-    return Permanent(said) if 500 <= number < 600 else Transient(said)
+        return Refused(message)
+    return Permanent(message) if 500 <= number < 600 else Transient(message)
+
+
+def said(error: ftplib.Error) -> str:
+    return f"FTP answered {str(error).splitlines()[0][:100]}"
 
 
 def code(error: ftplib.Error) -> int:

@@ -87,6 +87,18 @@ def test_a_server_that_ends_in_the_middle_of_writing(server: LoginServer, storag
     assert not (folder / "file").exists()
 
 
+def test_a_file_that_is_replaced_in_the_middle_of_reading(
+    server: LoginServer, storage: FtpStorage | SftpStorage
+) -> None:
+    storage.put("file", b"x" * 60 * MB)
+    file = server.folder / storage.url_of("x").split("/")[3] / "file"
+    with pytest.raises(Transient), storage.open("file") as reader:
+        for number, _ in enumerate(reader):
+            if number == 0:
+                file.write_bytes(b"y" * MB)
+    assert storage.read("file") == b"y" * MB
+
+
 def test_nobody_answers(tmp_path: Path) -> None:
     port = servers.free_port()
     for scheme in KINDS:
