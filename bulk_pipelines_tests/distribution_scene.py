@@ -137,8 +137,8 @@ class Scene:
         """By the name of the index; where day or kind are other than `wanted` gives, by the whole name."""
         with transaction(self.pool) as connection:
             rows = connection.execute(
-                "SELECT replace(item_key, '_20240202_CLS', ''), status::text, attempt_count, lease_term, result,"
-                " error_class, error_message FROM job_item WHERE job_id = %s ORDER BY item_id",
+                "SELECT replace(item_key, '_20240202_CLS', ''), item.state::text, attempt_count, lease_term, result,"
+                " error_class, error_message FROM job_item AS item WHERE job_id = %s ORDER BY item_id",
                 [job.job_id],
             ).fetchall()
         return {row[0]: Item(*row[1:]) for row in rows}

@@ -26,7 +26,7 @@ FAR = 3_600.0
 
 
 class Row(NamedTuple):
-    """An item as it stands in the database."""
+    """An item as it stands in the database, with what its lease makes of its status and time."""
 
     item_id: int
     item_key: str
@@ -45,6 +45,10 @@ class Row(NamedTuple):
     normalized: dict[str, Any] | None
     result: dict[str, Any] | None
     checkpoint: dict[str, Any] | None
+
+
+OF_A_LEASE = {"status": "item.state", "updated_at": "coalesce(leased_at, updated_at)"}
+READ = f"SELECT {', '.join(OF_A_LEASE.get(field, field) for field in Row._fields)} FROM job_item AS item"
 
 
 def done(lease: Lease, tools: Tools) -> Outcome:
@@ -98,17 +102,13 @@ def rows(pool: Engine, job: Job) -> dict[str, Row]:
 
 
 def rows_of(connection: psycopg.Connection[Any], job_id: int) -> dict[str, Row]:
-    cursor = connection.execute(
-        f"SELECT {', '.join(Row._fields)} FROM job_item WHERE job_id = %s ORDER BY item_id", [job_id]
-    )
+    cursor = connection.execute(f"{READ} WHERE job_id = %s ORDER BY item_id", [job_id])
     return {row.item_key: row for row in map(Row._make, cursor)}
 
 
 def row(pool: Engine, lease: Lease) -> Row:
     with transaction(pool) as connection:
-        found = connection.execute(
-            f"SELECT {', '.join(Row._fields)} FROM job_item WHERE item_id = %s", [lease.item_id]
-        ).fetchone()
+        found = connection.execute(f"{READ} WHERE item_id = %s", [lease.item_id]).fetchone()
     assert found is not None
     return Row._make(found)
 
@@ -145,11 +145,24 @@ def written(pool: Engine, job: Job, lease: Lease, settlement: Settlement) -> Wri
 def expire(pool: Engine, given: Sequence[Lease]) -> None:
     """As if their workers had been silent for too long."""
     with transaction(pool) as connection:
-        connection.execute(
-            "UPDATE job_item SET lease_until = now() - interval '1 second'"
-            " WHERE item_id = ANY (%s) AND lease_until IS NOT NULL",
-            [[lease.item_id for lease in given]],
-        )
+        run_out(connection, [lease.item_id for lease in given])
+
+
+def run_out(connection: psycopg.Connection[Any], item_ids: Sequence[int]) -> None:
+    connection.execute(
+        "UPDATE job_item SET lease_until = now() - interval '1 second'"
+        " WHERE item_id = ANY (%s) AND lease_until IS NOT NULL",
+        [list(item_ids)],
+    )
+    connection.execute(
+        "UPDATE claim SET look_at = now() - interval '1 second' WHERE item_ids && %s::bigint[]", [list(item_ids)]
+    )
+
+
+ALL_RUN_OUT = """
+UPDATE job_item SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL;
+UPDATE claim SET look_at = now() - interval '1 second'
+"""
 
 
 def make_due(pool: Engine, job: Job) -> None:

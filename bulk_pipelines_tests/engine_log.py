@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS job_log (seq bigint GENERATED ALWAYS AS IDENTITY, job
 CREATE OR REPLACE FUNCTION log_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO item_log (item_id, was, now, old_term, term, result)
-    VALUES (NEW.item_id, OLD.status, NEW.status, OLD.lease_term, NEW.lease_term, NEW.result);
+    VALUES (NEW.item_id, state(OLD), state(NEW), OLD.lease_term, NEW.lease_term, NEW.result);
     RETURN NULL;
 END $$;
 CREATE OR REPLACE FUNCTION log_job() RETURNS trigger LANGUAGE plpgsql AS $$

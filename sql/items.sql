@@ -36,19 +36,20 @@ WHERE job_id = :job_id;
 -- name: claim_items
 -- Takes up to :most items for one worker: due retries first, then the oldest pending.
 -- A suspect (a worker died holding it) is claimed alone, so that a second death tells which item it was.
+-- What is held already keeps its place in the indexes, and is passed by: a claim changes no column that an index knows.
 WITH ready AS (
     SELECT status = 'RUNNING' AS yes FROM job WHERE job_id = :job_id
 ),
 suspect AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND due_at <= now()
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND due_at <= now() AND lease_until IS NULL
         AND (SELECT yes FROM ready)
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),
 due AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND due_at <= now()
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND due_at <= now() AND lease_until IS NULL
         AND (SELECT yes FROM ready)
     ORDER BY due_at
     LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int END
@@ -56,20 +57,23 @@ due AS (
 ),
 pending AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'PENDING' AND (SELECT yes FROM ready)
+    WHERE job_id = :job_id AND status = 'PENDING' AND lease_until IS NULL AND (SELECT yes FROM ready)
     ORDER BY updated_at, item_id
     LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int - (SELECT count(*) FROM due) END
     FOR UPDATE SKIP LOCKED
 ),
+new_claim AS (
+    SELECT nextval('claim_claim_id_seq') AS claim_id
+),
 -- By physical place, which the locks above hold still: a join here would let the planner scan the table.
 claimed AS (
     UPDATE job_item AS item
-    SET status = 'RUNNING',
-        lease_term = item.lease_term + 1,
+    SET lease_term = item.lease_term + 1,
         attempt_count = item.attempt_count + 1,
         lease_owner = :owner,
         lease_until = now() + make_interval(secs => :lease_seconds),
-        updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+        leased_at = greatest(now(), item.updated_at + interval '1 microsecond'),
+        claim_id = (SELECT claim_id FROM new_claim)
     WHERE item.ctid = ANY (ARRAY(
         SELECT ctid FROM suspect UNION ALL SELECT ctid FROM due UNION ALL SELECT ctid FROM pending
     ))
@@ -79,6 +83,19 @@ claimed AS (
 taken AS (
     SELECT count(*) AS items, count(due_at) AS waited FROM claimed
 ),
+-- Where the rescue finds them.
+noted AS (
+    INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
+    SELECT (SELECT claim_id FROM new_claim), :job_id, :owner, array_agg(item_id),
+        now() + make_interval(secs => :lease_seconds)
+    FROM claimed
+    HAVING count(*) > 0
+    RETURNING claim_id
+),
+-- Claims of this worker of which it holds nothing any more.
+forgotten AS (
+    DELETE FROM claim WHERE claim_id = ANY (:over::bigint[])
+),
 -- Locks the job last, so that a pause or cancel that came first is seen; no row here means: take it all back.
 counted AS (
     UPDATE job
@@ -87,14 +104,14 @@ counted AS (
         running_items = running_items + taken.items,
         heartbeat_at = now(),
         updated_at = now()
-    FROM taken
+    FROM taken, noted
     WHERE job_id = :job_id AND status = 'RUNNING' AND taken.items > 0
     -- A worker that falls asleep before its commit must not keep the job's row from the others for long.
-    RETURNING job_id, set_config('idle_in_transaction_session_timeout', '10s', true)
+    RETURNING noted.claim_id, set_config('idle_in_transaction_session_timeout', '10s', true)
 )
 SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_count,
     input::text, normalized::text, checkpoint::text,
-    EXISTS (SELECT FROM counted) AS counted
+    (SELECT claim_id FROM counted) AS claim_id
 FROM claimed;
 
 -- name: renew_leases
@@ -127,6 +144,10 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS still;
 
+-- name: forget_claims!
+-- Claims of a worker that is about to leave and holds nothing any more.
+DELETE FROM claim WHERE claim_id = ANY (:over::bigint[]);
+
 -- name: hold_item
 -- Keeps a lease from being taken until the transaction ends; no row when it is lost. Who falls asleep in the middle keeps
 -- it for no longer than the lease: the time when the server itself is at work does not count.
@@ -149,7 +170,7 @@ SET checkpoint = :checkpoint::jsonb,
     not_found_count = 0,
     death_count = 0,
     lease_until = clock_timestamp() + make_interval(secs => :lease_seconds),
-    updated_at = greatest(now(), updated_at + interval '1 microsecond')
+    leased_at = greatest(now(), leased_at + interval '1 microsecond')
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
 RETURNING item_id;
 
@@ -160,7 +181,7 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 
 -- name: settle_items
 -- Writes what a batch of items came to, and moves the job's counters once.
--- The fence is the term and a lease that is still set, which it is exactly while RUNNING. Statistics of columns that change
+-- The fence is the term and a lease that is still set, which is what RUNNING means. Statistics of columns that change
 -- this often are always wrong, so nothing is left to them: the ids are given twice, to find the rows by the key and to join
 -- as many outcomes to them, and the fence stands in a CASE, of which no statistics speak.
 -- Arrays of JSON are lines of text, taken apart here: their quotes need no escaping then.
@@ -177,6 +198,7 @@ settled AS (
     UPDATE job_item AS item
     SET status = o.status,
         lease_until = NULL,
+        leased_at = NULL,
         lease_term = item.lease_term + CASE WHEN :rescue THEN 1 ELSE 0 END,
         due_at = CASE WHEN o.status = 'RETRY_WAIT' THEN now() + make_interval(secs => o.delay) END,
         not_found_count = item.not_found_count + CASE WHEN o.error_class = 'not_found' THEN 1 ELSE 0 END,
@@ -186,7 +208,7 @@ settled AS (
         normalized = coalesce(o.normalized::jsonb, item.normalized),
         error_class = CASE WHEN o.status = 'PENDING' THEN item.error_class ELSE o.error_class END,
         error_message = CASE WHEN o.status = 'PENDING' THEN item.error_message ELSE o.error END,
-        updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+        updated_at = greatest(now(), item.leased_at + interval '1 microsecond')
     FROM outcome AS o
     WHERE item.item_id = ANY (:item_ids::bigint[])
         AND item.item_id = o.item_id
@@ -243,15 +265,41 @@ CROSS JOIN LATERAL (
 
 -- name: expired_leases
 -- Items whose worker did not come back in time, locked for the rescue; :job_id narrows it to one job.
-SELECT item.item_id, item.job_id, item.lease_term, item.lease_owner, job.kind,
+SELECT item.item_id, claim.job_id, item.lease_term, claim.owner, job.kind,
     item.attempt_count, item.not_found_count, item.death_count + 1 AS death_count
-FROM job_item AS item
+FROM claim
 JOIN job USING (job_id)
-WHERE item.status = 'RUNNING' AND item.lease_until < now()
-    AND (:job_id::bigint IS NULL OR item.job_id = :job_id)
-ORDER BY item.lease_until
-LIMIT :most
-FOR UPDATE OF item SKIP LOCKED;
+CROSS JOIN LATERAL unnest(claim.item_ids) AS taken (item_id)
+CROSS JOIN LATERAL (
+    SELECT item_id, lease_term, attempt_count, not_found_count, death_count FROM job_item
+    WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until < now()
+    OFFSET 0
+    FOR UPDATE SKIP LOCKED
+) AS item
+WHERE claim.look_at < now() AND (:job_id::bigint IS NULL OR claim.job_id = :job_id)
+LIMIT :most;
+
+-- name: look_at_claims!
+-- After a rescue: when the next lease of each claim runs out; a claim of which nothing is held any more goes.
+WITH looked AS (
+    SELECT claim.claim_id, (
+        SELECT min(item.lease_until)
+        FROM unnest(claim.item_ids) AS taken (item_id)
+        CROSS JOIN LATERAL (
+            SELECT lease_until FROM job_item
+            WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until IS NOT NULL
+            OFFSET 0
+        ) AS item
+    ) AS first_end
+    FROM claim
+    WHERE claim.look_at < now() AND (:job_id::bigint IS NULL OR claim.job_id = :job_id)
+),
+emptied AS (
+    DELETE FROM claim USING looked WHERE claim.claim_id = looked.claim_id AND looked.first_end IS NULL
+)
+UPDATE claim SET look_at = looked.first_end
+FROM looked
+WHERE claim.claim_id = looked.claim_id AND looked.first_end IS NOT NULL;
 
 -- name: cancel_items
 -- What waits in a cancelled job. Those locked by a claim or a settlement are left to it: it sees the cancel at its end.
@@ -260,7 +308,7 @@ WITH cancelled AS (
     SET status = 'CANCELLED', updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     WHERE item.ctid = ANY (ARRAY(
         SELECT ctid FROM job_item
-        WHERE job_id = :job_id AND status = ANY (:waiting::item_status[]) AND status <> 'RUNNING'
+        WHERE job_id = :job_id AND status = ANY (:waiting::item_status[]) AND lease_until IS NULL
         LIMIT :most
         FOR UPDATE SKIP LOCKED
     ))
@@ -290,7 +338,7 @@ WITH redriven AS (
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
     WHERE item.ctid = ANY (ARRAY(
         SELECT ctid FROM job_item
-        WHERE job_id = :job_id AND status = :status::item_status AND status <> 'RUNNING'
+        WHERE job_id = :job_id AND status = :status::item_status
             AND (:item_ids::bigint[] IS NULL OR item_id = ANY (:item_ids))
         ORDER BY updated_at, item_id
         LIMIT :most
@@ -318,12 +366,15 @@ RETURNING (SELECT count(*) FROM redriven) AS items, status;
 -- When something can next be done for a job: the first due retry, or the first lease that runs out.
 -- Suspects stand apart in the index, so they are asked for apart: together all that wait would be read each time.
 SELECT extract(epoch FROM least(
-    (SELECT due_at FROM job_item WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0
+    (SELECT due_at FROM job_item
+     WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND lease_until IS NULL
      ORDER BY due_at LIMIT 1),
-    (SELECT min(due_at) FROM job_item WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0),
-    (SELECT min(lease_until) FROM job_item WHERE job_id = :job_id AND status = 'RUNNING')
+    (SELECT min(due_at) FROM job_item
+     WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND lease_until IS NULL),
+    -- Claims whose items are all settled may still be there.
+    (SELECT min(look_at) FROM claim JOIN job USING (job_id) WHERE job_id = :job_id AND running_items > 0)
 ) - clock_timestamp())::float8 AS seconds;
 
 -- name: recount_items
 -- The truth about a job's counters.
-SELECT status, count(*) FROM job_item WHERE job_id = :job_id GROUP BY status;
+SELECT item.state, count(*) FROM job_item AS item WHERE job_id = :job_id GROUP BY item.state;

@@ -3,64 +3,70 @@
 SELECT secret FROM cursor_key;
 
 -- name: page_of_job
--- Each status is a walk along its own stretch of an index (what is RUNNING has an index of its own); only the rows that are
--- shown are read.
+-- Each status is a walk along its own stretch of an index, past what is RUNNING meanwhile. That is found by the claims, and
+-- never more than the workers hold.
 WITH place AS (
     SELECT found.updated_at, found.item_id
     FROM unnest(:statuses::item_status[]) AS wanted (status)
     CROSS JOIN LATERAL (
         SELECT updated_at, item_id FROM job_item
-        WHERE job_id = :job_id AND status = wanted.status AND status <> 'RUNNING'
+        WHERE job_id = :job_id AND status = wanted.status AND lease_until IS NULL
             AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
         ORDER BY updated_at, item_id
         LIMIT :size
     ) AS found
     UNION ALL
-    (
-        SELECT updated_at, item_id FROM job_item
-        WHERE job_id = :job_id AND status = 'RUNNING' AND 'RUNNING' = ANY (:statuses::item_status[])
-            AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
-        ORDER BY updated_at, item_id
-        LIMIT :size
-    )
+    SELECT held.leased_at, held.item_id
+    FROM claim
+    CROSS JOIN LATERAL unnest(claim.item_ids) AS taken (item_id)
+    CROSS JOIN LATERAL (
+        SELECT leased_at, item_id FROM job_item
+        WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until IS NOT NULL
+            AND (leased_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
+        OFFSET 0
+    ) AS held
+    WHERE claim.job_id = :job_id AND 'RUNNING' = ANY (:statuses::item_status[])
     ORDER BY updated_at, item_id
     LIMIT :size
 )
-SELECT item.item_id, job.job_key, item.item_key, item.kind, item.status, item.attempt_count, item.lease_owner,
-    item.lease_until, item.due_at, item.error_class, item.error_message, item.updated_at,
+SELECT item.item_id, job.job_key, item.item_key, item.kind, item.state AS status, item.attempt_count, item.lease_owner,
+    item.lease_until, item.due_at, item.error_class, item.error_message, place.updated_at,
     input_summary(item.input) AS input_summary
 FROM place
-CROSS JOIN LATERAL (SELECT * FROM job_item WHERE item_id = place.item_id OFFSET 0) AS item
+CROSS JOIN LATERAL (SELECT *, found.state FROM job_item AS found WHERE item_id = place.item_id OFFSET 0) AS item
 JOIN job USING (job_id)
-ORDER BY item.updated_at, item.item_id;
+ORDER BY place.updated_at, place.item_id;
 
 -- name: page_of_owner
--- The same over all jobs of an owner. What is RUNNING is looked through: it is never more than the workers hold.
+-- The same over all jobs of an owner.
 WITH place AS (
     SELECT found.updated_at, found.item_id
     FROM unnest(:statuses::item_status[]) AS wanted (status)
     CROSS JOIN LATERAL (
         SELECT updated_at, item_id FROM job_item
-        WHERE owner = :owner AND status = wanted.status AND status <> 'RUNNING'
+        WHERE owner = :owner AND status = wanted.status AND lease_until IS NULL
             AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
         ORDER BY updated_at, item_id
         LIMIT :size
     ) AS found
     UNION ALL
-    (
-        SELECT updated_at, item_id FROM job_item
-        WHERE owner = :owner AND status = 'RUNNING' AND 'RUNNING' = ANY (:statuses::item_status[])
-            AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
-        ORDER BY updated_at, item_id
-        LIMIT :size
-    )
+    SELECT held.leased_at, held.item_id
+    FROM claim
+    CROSS JOIN LATERAL unnest(claim.item_ids) AS taken (item_id)
+    CROSS JOIN LATERAL (
+        SELECT leased_at, item_id FROM job_item
+        WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until IS NOT NULL AND owner = :owner
+            AND (leased_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
+        OFFSET 0
+    ) AS held
+    WHERE 'RUNNING' = ANY (:statuses::item_status[])
     ORDER BY updated_at, item_id
     LIMIT :size
 )
-SELECT item.item_id, job.job_key, item.item_key, item.kind, item.status, item.attempt_count, item.lease_owner,
-    item.lease_until, item.due_at, item.error_class, item.error_message, item.updated_at,
+SELECT item.item_id, job.job_key, item.item_key, item.kind, item.state AS status, item.attempt_count, item.lease_owner,
+    item.lease_until, item.due_at, item.error_class, item.error_message, place.updated_at,
     input_summary(item.input) AS input_summary
 FROM place
-CROSS JOIN LATERAL (SELECT * FROM job_item WHERE item_id = place.item_id OFFSET 0) AS item
+CROSS JOIN LATERAL (SELECT *, found.state FROM job_item AS found WHERE item_id = place.item_id OFFSET 0) AS item
 JOIN job USING (job_id)
-ORDER BY item.updated_at, item.item_id;
+ORDER BY place.updated_at, place.item_id;

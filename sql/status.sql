@@ -16,13 +16,18 @@ GROUP BY kind, status
 ORDER BY kind, job.status;
 
 -- name: workers
--- Who holds leases now. The partial index on leases keeps this as small as the work in hand.
+-- Who holds leases now. The claims keep this as small as the work in hand.
 SELECT
-    lease_owner AS worker,
-    count(*) FILTER (WHERE lease_until > now()) AS items,
-    count(*) FILTER (WHERE lease_until <= now()) AS expired,
-    extract(epoch FROM max(lease_until) - now())::float AS seconds_left
-FROM job_item
-WHERE status = 'RUNNING'
-GROUP BY lease_owner
-ORDER BY lease_owner;
+    claim.owner AS worker,
+    count(*) FILTER (WHERE item.lease_until > now()) AS items,
+    count(*) FILTER (WHERE item.lease_until <= now()) AS expired,
+    extract(epoch FROM max(item.lease_until) - now())::float AS seconds_left
+FROM claim
+CROSS JOIN LATERAL unnest(claim.item_ids) AS taken (item_id)
+CROSS JOIN LATERAL (
+    SELECT lease_until FROM job_item
+    WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until IS NOT NULL
+    OFFSET 0
+) AS item
+GROUP BY claim.owner
+ORDER BY claim.owner;

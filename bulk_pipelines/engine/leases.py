@@ -26,6 +26,7 @@ class Lease(NamedTuple):
     input: dict[str, Any]
     normalized: dict[str, Any] | None
     checkpoint: dict[str, Any] | None
+    claim_id: int
 
     @property
     def tries(self) -> Tries:
@@ -36,18 +37,22 @@ class ClaimUndone(Exception):
     """The job was paused, cancelled or ended while its items were being claimed: the transaction must not commit."""
 
 
-def claim(connection: Connection, job_id: int, *, owner: str, most: int, lease_seconds: float) -> list[Lease]:
-    """Up to `most` items, theirs alone until the lease runs out. Raises ClaimUndone inside the transaction to undo."""
-    values = {"job_id": job_id, "owner": owner, "most": most, "lease_seconds": lease_seconds}
+def claim(
+    connection: Connection, job_id: int, *, owner: str, most: int, lease_seconds: float, over: Sequence[int] = ()
+) -> list[Lease]:
+    """Up to `most` items, theirs alone until the lease runs out. Raises ClaimUndone inside the transaction to undo.
+
+    `over`: earlier claims of which nothing is held any more."""
+    values = {"job_id": job_id, "owner": owner, "most": most, "lease_seconds": lease_seconds, "over": list(over)}
     with connection.cursor() as cursor:
         cursor.execute(queries.text("items", "claim_items"), values)
         rows = cursor.fetchall()
-    if rows and not rows[0][-1]:
+    if rows and rows[0][-1] is None:
         raise ClaimUndone
     # Read all at once: a call for each costs more than the reading.
     inputs = json.loads("[" + ",".join(row[6] for row in rows) + "]")
     return [
-        Lease._make((*row[:6], given, decoded(row[7]), decoded(row[8])))
+        Lease._make((*row[:6], given, decoded(row[7]), decoded(row[8]), row[9]))
         for row, given in zip(rows, inputs, strict=True)
     ]
 

@@ -52,6 +52,8 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: in
     total = Rescued()
     while (rescued := one_batch(pool, kinds, random, job_id)).items:
         total += rescued
+    with transaction(pool) as connection:
+        connection.execute(queries.text("items", "look_at_claims"), {"job_id": job_id})
     return total
 
 

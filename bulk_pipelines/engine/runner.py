@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -17,7 +18,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import leases, pressure, retry, slices, work
+from bulk_pipelines.engine import claims, leases, pressure, retry, slices, work
+from bulk_pipelines.engine.claims import Claims
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.leases import Lease
@@ -93,6 +95,7 @@ class Worker:
         self.pace = Pace()
         self.waiting: deque[Lease] = deque()
         self.in_work: dict[int, Lease] = {}
+        self.claims = Claims()
         self.failed_fast = False
         self.stop_asked = Stop()
         self.leave_at: float | None = None
@@ -147,13 +150,21 @@ class Worker:
 
     def claim(self) -> list[Lease]:
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
+        over = self.claims.over(self.settler.unsettled())
         try:
             with transaction(self.pool) as connection:
-                return leases.claim(
-                    connection, self.job.job_id, owner=self.name, most=size, lease_seconds=self.lease_seconds()
+                claimed = leases.claim(
+                    connection,
+                    self.job.job_id,
+                    owner=self.name,
+                    most=size,
+                    lease_seconds=self.lease_seconds(),
+                    over=over,
                 )
         except leases.ClaimUndone:
             return []
+        self.claims.replace(over, claimed)
+        return claimed
 
     def prepare(self, claimed: list[Lease], tally: Tally) -> None:
         """When the preparation fails, so do its items, each by its own budget."""
@@ -270,3 +281,6 @@ class Worker:
         for lease in list(self.in_work.values()):
             self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
         self.settler.stop()
+        if over := self.claims.over(self.settler.unsettled()):
+            with suppress(Unavailable, psycopg.OperationalError), transaction(self.pool) as connection:
+                claims.forget(connection, over)

@@ -60,7 +60,7 @@ class Settler:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.buffer: list[Settled] = []
-        self.writing = 0
+        self.writing: list[Settled] = []
         self.held: dict[int, Lease] = {}
         self.begun_at: dict[int, float] = {}
         self.renewed_at = clock()
@@ -79,6 +79,11 @@ class Settler:
             if not self.held:
                 self.renewed_at = self.clock()
             self.held.update((lease.item_id, lease) for lease in claimed)
+
+    def unsettled(self) -> set[int]:
+        """Items whose leases are not known to be over."""
+        with self.lock:
+            return {*self.held, *(each.item_id for each in (*self.buffer, *self.writing))}
 
     def begin(self, lease: Lease) -> bool:
         """An item's work begins now. False when its lease is known to be lost: it is somebody else's."""
@@ -160,12 +165,12 @@ class Settler:
         with self.changed:
             batch = self.buffer[: self.limits.batch]
             del self.buffer[: len(batch)]
-            self.writing = len(batch)
+            self.writing = batch
             self.changed.notify_all()
         if batch:
             self.write(batch)
         with self.changed:
-            self.writing = 0
+            self.writing = []
             self.changed.notify_all()
 
     def write(self, batch: list[Settled]) -> None:

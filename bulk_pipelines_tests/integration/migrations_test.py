@@ -1,6 +1,7 @@
 """Migrations: what is applied, what is refused, and that the real ones are well formed."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,39 @@ def schema(url: str) -> list[tuple[object, ...]]:
         ORDER BY 1, 2, 3, 4
         """,
     )
+
+
+BEFORE_CLAIMS = """
+INSERT INTO job (kind, owner, origin, request_hash, status, started_at, total_items, pending_items, running_items,
+    retry_wait_items)
+VALUES ('work', 'me', 'cli', '', 'RUNNING', now(), 5, 1, 3, 1);
+INSERT INTO job_item (job_id, item_key, owner, kind, status, lease_owner, lease_until, due_at)
+SELECT job_id, item_key, 'me', 'work', held.status::item_status, worker, now() + interval '1 hour', due_at
+FROM job,
+    (VALUES ('a', 'RUNNING', 'w1', NULL::timestamptz), ('b', 'RUNNING', 'w1', now()), ('c', 'RUNNING', 'w2', NULL))
+    AS held (item_key, status, worker, due_at);
+INSERT INTO job_item (job_id, item_key, owner, kind, status, due_at)
+SELECT job_id, item_key, 'me', 'work', waiting.status::item_status, due_at
+FROM job, (VALUES ('d', 'PENDING', NULL), ('e', 'RETRY_WAIT', now())) AS waiting (item_key, status, due_at)
+"""
+
+
+def test_what_was_running_when_claims_came_is_held_and_found(empty_database_url: str, tmp_path: Path) -> None:
+    for file in migrations.MIGRATIONS.glob("*.sql"):
+        if file.name < "0011":
+            shutil.copy(file, tmp_path)
+    migrations.apply(empty_database_url, tmp_path)
+    with pool.single(empty_database_url) as connection:
+        connection.execute(BEFORE_CLAIMS)
+    assert "0011_claims" in migrations.apply(empty_database_url)
+    assert query(
+        empty_database_url, "SELECT item_key, status::text, item.state::text FROM job_item AS item ORDER BY 1"
+    ) == [
+        ("a", "PENDING", "RUNNING"),
+        ("b", "RETRY_WAIT", "RUNNING"),
+        ("c", "PENDING", "RUNNING"),
+        ("d", "PENDING", "PENDING"),
+        ("e", "RETRY_WAIT", "RETRY_WAIT"),
+    ]
+    named = "SELECT claim.owner, item_key FROM claim JOIN job_item ON item_id = ANY (item_ids) ORDER BY 2"
+    assert query(empty_database_url, named) == [("w1", "a"), ("w1", "b"), ("w2", "c")]

@@ -20,10 +20,17 @@ JOBS = """
 """
 
 LEASES = """
-    INSERT INTO job_item (job_id, item_key, owner, kind, status, lease_owner, lease_until, attempt_count, lease_term)
-    SELECT (SELECT min(job_id) FROM job), 'i' || n, 'o', 'import', 'RUNNING', 'worker ' || n % 2,
-           now() + CASE n WHEN 1 THEN interval '-5 seconds' ELSE interval '50 seconds' END, 1, 1
-    FROM generate_series(1, 4) AS n
+    WITH held AS (
+        INSERT INTO job_item (job_id, item_key, owner, kind, lease_owner, lease_until, leased_at, claim_id,
+            attempt_count, lease_term)
+        SELECT (SELECT min(job_id) FROM job), 'i' || n, 'o', 'import', 'worker ' || n % 2,
+            now() + CASE n WHEN 1 THEN interval '-5 seconds' ELSE interval '50 seconds' END, now(), n % 2, 1, 1
+        FROM generate_series(1, 4) AS n
+        RETURNING *
+    )
+    INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
+    SELECT claim_id, job_id, lease_owner, array_agg(item_id), min(lease_until) FROM held
+    GROUP BY claim_id, job_id, lease_owner
 """
 
 

@@ -71,8 +71,8 @@ class Scene:
 
     def rows(self, job: Job) -> dict[str, Row]:
         query = (
-            "SELECT item_key, item_id, status, lease_term, lease_owner, attempt_count, death_count, error_class,"
-            " error_message, result, coalesce((input->>'parts')::int, 1) FROM job_item WHERE job_id = %s"
+            "SELECT item_key, item_id, item.state, lease_term, lease_owner, attempt_count, death_count, error_class,"
+            " error_message, result, coalesce((input->>'parts')::int, 1) FROM job_item AS item WHERE job_id = %s"
         )
         with transaction(self.pool) as connection:
             return {key: Row._make(rest) for key, *rest in connection.execute(query, [job.job_id])}

@@ -7,6 +7,7 @@ import pytest
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.distribution_scene import Scene, many, measured, records, wanted
+from bulk_pipelines_tests.engine_jobs import ALL_RUN_OUT
 from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
 from bulk_pipelines_tests.waiting import until
 
@@ -61,6 +62,6 @@ def test_the_row_commits_with_the_item_or_not_at_all(scene: Scene) -> None:
     assert set(scene.statuses(job).values()) == {"RUNNING"}
     with transaction(scene.pool) as connection:
         connection.execute("ALTER TABLE export_artifact DROP CONSTRAINT nothing")
-        connection.execute("UPDATE job_item SET lease_until = now() - interval '1 s'")
+        connection.execute(ALL_RUN_OUT)
     scene.work(job)
     scene.check(job, many(5))

@@ -11,6 +11,7 @@ from bulk_pipelines.engine.runner import Worker
 from bulk_pipelines.engine.work import Tally
 from bulk_pipelines.storage.access import Access, S3Access
 from bulk_pipelines_tests.distribution_scene import Scene, many, measured, paths, records, wanted
+from bulk_pipelines_tests.engine_jobs import ALL_RUN_OUT
 from bulk_pipelines_tests.servers import Place, free_port
 
 
@@ -196,7 +197,7 @@ def test_what_a_worker_does_after_its_lease_is_lost_is_dropped(either: Scene) ->
     with either.worker(job) as late:
         assert late.take(Tally()) == 10
         with transaction(either.pool) as connection:
-            connection.execute("UPDATE job_item SET lease_until = now() - interval '1 s'")
+            connection.execute(ALL_RUN_OUT)
         assert rescue.run_once(either.pool, {"distribution": either.kind}, lambda: 0.0).retried == 10
         assert either.work(job).end is End.FINISHED
         settled = either.items(job)
@@ -219,7 +220,7 @@ def test_a_late_write_of_other_bytes_is_noticed(scene: Scene) -> None:
         late.tools.prepared.contents.fetch()  # the old data, in hand
         scene.change("ABC", "2.5")
         with transaction(scene.pool) as connection:
-            connection.execute("UPDATE job_item SET lease_until = now() - interval '1 s'")
+            connection.execute(ALL_RUN_OUT)
         rescue.run_once(scene.pool, {"distribution": scene.kind}, lambda: 0.0)
         scene.work(job)
         work_on(scene, late)

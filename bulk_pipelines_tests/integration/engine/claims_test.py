@@ -7,8 +7,12 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs, leases, rescue
+from bulk_pipelines.engine.drain import drain
+from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.leases import ClaimUndone
 from bulk_pipelines.engine.outcomes import Done, RetryLater, Unfinished
+from bulk_pipelines.engine.runner import Slice, Worker
+from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.states import ItemState, JobEvent, JobState
 from bulk_pipelines_tests.engine_jobs import (
     WORK,
@@ -17,7 +21,9 @@ from bulk_pipelines_tests.engine_jobs import (
     expire,
     found,
     keys,
+    kind,
     make_due,
+    only,
     rows,
     running,
     settled,
@@ -48,6 +54,38 @@ def test_the_oldest_first_and_no_more_than_asked_for(pool: Engine) -> None:
     assert sorted(lease.item_key for lease in claimed(pool, job, 4)) == keys(10)[8:]
     assert claimed(pool, job, 4) == []
     check_counters(pool, job)
+
+
+def test_a_claim_writes_no_index(pool: Engine) -> None:
+    """Each version it makes lies in the page of the one before, where the indexes find it: PostgreSQL counts these."""
+    job = running(pool, 2_000)
+    counts = ", ".join(f"pg_stat_get_xact_tuples_{what}('job_item'::regclass)" for what in ("updated", "hot_updated"))
+    with transaction(pool) as connection:
+        before = connection.execute(f"SELECT {counts}").fetchone() or ()
+        leases.claim(connection, job.job_id, owner="w", most=1_000, lease_seconds=60)
+        after = connection.execute(f"SELECT {counts}").fetchone() or ()
+    assert [new - old for old, new in zip(before, after, strict=True)] == [1_000, 1_000]
+
+
+def claims(pool: Engine, job: Job) -> int:
+    with transaction(pool) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM claim WHERE job_id = %s", [job.job_id]).fetchone() or (0,)
+    return int(count)
+
+
+def test_a_worker_forgets_the_claims_of_which_it_holds_nothing(pool: Engine) -> None:
+    kinds = only(kind(slices=SliceLimits(first_claim=10, max_claim=10)))
+    job = running(pool, 100, kinds=kinds)
+    seen: list[int] = []
+
+    def look(_slice: Slice) -> None:
+        worker.settler.drain()
+        seen.append(claims(pool, job))
+
+    with Worker(pool, kinds, job) as worker:
+        drain(worker, on_slice=look)
+    assert seen == [1] * 10, "the present one"
+    assert claims(pool, job) == 0
 
 
 def test_what_is_given_back_goes_to_the_end(pool: Engine) -> None:
@@ -167,10 +205,11 @@ def test_an_item_moves_on_in_time_with_every_claim(pool: Engine) -> None:
     with transaction(pool) as connection:
         for _ in range(3):
             (lease,) = leases.claim(connection, job.job_id, owner="w", most=1, lease_seconds=60)
-            query = "SELECT updated_at FROM job_item WHERE item_id = %s"
+            query = "SELECT leased_at FROM job_item WHERE item_id = %s"
             seen += connection.execute(query, [lease.item_id]).fetchall()
             connection.execute(
-                "UPDATE job_item SET status = 'PENDING', lease_until = NULL WHERE item_id = %s", [lease.item_id]
+                "UPDATE job_item SET lease_until = NULL, leased_at = NULL, updated_at = leased_at WHERE item_id = %s",
+                [lease.item_id],
             )
             connection.execute("UPDATE job SET pending_items = 1, running_items = 0 WHERE job_id = %s", [job.job_id])
     assert seen == sorted(set(seen))

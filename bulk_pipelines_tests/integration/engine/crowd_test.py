@@ -20,6 +20,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines_tests import engine_log
 from bulk_pipelines_tests.engine_jobs import (
+    ALL_RUN_OUT,
     FAR,
     WORK,
     check_counters,
@@ -165,7 +166,7 @@ def work_off(pool: Engine, job: Job) -> None:
     """Everybody is gone: the silence is noticed, and what is left is done."""
     while found(pool, job).open_items and found(pool, job).status is not JobState.CANCELLED:
         with transaction(pool) as connection:
-            connection.execute("UPDATE job_item SET lease_until = now() - interval '1s' WHERE status = 'RUNNING'")
+            connection.execute(ALL_RUN_OUT)
         rescue.run_once(pool, WORK, lambda: 0.0)
         make_due(pool, job)
         settled(pool, job, claimed(pool, job), Done({"by": "the last one"}))

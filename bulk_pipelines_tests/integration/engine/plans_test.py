@@ -53,11 +53,13 @@ WORK_ON = """
 UPDATE job_item SET
     status = (CASE
         WHEN item_id %% 100 < 90 THEN 'SUCCEEDED' WHEN item_id %% 100 < 94 THEN 'PENDING'
-        WHEN item_id %% 100 < 97 THEN 'RETRY_WAIT' WHEN item_id %% 1000 IN (997, 998) THEN 'RUNNING'
+        WHEN item_id %% 100 < 97 THEN 'RETRY_WAIT' WHEN item_id %% 1000 IN (997, 998) THEN 'PENDING'
         WHEN item_id %% 100 < 99 THEN 'SUCCEEDED' ELSE 'DLQ'
     END)::item_status,
     lease_term = 1, attempt_count = 1, lease_owner = 'w',
     lease_until = CASE WHEN item_id %% 1000 IN (997, 998) THEN now() + interval '1 hour' END,
+    leased_at = CASE WHEN item_id %% 1000 IN (997, 998) THEN updated_at + make_interval(secs => item_id / 1000.0) END,
+    claim_id = job_id,
     due_at = CASE WHEN item_id %% 100 IN (94, 95, 96) THEN now() - make_interval(secs => item_id %% 1000) END,
     error_message = CASE WHEN item_id %% 100 = 99 THEN 'bad' END,
     updated_at = updated_at + make_interval(secs => item_id / 1000.0)
@@ -67,12 +69,18 @@ COUNT = """
 UPDATE job SET total_items = counted.total, pending_items = counted.pending, succeeded_items = counted.succeeded,
     retry_wait_items = counted.waiting, running_items = counted.running, dlq_items = counted.dlq
 FROM (
-    SELECT job_id, count(*) AS total, count(*) FILTER (WHERE status = 'PENDING') AS pending,
+    SELECT job_id, count(*) AS total, count(*) FILTER (WHERE item.state = 'PENDING') AS pending,
         count(*) FILTER (WHERE status = 'SUCCEEDED') AS succeeded,
         count(*) FILTER (WHERE status = 'RETRY_WAIT') AS waiting,
-        count(*) FILTER (WHERE status = 'RUNNING') AS running, count(*) FILTER (WHERE status = 'DLQ') AS dlq
-    FROM job_item GROUP BY job_id
+        count(*) FILTER (WHERE item.state = 'RUNNING') AS running, count(*) FILTER (WHERE status = 'DLQ') AS dlq
+    FROM job_item AS item GROUP BY job_id
 ) AS counted WHERE counted.job_id = job.job_id
+"""
+
+CLAIMS = """
+INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
+SELECT claim_id, job_id, 'w', array_agg(item_id ORDER BY item_id), now() - interval '1 second'
+FROM job_item WHERE lease_until IS NOT NULL GROUP BY claim_id, job_id
 """
 
 
@@ -90,11 +98,12 @@ class Filled:
             )
             connection.execute(
                 "UPDATE job_item SET lease_until = now() - interval '1 second' WHERE item_id = ANY (ARRAY("
-                " SELECT item_id FROM job_item WHERE status = 'RUNNING' AND job_id = ANY (%s) LIMIT %s))",
+                " SELECT item_id FROM job_item WHERE lease_until IS NOT NULL AND job_id = ANY (%s) LIMIT %s))",
                 [[self.job_id, self.quiet_job_id], EXPIRED],
             )
             held = connection.execute(
-                "SELECT item_id FROM job_item WHERE status = 'RUNNING' AND job_id = %s ORDER BY item_id DESC LIMIT %s",
+                "SELECT item_id FROM job_item WHERE lease_until IS NOT NULL AND job_id = %s"
+                " ORDER BY item_id DESC LIMIT %s",
                 [self.job_id, BATCH],
             ).fetchall()
             self.held = [item_id for (item_id,) in held]
@@ -132,6 +141,7 @@ def filled(request: pytest.FixtureRequest, server: Server, template: str) -> Ite
             if request.param == "analyzed while all were pending":
                 connection.execute("ANALYZE job_item")
             connection.execute(WORK_ON, {})
+            connection.execute(CLAIMS)
             for _, definition in indexes:
                 connection.execute(definition)
             connection.execute(COUNT)
@@ -221,7 +231,7 @@ class Expected:
 
 
 def claim(filled: Filled) -> dict[str, Any]:
-    return {"job_id": filled.job_id, "owner": "w2", "most": BATCH, "lease_seconds": 60.0}
+    return {"job_id": filled.job_id, "owner": "w2", "most": BATCH, "lease_seconds": 60.0, "over": []}
 
 
 def settlement(filled: Filled, *, rescue: bool) -> dict[str, Any]:
@@ -256,13 +266,7 @@ def page(filled: Filled, *, deep: bool = False, statuses: Sequence[str] = OPEN_I
     }
 
 
-BY_JOB, BY_OWNER, DUE, RUNNING, KEY = (
-    "job_item_by_job",
-    "job_item_by_owner",
-    "job_item_due",
-    "job_item_running",
-    "job_item_pkey",
-)
+BY_JOB, BY_OWNER, DUE, KEY = "job_item_by_job", "job_item_by_owner", "job_item_due", "job_item_pkey"
 
 EXPECTED = {
     "claim": Expected("items", "claim_items", claim, {BY_JOB, DUE}, BATCH),
@@ -270,10 +274,11 @@ EXPECTED = {
     "claim where nothing is due": Expected(
         "items", "claim_items", lambda filled: claim(filled) | {"job_id": filled.quiet_job_id}, {BY_JOB, DUE}, BATCH
     ),
-    "rescue": Expected("items", "expired_leases", lambda filled: {"job_id": None, "most": BATCH}, {RUNNING}, HELD),
+    "rescue": Expected("items", "expired_leases", lambda filled: {"job_id": None, "most": BATCH}, {KEY}, HELD),
     "rescue of a job": Expected(
-        "items", "expired_leases", lambda filled: {"job_id": filled.job_id, "most": BATCH}, {RUNNING}, HELD
+        "items", "expired_leases", lambda filled: {"job_id": filled.job_id, "most": BATCH}, {KEY}, HELD
     ),
+    "a look at the claims": Expected("items", "look_at_claims", lambda filled: {"job_id": None}, {KEY}, HELD),
     "settle": Expected("items", "settle_items", lambda filled: settlement(filled, rescue=False), {KEY}, BATCH),
     "settle by rescue": Expected("items", "settle_items", lambda filled: settlement(filled, rescue=True), {KEY}, BATCH),
     "renew": Expected("items", "renew_leases", held, {KEY}, BATCH),
@@ -281,12 +286,12 @@ EXPECTED = {
     "checkpoint": Expected("items", "checkpoint_item", one_held, {KEY}, 1),
     "tries": Expected("items", "tries_of_item", one_held, {KEY}, 1),
     "settled before": Expected("items", "items_settled_by", held, {KEY}, BATCH),
-    "page of a job": Expected("pages", "page_of_job", page, {BY_JOB}, 300),
+    "page of a job": Expected("pages", "page_of_job", page, {BY_JOB, KEY}, 300 + HELD),
     "deep page of a job": Expected(
         "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=["SUCCEEDED"]), {BY_JOB}, 100
     ),
     "page of all statuses of a job": Expected(
-        "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=list(ItemState)), {BY_JOB}, 800
+        "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=list(ItemState)), {BY_JOB}, 800 + HELD
     ),
     "page of an owner": Expected("pages", "page_of_owner", page, {BY_OWNER}, 300 + HELD),
     "deep page of an owner": Expected(
@@ -299,7 +304,7 @@ EXPECTED = {
         {BY_OWNER},
         800 + HELD,
     ),
-    "the next moment": Expected("items", "next_moment", lambda filled: {"job_id": filled.job_id}, {DUE, RUNNING}, HELD),
+    "the next moment": Expected("items", "next_moment", lambda filled: {"job_id": filled.job_id}, {DUE}, 20),
 }
 
 

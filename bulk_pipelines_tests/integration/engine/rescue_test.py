@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs, leases, rescue
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.engine.outcomes import Done, RetryLater
+from bulk_pipelines.engine.outcomes import Done, RetryLater, Unfinished
 from bulk_pipelines.engine.rescue import Rescued
 from bulk_pipelines.engine.retry import RetryPolicy
 from bulk_pipelines.engine.states import ItemState, JobState
@@ -23,6 +23,7 @@ from bulk_pipelines_tests.engine_jobs import (
     make_due,
     only,
     row,
+    rows,
     running,
     settled,
     statuses,
@@ -175,3 +176,47 @@ def test_a_rescue_is_no_heartbeat(pool: Engine) -> None:
     before = found(pool, job).heartbeat_at
     rescued(pool, job)
     assert found(pool, job).heartbeat_at == before
+
+
+def claims(pool: Engine, job: jobs.Job) -> list[tuple[str, bool]]:
+    """Whose they are, and whether a rescue has to look at them."""
+    with transaction(pool) as connection:
+        query = "SELECT owner, look_at < now() FROM claim WHERE job_id = %s ORDER BY claim_id"
+        return connection.execute(query, [job.job_id]).fetchall()
+
+
+def test_a_claim_goes_with_the_last_lease_of_it(pool: Engine) -> None:
+    job = running(pool, 4)
+    given = claimed(pool, job, 3, owner="dead")
+    claimed(pool, job, owner="alive")
+    expire(pool, given[:2])
+    assert claims(pool, job) == [("dead", True), ("alive", False)]
+    assert rescued(pool, job) == Rescued(retried=2)
+    assert claims(pool, job) == [("dead", False), ("alive", False)]
+    expire(pool, given[2:])
+    assert rescued(pool, job) == Rescued(retried=1)
+    assert claims(pool, job) == [("alive", False)]
+
+
+def test_a_claim_that_nobody_forgot_goes(pool: Engine) -> None:
+    """Its worker died when all of it was settled; others hold its items since."""
+    job = running(pool, 2)
+    given = claimed(pool, job, owner="dead")
+    settled(pool, job, given, Unfinished())
+    again = claimed(pool, job, owner="alive")
+    expire(pool, given)
+    with transaction(pool) as connection:
+        leases.renew(connection, again, FAR)
+    assert claims(pool, job) == [("dead", True), ("alive", True)]
+    assert rescued(pool, job) == Rescued()
+    assert claims(pool, job) == [("alive", False)]
+    assert {each.lease_owner for each in rows(pool, job).values()} == {"alive"}
+
+
+def test_an_item_that_is_named_by_two_claims_is_rescued_once(pool: Engine) -> None:
+    job = running(pool, 1)
+    settled(pool, job, claimed(pool, job, owner="w"), Unfinished())
+    expire(pool, claimed(pool, job, owner="w"))
+    assert rescued(pool, job) == Rescued(retried=1)
+    check_counters(pool, job)
+    assert claims(pool, job) == []

@@ -113,9 +113,9 @@ def test_a_full_buffer_blocks_who_adds_and_nothing_is_dropped(pool: Engine) -> N
             # The settler's statement waits for the job's row.
             connection.execute("SELECT FROM job WHERE job_id = %s FOR UPDATE", [job.job_id])
             future = executor.submit(add, settler, given)
-            until(lambda: len(settler.buffer) == 10 and settler.writing == 5, "the buffer is full")
+            until(lambda: len(settler.buffer) == 10 and len(settler.writing) == 5, "the buffer is full")
             assert not future.done()
-            assert len(settler.buffer) + settler.writing == 15
+            assert len(settler.buffer) + len(settler.writing) == 15
         future.result(timeout=30)
         settler.drain()
         assert succeeded(pool, job) == 60

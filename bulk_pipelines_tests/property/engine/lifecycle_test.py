@@ -48,7 +48,7 @@ from bulk_pipelines.engine.states import (
 )
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines_tests import engine_log
-from bulk_pipelines_tests.engine_jobs import FAR, Row, done, rows_of
+from bulk_pipelines_tests.engine_jobs import FAR, Row, done, rows_of, run_out
 
 WORKERS = 3
 # A wait is over at once or never: the draw says which.
@@ -63,6 +63,13 @@ WAITING = (ItemState.PENDING, ItemState.RETRY_WAIT)
 
 places = st.integers(0, 1_000)
 """Which of what there is; the rest of the division says."""
+
+HELD_AND_NOT_FOUND = """
+SELECT item_key FROM job_item AS item LEFT JOIN claim USING (claim_id, job_id)
+WHERE item.lease_until IS NOT NULL
+    AND (item.item_id = ANY (claim.item_ids) AND claim.owner = item.lease_owner AND claim.look_at <= item.lease_until)
+        IS NOT TRUE
+"""
 
 leases_chosen = st.lists(places, min_size=1, max_size=6)
 
@@ -332,10 +339,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     def expire(self, gone: list[Held]) -> None:
         with transaction(self.pool) as connection:
-            connection.execute(
-                "UPDATE job_item SET lease_until = now() - interval '1 minute' WHERE item_id = ANY (%s)",
-                [[held.lease.item_id for held in gone if held.valid]],
-            )
+            run_out(connection, [held.lease.item_id for held in gone if held.valid])
         for held in gone:
             held.thing.expired = held.valid
 
@@ -494,6 +498,7 @@ class Lifecycle(RuleBasedStateMachine):
         with transaction(self.pool) as connection:
             for model in self.models:
                 self.check_model(model, jobs.find(connection, model.job_key), rows_of(connection, model.job_id))
+            assert connection.execute(HELD_AND_NOT_FOUND).fetchall() == [], "the rescue would not find them in time"
             new = engine_log.moves(connection, self.logged)
             for was, now in connection.execute("SELECT was, now FROM job_log").fetchall():
                 engine_log.check_job_step(was, now)
