@@ -109,7 +109,7 @@ def came_to(place: Installation, target: int, what: str) -> Callable[[], bool]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_200)
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("what_is_killed", KILLS)
 def test_killed_in_the_middle_again_and_again(
     s3_server: S3Server, ftp_server: LoginServer, tmp_path: Path, chance: random.Random, what_is_killed: str
@@ -130,7 +130,7 @@ def test_killed_in_the_middle_again_and_again(
         for what, target in zip(order, targets, strict=True):
             until(came_to(place, target, what), f"{target} records are read, and there is a {what} to kill", PATIENCE)
             until(lambda: bool(answered(place, unfinished)), "the database answers", PATIENCE)
-            assert answered(place, unfinished) == [(1,)]
+            assert answered(place, unfinished) in ([(1,)], []), "the import is over before all of it was killed"
         done = "SELECT status::text FROM file_drop"
         until(lambda: answered(place, done) == [("DONE",)], "the import is over and its file put away", PATIENCE)
         engine = pool.connect(place.server.url())
