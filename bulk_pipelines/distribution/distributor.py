@@ -18,6 +18,7 @@ from bulk_pipelines.distribution import answer, data, registry, reuse, target
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
 from bulk_pipelines.distribution.inputs import Input, stored
+from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
 from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.engine import finish
@@ -32,8 +33,6 @@ from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
 from bulk_pipelines.storage.errors import Throttled
-
-NAME = "distribution"
 
 STREAMS = 3
 """Large files that one process produces at a time: each holds a database connection for as long as it takes."""
