@@ -18,13 +18,14 @@ ORDER BY drop_source.looked_at NULLS FIRST, asked.position;
 SELECT clock_timestamp();
 
 -- name: note_answer!
--- The source answered, or did not: then the next look waits longer each time.
+-- The source answered, or did not: then the next look waits longer each time. From this statement on: the transaction
+-- began before the source was asked.
 INSERT INTO drop_source (source, failures, retry_at, last_error, looked_at)
 VALUES (:source, CASE WHEN :error::text IS NULL THEN 0 ELSE 1 END,
-    now() + make_interval(secs => :delay), :error, now())
+    statement_timestamp() + make_interval(secs => :delay), :error, statement_timestamp())
 ON CONFLICT (source) DO UPDATE SET
     failures = CASE WHEN :error::text IS NULL THEN 0 ELSE drop_source.failures + 1 END,
-    retry_at = now() + make_interval(secs => :delay), last_error = :error, looked_at = now();
+    retry_at = excluded.retry_at, last_error = :error, looked_at = excluded.looked_at;
 
 -- name: bring_back!
 -- Files that went away before they were complete and are there again as they were: nobody has taken them.
@@ -81,7 +82,59 @@ WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
 RETURNING path;
 
 -- name: ready_files
--- Complete files: as they are for two looks and long enough, or said to be complete by a marker.
+-- Complete files: as they are for two looks and long enough, or said to be complete by a marker that is not older.
+-- Not while an earlier version of theirs is being imported: side by side, the older could have the last word. Nor while
+-- what they refer to is arriving: files that were first seen before them, or so soon after that they belong together.
+WITH marker AS (
+    SELECT path, max(modified_at) AS modified_at
+    FROM unnest(:marked::text[], :marked_at::timestamptz[]) AS m (path, modified_at)
+    GROUP BY path
+),
+seen AS (
+    SELECT watched.drop_id, watched.path, watched.resource, watched.modified_at, watched.first_seen_at,
+        watched.unchanged_since,
+        CASE WHEN :with_markers
+            THEN marker.path IS NOT NULL AND coalesce(marker.modified_at >= watched.modified_at, true)
+            ELSE looks >= 2 AND unchanged_since <= now() - make_interval(secs => :settle_seconds)
+        END AS complete,
+        watched.path IN (
+            SELECT earlier.path FROM file_drop AS earlier WHERE earlier.source = :source AND earlier.status = 'TAKEN'
+        ) AS behind_earlier
+    FROM file_drop AS watched
+    LEFT JOIN marker ON marker.path = watched.path
+    WHERE source = :source AND status = 'WATCHED' AND seen_at >= :look_began
+),
+arriving AS (
+    SELECT resource, min(first_seen_at) AS first_seen_at FROM seen
+    WHERE (NOT complete OR behind_earlier) AND first_seen_at > now() - make_interval(secs => :stalled_seconds)
+    GROUP BY resource
+),
+judged AS (
+    SELECT seen.*,
+        EXISTS (
+            SELECT FROM arriving JOIN unnest(:needing::text[], :needed::text[]) AS pair (needing, needed)
+                ON pair.needed = arriving.resource
+            WHERE pair.needing = seen.resource
+                AND arriving.first_seen_at < seen.unchanged_since + make_interval(secs => :together_seconds)
+        ) AS behind_needed
+    FROM seen
+    WHERE complete
+),
+chosen AS (
+    SELECT drop_id FROM judged
+    WHERE NOT behind_earlier AND NOT behind_needed
+    ORDER BY array_position(:resource_order::text[], resource), modified_at NULLS LAST, path
+    LIMIT :most
+)
+SELECT
+    (SELECT count(*) FROM judged WHERE behind_earlier) AS behind_earlier,
+    (SELECT count(*) FROM judged WHERE behind_needed AND NOT behind_earlier) AS behind_needed,
+    (SELECT count(*) FROM judged) - (SELECT count(*) FROM chosen)
+        - (SELECT count(*) FROM judged WHERE behind_earlier OR behind_needed) AS left_over,
+    ARRAY(SELECT drop_id FROM chosen) AS drop_ids;
+
+-- name: files_to_take
+-- Those, locked, in the order in which they count; with the contents that each path had before.
 SELECT drop_id, path, version, size, resource,
     ARRAY(
         SELECT DISTINCT earlier.sha256 FROM file_drop AS earlier
@@ -89,19 +142,17 @@ SELECT drop_id, path, version, size, resource,
             AND earlier.status IN ('DONE', 'DUPLICATE') AND earlier.sha256 IS NOT NULL
     ) AS known_sha256
 FROM file_drop AS watched
-WHERE source = :source AND status = 'WATCHED' AND seen_at >= :look_began
-    AND CASE WHEN :marked::text[] IS NULL
-        THEN looks >= 2 AND unchanged_since <= now() - make_interval(secs => :settle_seconds)
-        ELSE path = ANY (:marked::text[])
-    END
+WHERE drop_id = ANY (:drop_ids::bigint[]) AND status = 'WATCHED'
 ORDER BY modified_at NULLS LAST, path
-LIMIT :most
 FOR UPDATE;
 
 -- name: stalled_files
--- Uploads that began long ago and are still not complete.
-SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop
+-- Uploads that began long ago and are still not complete; not those that wait for their earlier version.
+SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop AS watched
 WHERE source = :source AND status = 'WATCHED' AND first_seen_at < now() - make_interval(secs => :stalled_seconds)
+    AND path NOT IN (
+        SELECT earlier.path FROM file_drop AS earlier WHERE earlier.source = :source AND earlier.status = 'TAKEN'
+    )
 ORDER BY first_seen_at
 LIMIT 20;
 
@@ -123,7 +174,8 @@ UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 
 -- name: ended_files
 -- Taken files whose job is over: what happens to them now depends on how it went.
-SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result,
+    extract(epoch FROM now() - job.finished_at)::float8 AS seconds_since_end
 FROM file_drop
 JOIN job USING (job_id)
 WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND job.finished_at IS NOT NULL

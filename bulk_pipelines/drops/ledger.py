@@ -1,6 +1,6 @@
 """The ledger of dropped files: what was seen, what is complete, what was taken. All times are the database's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,6 +12,9 @@ from bulk_pipelines.storage.contract import Entry
 
 Connection = psycopg.Connection[Any]
 
+TOGETHER_SECONDS = 10.0
+"""What begins to arrive so soon after a file was dropped with it."""
+
 
 class Ready(NamedTuple):
     """A complete file that nobody has taken yet; `known_sha256` are contents it had when it was taken before."""
@@ -22,6 +25,25 @@ class Ready(NamedTuple):
     size: int
     resource: str
     known_sha256: list[str]
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """When a file counts as complete, and when one that is not does not hold up others any more."""
+
+    settle_seconds: float
+    stalled_seconds: float
+    markers: Mapping[str, datetime | None] | None
+    """By the files they are for; None: the source has none, files are complete once they stop changing."""
+
+
+class Complete(NamedTuple):
+    """What is taken now; and how many complete files are not, by why."""
+
+    files: list[Ready]
+    behind_earlier: int
+    behind_needed: int
+    left_over: int
 
 
 class Stalled(NamedTuple):
@@ -40,6 +62,7 @@ class Ended(NamedTuple):
     job_status: str
     last_error: str | None
     result: dict[str, Any] | None
+    seconds_since_end: float
 
 
 class Listed(NamedTuple):
@@ -134,23 +157,37 @@ def forget_unseen(connection: Connection, source: str, look_began: datetime) -> 
     return [row[0] for row in connection.execute(text("forget_unseen"), values)]
 
 
-def ready(
+def complete(
     connection: Connection,
     source: str,
     look_began: datetime,
-    settle_seconds: float,
-    marked: Sequence[str] | None,
+    completeness: Completeness,
+    needs: Mapping[str, Sequence[str]],
     most: int,
-) -> list[Ready]:
-    """Locked, so that they can be taken in this transaction."""
+) -> Complete:
+    """Locked, so that they can be taken in this transaction. `needs`: the resources in the order in which they need
+    each other, each with all that it refers to."""
+    markers = completeness.markers or {}
+    pairs = [(needing, needed) for needing, all_needed in needs.items() for needed in all_needed]
     values = {
         "source": source,
         "look_began": look_began,
-        "settle_seconds": settle_seconds,
-        "marked": None if marked is None else list(marked),
+        "settle_seconds": completeness.settle_seconds,
+        "stalled_seconds": completeness.stalled_seconds,
+        "together_seconds": completeness.settle_seconds + TOGETHER_SECONDS,
+        "with_markers": completeness.markers is not None,
+        "marked": list(markers),
+        "marked_at": list(markers.values()),
+        "needing": [needing for needing, _ in pairs],
+        "needed": [needed for _, needed in pairs],
+        "resource_order": list(needs),
         "most": most,
     }
-    return [Ready._make(row) for row in connection.execute(text("ready_files"), values).fetchall()]
+    row = connection.execute(text("ready_files"), values).fetchone()
+    assert row is not None
+    *counts, drop_ids = row
+    found = connection.execute(text("files_to_take"), {"drop_ids": drop_ids}).fetchall() if drop_ids else []
+    return Complete([Ready._make(each) for each in found], *counts)
 
 
 def stalled(connection: Connection, source: str, seconds: float) -> list[Stalled]:

@@ -47,6 +47,19 @@ def test_a_failed_file_is_taken_again(inbox: Inbox, failed_folder: str | None) -
     assert inbox.look().taken == 0
 
 
+@pytest.mark.parametrize("failed_folder", ["failed", None])
+def test_a_failed_file_with_a_marker_is_taken_again(inbox: Inbox, failed_folder: str | None) -> None:
+    inbox.set(failed_folder=failed_folder, marker=".done")
+    inbox.drop("users.csv.done", "")
+    inbox.drop("users.csv")
+    (inbox.folder / "users.csv.done").touch()
+    inbox.look()
+    inbox.end_jobs(JobEvent.FAIL)
+    inbox.clear_up()
+    retry(inbox, "users.csv")
+    assert inbox.look().taken == 1
+
+
 def test_it_goes_on_where_it_was_cut_short(inbox: Inbox) -> None:
     failed(inbox)
     (aside,) = (inbox.folder / "failed").rglob("users.csv")
