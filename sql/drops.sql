@@ -173,12 +173,15 @@ ORDER BY job.job_id;
 UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 
 -- name: ended_files
--- Taken files whose job is over: what happens to them now depends on how it went.
-SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result,
-    extract(epoch FROM now() - job.finished_at)::float8 AS seconds_since_end
+-- Files whose job is over: what happens to them now depends on how it went. Also those of a job that failed, was tried
+-- again and is over again.
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result, job.dlq_items,
+    extract(epoch FROM now() - job.finished_at)::float8 AS seconds_since_end,
+    file_drop.status = 'FAILED' AS failed_before
 FROM file_drop
 JOIN job USING (job_id)
-WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND job.finished_at IS NOT NULL
+WHERE file_drop.source = :source AND job.finished_at IS NOT NULL
+    AND (file_drop.status = 'TAKEN' OR (file_drop.status = 'FAILED' AND job.finished_at > file_drop.ended_at))
 ORDER BY drop_id
 LIMIT :most;
 
@@ -188,7 +191,7 @@ UPDATE file_drop AS taken
 SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = now()
 FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[])
     AS ended (drop_id, status, sha256, note)
-WHERE taken.drop_id = ended.drop_id AND taken.status = 'TAKEN';
+WHERE taken.drop_id = ended.drop_id AND taken.status IN ('TAKEN', 'FAILED');
 
 -- name: list_drops
 -- The ledger, the newest first.
@@ -201,7 +204,8 @@ LIMIT :most;
 
 -- name: failed_drop
 -- The last of a file's versions, in each source that knows it.
-SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key
+SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key,
+    job.job_id IS NOT NULL AND coalesce(job.finished_at > file_drop.ended_at, true) AS taken_up_again
 FROM file_drop LEFT JOIN job USING (job_id)
 WHERE path = :path AND (:source::text IS NULL OR source = :source)
 ORDER BY source, drop_id DESC;

@@ -67,28 +67,46 @@ def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
 def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:
     """Doing it twice comes to the same: what is gone, or another version by now, is left alone."""
     outcome = outcome_of(file, storage.url_of(file.path))
-    good = file.job_status in SUCCESS
+    good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder
     delete = good and source.after is After.DELETE
     note = outcome.get("note") or (None if good else file.last_error or f"its job is {file.job_status}")
+    # Below the job's key, so that a file of the same name never replaces an earlier one.
+    target = f"{folder}/{file.job_key}/" if folder else None
     try:
-        if (folder or delete) and storage.stat(file.path).version == file.version:
+        lies = lies_in(source, storage, file) if target or delete else None
+        if lies is not None and lies != target:
             # The marker first: where it is missing, its file is still put away by the next try.
             for path in [f"{file.path}{source.marker}", file.path] if source.marker else [file.path]:
                 with suppress(Missing):  # moved before, by this function or by a person
-                    if folder:
-                        # Below the job's key, so that a file of the same name never replaces an earlier one.
-                        storage.move(path, f"{folder}/{file.job_key}/{path}")
+                    if target:
+                        storage.move(lies + path, target + path)
                     else:
-                        storage.delete(path)
-    except Missing:
-        pass
+                        storage.delete(lies + path)
     except BulkError as error:
         if isinstance(error, Unavailable) and file.seconds_since_end < PUT_AWAY_PATIENCE:
             raise
         note = f"{note or ''} it could not be put away: {error}".strip()
     status = "FAILED" if not good else "DUPLICATE" if outcome.get("duplicate") else "DONE"
     return LastWord(file.drop_id, status, outcome.get("sha256"), note)
+
+
+def succeeded(file: Ended, outcome: dict[str, Any]) -> bool:
+    """All of this one file was read. Its job may have gone well without it, or without some of its ranges."""
+    left_out = bool(outcome.get("note")) and not outcome.get("duplicate")
+    return file.job_status in SUCCESS and not left_out and not file.dlq_items
+
+
+def lies_in(source: DropSource, storage: Storage, file: Ended) -> str | None:
+    """What stands before the file's path: nothing where it was dropped; None when it, or this version, is gone."""
+    if file.failed_before and source.failed_folder:
+        aside = f"{source.failed_folder}/{file.job_key}/"
+        if storage.exists(aside + file.path):
+            return aside
+    try:
+        return "" if storage.stat(file.path).version == file.version else None
+    except Missing:
+        return None
 
 
 def outcome_of(file: Ended, url: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Stalled(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A taken file whose job is over."""
+    """A file whose job is over."""
 
     drop_id: int
     path: str
@@ -62,7 +62,10 @@ class Ended(NamedTuple):
     job_status: str
     last_error: str | None
     result: dict[str, Any] | None
+    dlq_items: int
     seconds_since_end: float
+    failed_before: bool
+    """It has been put away already: its job failed, was tried again, and is over again."""
 
 
 class Listed(NamedTuple):

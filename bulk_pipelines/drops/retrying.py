@@ -28,6 +28,8 @@ class Dropped(NamedTuple):
     version: str
     status: str
     job_key: str | None
+    taken_up_again: bool
+    """Its import failed and was redriven since."""
 
 
 def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path: str, source: str | None) -> Dropped:
@@ -55,6 +57,8 @@ def failed(connection: Connection, path: str, source: str | None) -> Dropped:
         raise Conflict(f"{path} failed in several sources, name one: {', '.join(file.source for file in broken)}")
     if not broken:
         raise Conflict(f"{path} is {', '.join(file.status for file in files)}: only a file that failed is taken again")
+    if broken[0].taken_up_again:
+        raise Conflict(f"{path} failed, but its import {broken[0].job_key} was taken up again: see what comes of that")
     return broken[0]
 
 

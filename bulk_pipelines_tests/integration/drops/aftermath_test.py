@@ -6,10 +6,12 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import aftermath
+from bulk_pipelines.drops import aftermath, retrying
 from bulk_pipelines.drops.sources import After
+from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.states import JobEvent
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import Conflict, Unavailable
+from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.errors import Transient
 from bulk_pipelines.storage.local import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
@@ -153,3 +155,76 @@ def test_a_newer_version_is_not_put_away_with_the_old_one(inbox: Inbox) -> None:
     inbox.clear_up()
     assert path.exists()
     assert inbox.look().taken == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "failed_folder", "left"),
+    [
+        (After.MOVE, "failed", ["done/JOB/users.csv"]),
+        (After.MOVE, None, ["done/JOB/users.csv"]),
+        (After.DELETE, "failed", []),
+        (After.LEAVE, "failed", ["failed/JOB/users.csv"]),
+        (After.LEAVE, None, ["users.csv"]),
+    ],
+)
+def test_a_failed_import_that_was_tried_again_with_success(
+    inbox: Inbox, engine: Engine, after: After, failed_folder: str | None, left: list[str]
+) -> None:
+    inbox.set(after=after, failed_folder=failed_folder)
+    inbox.drop("users.csv")
+    (key,) = inbox.look().jobs
+    inbox.end_jobs(JobEvent.FAIL)
+    inbox.clear_up()
+    with transaction(engine) as connection:
+        jobs.move(connection, key, JobEvent.REDRIVE)
+    assert inbox.clear_up() == 0, "it is at work again"
+    with pytest.raises(Conflict, match=f"its import {key} was taken up again"):
+        retrying.retry(engine, {"inbox": inbox.source}, Access(), "users.csv", None)
+    file = {"source": LocalStorage(inbox.folder).url_of("users.csv"), "sha256": "ab"}
+    inbox.end_jobs(JobEvent.COMPLETE, {"files": [file]})
+    assert inbox.clear_up() == 1
+    assert inbox.statuses() == {"users.csv": "DONE"}
+    found = sorted(str(path.relative_to(inbox.folder)) for path in inbox.folder.rglob("*") if path.is_file())
+    assert found == [path.replace("JOB", key) for path in left]
+    assert inbox.clear_up() == 0
+    assert inbox.look().taken == 0
+
+
+@pytest.mark.parametrize("after", [After.MOVE, After.DELETE])
+def test_a_file_that_was_left_out_of_a_good_import_is_no_success(inbox: Inbox, engine: Engine, after: After) -> None:
+    """Of many files that are one job, one may be none that can be read: it must not be deleted with the others."""
+    inbox.set(after=after)
+    inbox.drop("users-1.csv")
+    inbox.drop("users-2.csv")
+    (key,) = inbox.look().jobs
+    url = LocalStorage(inbox.folder).url_of
+    files = [
+        {"source": url("users-1.csv"), "sha256": "ab", "duplicate": False, "note": None},
+        {"source": url("users-2.csv"), "sha256": "cd", "duplicate": False, "note": "it has no column email"},
+    ]
+    inbox.end_jobs(JobEvent.COMPLETE_WITH_ERRORS, {"files": files})
+    assert inbox.clear_up() == 2
+    assert inbox.statuses() == {"users-1.csv": "DONE", "users-2.csv": "FAILED"}
+    assert (inbox.folder / "failed" / key / "users-2.csv").exists()
+    assert not (inbox.folder / "users-1.csv").exists()
+    with transaction(engine) as connection:
+        row = connection.execute("SELECT note FROM file_drop WHERE status = 'FAILED'").fetchone()
+    assert row == ("it has no column email",)
+    assert inbox.clear_up() == 0
+
+
+def test_a_file_is_not_deleted_while_ranges_of_its_import_are_dead_letters(inbox: Inbox, engine: Engine) -> None:
+    inbox.set(after=After.DELETE, failed_folder=None)
+    path = inbox.drop("users.csv")
+    inbox.look()
+    inbox.end_jobs(JobEvent.COMPLETE_WITH_ERRORS)
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET total_items = 1, dlq_items = 1")
+    inbox.clear_up()
+    assert path.exists()
+    assert inbox.statuses() == {"users.csv": "FAILED"}
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET dlq_items = 0, succeeded_items = 1, finished_at = clock_timestamp()")
+    assert inbox.clear_up() == 1
+    assert not path.exists()
+    assert inbox.statuses() == {"users.csv": "DONE"}
