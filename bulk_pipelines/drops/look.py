@@ -224,7 +224,9 @@ def take(
         complete = ledger.complete(connection, source.name, listed.began, completeness, needs, TAKEN_AT_A_TIME)
         for group in groups.grouped(source, complete.files, list(needs)):
             earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.resource])
-            files_of_job = [(url_of(file.path), file.size, file.known_sha256) for file in group.files]
+            files_of_job = [
+                (source.import_address(url_of(file.path)), file.size, file.known_sha256) for file in group.files
+            ]
             rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
             job_id, job_key = submit(connection, source.name, files_of_job, **rule)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)

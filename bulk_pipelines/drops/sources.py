@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import addresses, paths
@@ -55,6 +56,14 @@ class DropSource:
     @property
     def scheme(self) -> str:
         return addresses.parse(self.where, FIELD).scheme
+
+    def import_address(self, url: str) -> str:
+        """By which an import reads the file at this address: with the password that the source's own address names."""
+        address = addresses.parse(self.where, FIELD)
+        if not address.user or address.password is None:
+            return url
+        head, _, rest = url.partition("@")
+        return f"{head}:{quote(address.password, safe='')}@{rest}"
 
     def rule_for(self, path: str) -> Rule | None:
         return next((rule for rule in self.rules if Pattern(rule.glob).matches(path)), None)

@@ -20,10 +20,11 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.storage import locations
+from bulk_pipelines.storage import addresses, locations
+from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.servers import PASSWORD, USER, LoginServer, Place
 
 RESOURCES = ("users", "articles", "comments")
 REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
@@ -247,6 +248,22 @@ def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_
         inbox.set(max_files=500)
         looked = inbox.look(open_storage=lambda: locations.folder(s3_bucket.url, s3_bucket.access))
     assert (looked.seen, looked.taken, len(looked.jobs)) == (count, count, 3)
+
+
+def test_an_import_logs_in_with_the_password_of_its_source(inbox: Inbox, ftp_server: LoginServer) -> None:
+    """It reads the file by its own address: each server may have another password."""
+    place = ftp_server.place()
+    inbox.set(where=place.url.replace(f"{USER}@", f"{USER}:{PASSWORD}@"))
+    with locations.folder(inbox.source.where, Access()) as storage:
+        storage.put("users.csv", b"id\n1\n")
+    inbox.look(open_storage=lambda: locations.folder(inbox.source.where, Access()))
+    with transaction(inbox.engine) as connection:
+        row = connection.execute("SELECT params->'files'->0->>'source' FROM job").fetchone()
+    assert row is not None
+    assert addresses.redacted(row[0]) == f"{place.url}/users.csv"
+    with locations.Sources(Access()) as opened:
+        source, key = opened.source(row[0])
+        assert source.stat(key).size == 5
 
 
 def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, engine: Engine) -> None:
