@@ -134,12 +134,15 @@ SELECT
     ARRAY(SELECT drop_id FROM chosen) AS drop_ids;
 
 -- name: files_to_take
--- Those, locked, in the order in which they count; with the contents that each path had before.
+-- Those, locked, in the order in which they count; with the contents that each path had before, the newest thousand.
 SELECT drop_id, path, version, size, resource,
     ARRAY(
-        SELECT DISTINCT earlier.sha256 FROM file_drop AS earlier
+        SELECT earlier.sha256 FROM file_drop AS earlier
         WHERE earlier.source = watched.source AND earlier.path = watched.path
             AND earlier.status IN ('DONE', 'DUPLICATE') AND earlier.sha256 IS NOT NULL
+        GROUP BY earlier.sha256
+        ORDER BY max(earlier.drop_id) DESC
+        LIMIT 1000
     ) AS known_sha256
 FROM file_drop AS watched
 WHERE drop_id = ANY (:drop_ids::bigint[]) AND status = 'WATCHED'

@@ -1,5 +1,6 @@
 """Looks at a folder: every version of a file is taken once, whatever happens in between."""
 
+import hashlib
 import os
 import threading
 import time
@@ -239,6 +240,37 @@ def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:
     assert time.monotonic() - began < 30
     again = inbox.look()
     assert (again.seen, again.taken) == (2_000, 0)
+
+
+def test_files_with_a_long_history_are_more_jobs(inbox: Inbox, engine: Engine) -> None:
+    """What a job is given is limited to a megabyte; and a file that is replaced every day has had many contents."""
+    for number in range(40):
+        inbox.drop(f"users-{number}.csv")
+    inbox.drop("users-old.csv")
+    with transaction(engine) as connection:
+        earlier = jobs.submit(connection, KINDS, jobs.Request("import_users", "me", {})).job
+        connection.execute(
+            """INSERT INTO file_drop (source, path, version, size, resource, status, job_id, ended_at, sha256)
+               SELECT 'inbox', path, version::text, 1, 'users', 'DONE', %s, now(),
+                   encode(sha256(version::text::bytea), 'hex')
+               FROM (
+                   SELECT 'users-' || n || '.csv', version
+                   FROM generate_series(0, 39) n, generate_series(1, 500) version
+                   UNION ALL SELECT 'users-old.csv', version FROM generate_series(1, 20000) version
+               ) AS history (path, version)""",
+            [earlier.job_id],
+        )
+    looked = inbox.look()
+    assert looked.taken == 41
+    assert 2 <= len(looked.jobs) <= 4
+    with transaction(engine) as connection:
+        row = connection.execute(
+            "SELECT each->'known' FROM job, jsonb_array_elements(params->'files') each"
+            " WHERE each->>'source' LIKE '%%users-old.csv'"
+        ).fetchone()
+    assert row is not None
+    assert len(row[0]) == 1_000
+    assert hashlib.sha256(b"20000").hexdigest() in row[0], "the newest of them"
 
 
 def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_bucket: Place) -> None:
