@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import distributor
 from bulk_pipelines.engine import drain, jobs, redrive, rescue
 from bulk_pipelines.engine.drain import End
 from bulk_pipelines.engine.runner import Worker
@@ -60,12 +61,15 @@ def test_names_as_indexes_have_them(either: Scene) -> None:
 
 
 def test_a_large_file_is_streamed(either: Scene) -> None:
-    inputs = [wanted("SMALL"), wanted("LARGE")]
+    inputs = [wanted("SMALL"), wanted("LARGE"), wanted("LARGER")]
     either.have(inputs[:1])
-    either.have(inputs[1:], rows=30_000)
+    either.have(inputs[1:2], rows=30_000)
+    either.have(inputs[2:], rows=90_000)  # more than is held as a whole
     job = either.done(inputs)
     either.check(job, inputs)
-    assert len(records(either.files()[either.path(job, inputs[1])])) == 30_001
+    files = either.files()
+    assert [len(records(files[either.path(job, each)])) for each in inputs] == [4, 30_001, 90_001]
+    assert len(files[either.path(job, inputs[2])]) > distributor.WHOLE
 
 
 def test_more_large_files_than_connections(scene: Scene) -> None:
