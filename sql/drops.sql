@@ -176,15 +176,19 @@ ORDER BY job.job_id;
 UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 
 -- name: ended_files
--- Files whose job is over: what happens to them now depends on how it went. Also those of a job that failed, was tried
--- again and is over again.
-SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result, job.dlq_items,
-    extract(epoch FROM now() - job.finished_at)::float8 AS seconds_since_end,
+-- Files whose job is over, or gone: what happens to them now depends on how it went. Also those of a job that failed, was
+-- tried again and is over again.
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result,
+    coalesce(job.dlq_items, 0) AS dlq_items,
+    coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
     file_drop.status = 'FAILED' AS failed_before
 FROM file_drop
-JOIN job USING (job_id)
-WHERE file_drop.source = :source AND job.finished_at IS NOT NULL
-    AND (file_drop.status = 'TAKEN' OR (file_drop.status = 'FAILED' AND job.finished_at > file_drop.ended_at))
+LEFT JOIN job USING (job_id)
+WHERE file_drop.source = :source
+    AND (
+        (file_drop.status = 'TAKEN' AND (job.finished_at IS NOT NULL OR job.job_id IS NULL))
+        OR (file_drop.status = 'FAILED' AND job.finished_at > file_drop.ended_at)
+    )
 ORDER BY drop_id
 LIMIT :most;
 

@@ -22,6 +22,8 @@ CLEAR_SECONDS = 10.0
 PUT_AWAY_PATIENCE = 3_600.0
 """For how long after its job's end a file is tried to be put away that the storage cannot just now."""
 
+JOB_GONE = "its job was removed before the file was put away: nobody knows any more what came of it"
+
 
 def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storage]) -> int:
     """What is to be done with the files of jobs that are over; returns how many. `Unavailable` when some were left to
@@ -66,6 +68,8 @@ def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
 
 def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:
     """Doing it twice comes to the same: what is gone, or another version by now, is left alone."""
+    if file.job_key is None:
+        return LastWord(file.drop_id, "FAILED", None, JOB_GONE)
     outcome = outcome_of(file, storage.url_of(file.path))
     good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder

@@ -53,13 +53,13 @@ class Stalled(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A file whose job is over."""
+    """A file whose job is over, or was removed."""
 
     drop_id: int
     path: str
     version: str
-    job_key: str
-    job_status: str
+    job_key: str | None
+    job_status: str | None
     last_error: str | None
     result: dict[str, Any] | None
     dlq_items: int

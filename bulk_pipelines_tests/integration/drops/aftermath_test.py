@@ -228,3 +228,19 @@ def test_a_file_is_not_deleted_while_ranges_of_its_import_are_dead_letters(inbox
     assert inbox.clear_up() == 1
     assert not path.exists()
     assert inbox.statuses() == {"users.csv": "DONE"}
+
+
+def test_a_file_whose_job_is_gone_does_not_hold_up_the_next_version(inbox: Inbox, engine: Engine) -> None:
+    """Its source was out of the configuration for so long that retention removed the job."""
+    path = inbox.drop("users.csv")
+    inbox.look()
+    inbox.end_jobs(JobEvent.COMPLETE)
+    with transaction(engine) as connection:
+        connection.execute("DELETE FROM job")
+    assert inbox.clear_up() == 1
+    assert path.exists()
+    with transaction(engine) as connection:
+        row = connection.execute("SELECT status::text, note FROM file_drop").fetchone()
+    assert row == ("FAILED", "its job was removed before the file was put away: nobody knows any more what came of it")
+    path.write_text("id\n1\n2\n")
+    assert inbox.look().taken == 1
