@@ -97,4 +97,5 @@ def is_stray(run: Unended, at_rest: Mapping[str, float], limits: LossLimits) -> 
     other jobs, and for how many seconds. A stray one would keep a place among the runs for ever."""
     if run.job_key is None:
         return run.seconds > limits.brief_patience
-    return at_rest.get(run.job_key, 0.0) > limits.ending_patience
+    # Also since the run began: a person may look into a job again that has been over for long.
+    return min(run.seconds, at_rest.get(run.job_key, 0.0)) > limits.ending_patience
