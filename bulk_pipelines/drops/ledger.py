@@ -128,6 +128,8 @@ def note_answer(connection: Connection, source: str, error: str | None, delay: f
 
 def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entry, str]]) -> int:
     """What a look saw, each with its resource; returns how many of them are still to be taken."""
+    # A folder that is written to while it is listed may name a file twice: what was said last holds.
+    entries = list({entry.key: (entry, resource) for entry, resource in entries}.values())
     values = {
         "source": source,
         "paths": [entry.key for entry, _ in entries],

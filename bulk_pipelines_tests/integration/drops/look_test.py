@@ -273,6 +273,20 @@ def test_files_with_a_long_history_are_more_jobs(inbox: Inbox, engine: Engine) -
     assert hashlib.sha256(b"20000").hexdigest() in row[0], "the newest of them"
 
 
+def test_a_file_that_is_listed_twice_is_one(inbox: Inbox) -> None:
+    """As a folder may be listed that is written to meanwhile."""
+    path = inbox.drop("users.csv")
+
+    class Twice(LocalStorage):
+        def entries(self, pattern: str = "**") -> Iterator[Entry]:
+            yield from super().entries(pattern)
+            os.utime(path, (1, 1))
+            yield from super().entries(pattern)
+
+    assert inbox.look(open_storage=lambda: Twice(inbox.folder)).taken == 1
+    assert inbox.look().taken == 0
+
+
 def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_bucket: Place) -> None:
     count = 1_100  # a page of S3 has a thousand
     with locations.folder(s3_bucket.url, s3_bucket.access) as storage, ThreadPoolExecutor(16) as threads:
