@@ -25,7 +25,12 @@ retired = [
     Part("drops in the ledger", prune_ledger),
     Part("registered files that are gone", prune_registry),
 ]
-passes = upkeep(launched, retired, endings=[ending.wind_up_all, ended_exports.wind_up_all])
+passes = upkeep(
+    launched,
+    retired,
+    endings=[ending.wind_up_all, ended_exports.wind_up_all],
+    brief=["import_file", "export_rows", "distribute_files"],
+)
 
 defs = dg.Definitions.merge(
     imports(imported),

@@ -18,13 +18,14 @@ ORDER BY drop_source.looked_at NULLS FIRST, asked.position;
 SELECT clock_timestamp();
 
 -- name: note_answer!
--- The source answered, or did not: then the next look waits longer each time.
+-- The source answered, or did not: then the next look waits longer each time. From this statement on: the transaction
+-- began before the source was asked.
 INSERT INTO drop_source (source, failures, retry_at, last_error, looked_at)
 VALUES (:source, CASE WHEN :error::text IS NULL THEN 0 ELSE 1 END,
-    now() + make_interval(secs => :delay), :error, now())
+    statement_timestamp() + make_interval(secs => :delay), :error, statement_timestamp())
 ON CONFLICT (source) DO UPDATE SET
     failures = CASE WHEN :error::text IS NULL THEN 0 ELSE drop_source.failures + 1 END,
-    retry_at = now() + make_interval(secs => :delay), last_error = :error, looked_at = now();
+    retry_at = excluded.retry_at, last_error = :error, looked_at = excluded.looked_at;
 
 -- name: bring_back!
 -- Files that went away before they were complete and are there again as they were: nobody has taken them.
@@ -81,27 +82,80 @@ WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
 RETURNING path;
 
 -- name: ready_files
--- Complete files: as they are for two looks and long enough, or said to be complete by a marker.
+-- Complete files: as they are for two looks and long enough, or said to be complete by a marker that is not older.
+-- Not while an earlier version of theirs is being imported: side by side, the older could have the last word. Nor while
+-- what they refer to is arriving: files that were first seen before them, or so soon after that they belong together.
+WITH marker AS (
+    SELECT path, max(modified_at) AS modified_at
+    FROM unnest(:marked::text[], :marked_at::timestamptz[]) AS m (path, modified_at)
+    GROUP BY path
+),
+seen AS (
+    SELECT watched.drop_id, watched.path, watched.resource, watched.modified_at, watched.first_seen_at,
+        watched.unchanged_since,
+        CASE WHEN :with_markers
+            THEN marker.path IS NOT NULL AND coalesce(marker.modified_at >= watched.modified_at, true)
+            ELSE looks >= 2 AND unchanged_since <= now() - make_interval(secs => :settle_seconds)
+        END AS complete,
+        watched.path IN (
+            SELECT earlier.path FROM file_drop AS earlier WHERE earlier.source = :source AND earlier.status = 'TAKEN'
+        ) AS behind_earlier
+    FROM file_drop AS watched
+    LEFT JOIN marker ON marker.path = watched.path
+    WHERE source = :source AND status = 'WATCHED' AND seen_at >= :look_began
+),
+arriving AS (
+    SELECT resource, min(first_seen_at) AS first_seen_at FROM seen
+    WHERE (NOT complete OR behind_earlier) AND first_seen_at > now() - make_interval(secs => :stalled_seconds)
+    GROUP BY resource
+),
+judged AS (
+    SELECT seen.*,
+        EXISTS (
+            SELECT FROM arriving JOIN unnest(:needing::text[], :needed::text[]) AS pair (needing, needed)
+                ON pair.needed = arriving.resource
+            WHERE pair.needing = seen.resource
+                AND arriving.first_seen_at < seen.unchanged_since + make_interval(secs => :together_seconds)
+        ) AS behind_needed
+    FROM seen
+    WHERE complete
+),
+chosen AS (
+    SELECT drop_id FROM judged
+    WHERE NOT behind_earlier AND NOT behind_needed
+    ORDER BY array_position(:resource_order::text[], resource), modified_at NULLS LAST, path
+    LIMIT :most
+)
+SELECT
+    (SELECT count(*) FROM judged WHERE behind_earlier) AS behind_earlier,
+    (SELECT count(*) FROM judged WHERE behind_needed AND NOT behind_earlier) AS behind_needed,
+    (SELECT count(*) FROM judged) - (SELECT count(*) FROM chosen)
+        - (SELECT count(*) FROM judged WHERE behind_earlier OR behind_needed) AS left_over,
+    ARRAY(SELECT drop_id FROM chosen) AS drop_ids;
+
+-- name: files_to_take
+-- Those, locked, in the order in which they count; with the contents that each path had before, the newest thousand.
 SELECT drop_id, path, version, size, resource,
     ARRAY(
-        SELECT DISTINCT earlier.sha256 FROM file_drop AS earlier
+        SELECT earlier.sha256 FROM file_drop AS earlier
         WHERE earlier.source = watched.source AND earlier.path = watched.path
             AND earlier.status IN ('DONE', 'DUPLICATE') AND earlier.sha256 IS NOT NULL
+        GROUP BY earlier.sha256
+        ORDER BY max(earlier.drop_id) DESC
+        LIMIT 1000
     ) AS known_sha256
 FROM file_drop AS watched
-WHERE source = :source AND status = 'WATCHED' AND seen_at >= :look_began
-    AND CASE WHEN :marked::text[] IS NULL
-        THEN looks >= 2 AND unchanged_since <= now() - make_interval(secs => :settle_seconds)
-        ELSE path = ANY (:marked::text[])
-    END
+WHERE drop_id = ANY (:drop_ids::bigint[]) AND status = 'WATCHED'
 ORDER BY modified_at NULLS LAST, path
-LIMIT :most
 FOR UPDATE;
 
 -- name: stalled_files
--- Uploads that began long ago and are still not complete.
-SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop
+-- Uploads that began long ago and are still not complete; not those that wait for their earlier version.
+SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop AS watched
 WHERE source = :source AND status = 'WATCHED' AND first_seen_at < now() - make_interval(secs => :stalled_seconds)
+    AND path NOT IN (
+        SELECT earlier.path FROM file_drop AS earlier WHERE earlier.source = :source AND earlier.status = 'TAKEN'
+    )
 ORDER BY first_seen_at
 LIMIT 20;
 
@@ -122,11 +176,19 @@ ORDER BY job.job_id;
 UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 
 -- name: ended_files
--- Taken files whose job is over: what happens to them now depends on how it went.
-SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result
+-- Files whose job is over, or gone: what happens to them now depends on how it went. Also those of a job that failed, was
+-- tried again and is over again.
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error, job.result,
+    coalesce(job.dlq_items, 0) AS dlq_items,
+    coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
+    file_drop.status = 'FAILED' AS failed_before
 FROM file_drop
-JOIN job USING (job_id)
-WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND job.finished_at IS NOT NULL
+LEFT JOIN job USING (job_id)
+WHERE file_drop.source = :source
+    AND (
+        (file_drop.status = 'TAKEN' AND (job.finished_at IS NOT NULL OR job.job_id IS NULL))
+        OR (file_drop.status = 'FAILED' AND job.finished_at > file_drop.ended_at)
+    )
 ORDER BY drop_id
 LIMIT :most;
 
@@ -136,7 +198,7 @@ UPDATE file_drop AS taken
 SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = now()
 FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[])
     AS ended (drop_id, status, sha256, note)
-WHERE taken.drop_id = ended.drop_id AND taken.status = 'TAKEN';
+WHERE taken.drop_id = ended.drop_id AND taken.status IN ('TAKEN', 'FAILED');
 
 -- name: list_drops
 -- The ledger, the newest first.
@@ -149,7 +211,8 @@ LIMIT :most;
 
 -- name: failed_drop
 -- The last of a file's versions, in each source that knows it.
-SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key
+SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key,
+    job.job_id IS NOT NULL AND coalesce(job.finished_at > file_drop.ended_at, true) AS taken_up_again
 FROM file_drop LEFT JOIN job USING (job_id)
 WHERE path = :path AND (:source::text IS NULL OR source = :source)
 ORDER BY source, drop_id DESC;

@@ -8,9 +8,12 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution.inputs import stored
+from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.engine import jobs, pages, payload
+from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.pages import Position
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
 
 Connection = psycopg.Connection[Any]
 Answer = dict[str, Any]
@@ -22,7 +25,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
     with transaction(pool) as connection:
         # One moment for all of it, so that counts and files agree.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        job = jobs.find(connection, job_key)
+        job = distribution_job(connection, job_key)
         scope, secret = f"files:{job_key}", pages.cursor_secret(connection)
         position = pages.START if after is None else pages.decode(secret, scope, after)
         values = {
@@ -53,6 +56,13 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         "dataContent": [stored(wanted).as_json() | {"s3Path": path} for _, _, wanted, path in sorted(rows)],
         "next": None if last is None else pages.encode(secret, scope, Position(last[1], last[0])),
     }
+
+
+def distribution_job(connection: Connection, job_key: str) -> Job:
+    job = jobs.find(connection, job_key)
+    if job.kind != NAME:
+        raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {job.kind}")
+    return job
 
 
 def counted(connection: Connection, job_id: int) -> Answer:

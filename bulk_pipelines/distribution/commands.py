@@ -60,13 +60,16 @@ def run(job_key: str) -> None:
 
     Ctrl-C asks to cancel the job.
     """
+    from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.distribution import answer
     from bulk_pipelines.engine import redrive, watching
     from bulk_pipelines.engine.states import JobState
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
     pool = connected()
-    if watching.plain(pool, key).job.status is JobState.FAILED:
+    with transaction(pool) as connection:
+        job = answer.distribution_job(connection, key)
+    if job.status is JobState.FAILED:
         redrive.redrive(pool, key)
     work = click.get_current_context().find_root().obj
     watching.work_and_watch(pool, watching.plain(pool, key), work, lambda: watching.plain(pool, key))
@@ -106,7 +109,7 @@ def sample(indexes: int, days: int, constituents: int) -> None:
 def inputs_of(request: TextIO) -> object:
     try:
         body = json.load(request)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, and of numbers beyond all measure
         raise InvalidInput("request", f"is not JSON: {error}") from None
     if not isinstance(body, dict) or "inputs" not in body:
         raise InvalidInput("inputs", "is missing: the request is an object with a list of that name")

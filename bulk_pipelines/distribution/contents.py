@@ -41,13 +41,15 @@ class Contents:
         self.query = query
         self.weight = weight
         self.coming = deque(wanted)
+        self.unread = {item_id for item_id, _ in self.coming}
         self.ready: dict[int, Content | None] = {}
         self.lock = threading.Lock()
 
     def take(self, item_id: int) -> Content | None:
-        """The file of an item, once. None: it is to be streamed, being too large to be read with others'."""
+        """The file of an item, once. None: it is to be streamed, being too large to be read with others', or because
+        it was not wanted here: what was to be used again and turns out to be gone."""
         with self.lock:
-            while item_id not in self.ready and self.coming:
+            while item_id in self.unread:
                 self.fetch()
             return self.ready.pop(item_id, None)
 
@@ -60,7 +62,8 @@ class Contents:
             # One of them may have what the query cannot digest: each is read by itself, and fails by itself.
             log.warning("the data of %d inputs cannot be read together: %s", count, error)
             found = [None] * count
-        for _ in part:
+        for item_id, _ in part:
             self.coming.popleft()
+            self.unread.remove(item_id)
         self.ready.update(zip((item_id for item_id, _ in part), found, strict=True))
         self.weight.observe(count, sum(len(each.data) for each in found if each is not None))

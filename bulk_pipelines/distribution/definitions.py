@@ -13,8 +13,8 @@ from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database, s3_resource
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import distributor, figures, links, sample, submission, target
-from bulk_pipelines.distribution.distributor import NAME
 from bulk_pipelines.distribution.figures import Figures, File
+from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind

@@ -5,9 +5,11 @@ the earlier. What is written to the database, the item's result and the registry
 """
 
 import hashlib
+import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -18,6 +20,7 @@ from bulk_pipelines.distribution import answer, data, registry, reuse, target
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
 from bulk_pipelines.distribution.inputs import Input, stored
+from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
 from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.engine import finish
@@ -33,10 +36,10 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
 from bulk_pipelines.storage.errors import Throttled
 
-NAME = "distribution"
-
 STREAMS = 3
 """Large files that one process produces at a time: each holds a database connection for as long as it takes."""
+WHOLE = 4 << 20
+"""Bytes up to which a streamed file is held, to be written at once like the others."""
 LONGEST_BACKOFF = 300.0
 
 
@@ -104,8 +107,11 @@ class Distributor:
         if artifact is None:
             return None
         key = self.target.key_of(artifact.path)
-        if key is None or not reuse.stands(self.target.storage, key, artifact):
+        if key is None:
             return None
+        with self.told_how_long(key):
+            if not reuse.stands(self.target.storage, key, artifact):
+                return None
         return {
             "reused": True,
             "path": artifact.path,
@@ -126,27 +132,42 @@ class Distributor:
         return self.generated(key, len(content.data), checksum, entry.version, content.rows, content.read_at)
 
     def streamed(self, key: str, wanted: Input, tools: Tools) -> dict[str, Any]:
-        with self.streams, data.stream(tools.pool, self.query, wanted) as stream:
-            first = next(stream.chunks, None)
-            if first is None:
-                raise no_data(wanted)
-            return self.published(key, first, stream, tools)
+        begun: list[Chunk] = []
+        size = 0
+        with self.streams:
+            with data.stream(tools.pool, self.query, wanted) as stream:
+                for chunk in stream.chunks:
+                    begun.append(chunk)
+                    size += len(chunk.data)
+                    if tools.stopping():
+                        raise Interrupted
+                    if size > WHOLE:
+                        with self.told_how_long(key):
+                            return self.published(key, begun, stream, tools)
+            whole = b"".join(chunk.data for chunk in begun)
+            return self.put(key, wanted, Content(whole, sum(chunk.rows for chunk in begun), stream.read_at))
 
-    def published(self, key: str, first: Chunk, stream: Stream, tools: Tools) -> dict[str, Any]:
-        digest, rows, chunk = hashlib.sha256(), 0, first
+    def published(self, key: str, begun: list[Chunk], stream: Stream, tools: Tools) -> dict[str, Any]:
+        digest, rows = hashlib.sha256(), 0
         with self.target.storage.publish(key) as sink:
-            while True:
+            for chunk in itertools.chain(begun, stream.chunks):
                 sink.write(chunk.data)
                 digest.update(chunk.data)
                 rows += chunk.rows
                 if tools.stopping():
                     raise Interrupted
-                following = next(stream.chunks, None)
-                if following is None:
-                    break
-                chunk = following
         entry = self.target.storage.stat(key)
         return self.generated(key, sink.size, digest.hexdigest(), entry.version, rows, stream.read_at)
+
+    @contextmanager
+    def told_how_long(self, key: str) -> Iterator[None]:
+        """A refusal of what cannot be tried again at once, as `put` is, says nothing of a Retry-After by itself."""
+        try:
+            yield
+        except Throttled as error:
+            if error.retry_after is None:
+                error.retry_after = self.target.storage.patience(key)
+            raise
 
     def generated(
         self, key: str, size: int, checksum: str, version: str, rows: int, read_at: datetime

@@ -95,6 +95,8 @@ def checked_index_key(field: str, value: object) -> str:
 
 
 def checked_date(field: str, value: object) -> date:
+    if isinstance(value, int) and abs(value) >= 10**8:  # one of thousands of digits cannot even be shown
+        raise InvalidInput(field, "a number of more than 8 digits is not a day as YYYYMMDD")
     digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if len(digits) == 8 and digits.isascii() and digits.isdecimal() and digits[0] != "0":
         try:

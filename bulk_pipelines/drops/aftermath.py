@@ -1,7 +1,8 @@
 """After the import: files that were taken are left, moved or deleted, by how it went; never before it is over."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Engine
@@ -10,7 +11,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import ledger
 from bulk_pipelines.drops.ledger import Ended, LastWord
 from bulk_pipelines.drops.sources import After, DropSource
-from bulk_pipelines.errors import BulkError
+from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Missing
 
@@ -18,10 +19,15 @@ SUCCESS = {"COMPLETED", "COMPLETED_WITH_ERRORS"}
 AT_A_TIME = 200
 CLEAR_SECONDS = 10.0
 """After that long the rest is left to the next tick, which has new files to look at."""
+PUT_AWAY_PATIENCE = 3_600.0
+"""For how long after its job's end a file is tried to be put away that the storage cannot just now."""
+
+JOB_GONE = "its job was removed before the file was put away: nobody knows any more what came of it"
 
 
 def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storage]) -> int:
-    """What is to be done with the files of jobs that are over; returns how many. A file that resists is tried again."""
+    """What is to be done with the files of jobs that are over; returns how many. `Unavailable` when some were left to
+    the next tick because the storage could not be reached."""
     ended = next_ended(pool, source)
     if not ended:
         return 0
@@ -29,12 +35,30 @@ def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storag
     cleared = 0
     with open_storage() as storage:
         while ended:
-            words = [put_away(source, storage, file) for file in ended]
+            words, problem = put_away_in_time(source, storage, ended, deadline)
             with transaction(pool) as connection:
                 ledger.end(connection, words)
             cleared += len(words)
+            if problem:
+                raise problem
             ended = next_ended(pool, source) if time.monotonic() < deadline else []
     return cleared
+
+
+def put_away_in_time(
+    source: DropSource, storage: Storage, ended: Sequence[Ended], deadline: float
+) -> tuple[list[LastWord], Unavailable | None]:
+    """At least one, or why not. A file that resists does not keep the others where they are."""
+    words: list[LastWord] = []
+    problem = None
+    for number, file in enumerate(ended):
+        if number and time.monotonic() >= deadline:
+            break
+        try:
+            words.append(put_away(source, storage, file))
+        except Unavailable as error:
+            problem = error
+    return words, problem
 
 
 def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
@@ -44,24 +68,49 @@ def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
 
 def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:
     """Doing it twice comes to the same: what is gone, or another version by now, is left alone."""
+    if file.job_key is None:
+        return LastWord(file.drop_id, "FAILED", None, JOB_GONE)
     outcome = outcome_of(file, storage.url_of(file.path))
-    good = file.job_status in SUCCESS
+    good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder
     delete = good and source.after is After.DELETE
     note = outcome.get("note") or (None if good else file.last_error or f"its job is {file.job_status}")
+    # Below the job's key, so that a file of the same name never replaces an earlier one.
+    target = f"{folder}/{file.job_key}/" if folder else None
     try:
-        if (folder or delete) and storage.stat(file.path).version == file.version:
-            if folder:
-                # Below the job's key, so that a file of the same name never replaces an earlier one.
-                storage.move(file.path, f"{folder}/{file.job_key}/{file.path}")
-            else:
-                storage.delete(file.path)
-    except Missing:
-        pass  # moved before, by this function or by a person
+        lies = lies_in(source, storage, file) if target or delete else None
+        if lies is not None and lies != target:
+            # The marker first: where it is missing, its file is still put away by the next try.
+            for path in [f"{file.path}{source.marker}", file.path] if source.marker else [file.path]:
+                with suppress(Missing):  # moved before, by this function or by a person
+                    if target:
+                        storage.move(lies + path, target + path)
+                    else:
+                        storage.delete(lies + path)
     except BulkError as error:
+        if isinstance(error, Unavailable) and file.seconds_since_end < PUT_AWAY_PATIENCE:
+            raise
         note = f"{note or ''} it could not be put away: {error}".strip()
     status = "FAILED" if not good else "DUPLICATE" if outcome.get("duplicate") else "DONE"
     return LastWord(file.drop_id, status, outcome.get("sha256"), note)
+
+
+def succeeded(file: Ended, outcome: dict[str, Any]) -> bool:
+    """All of this one file was read. Its job may have gone well without it, or without some of its ranges."""
+    left_out = bool(outcome.get("note")) and not outcome.get("duplicate")
+    return file.job_status in SUCCESS and not left_out and not file.dlq_items
+
+
+def lies_in(source: DropSource, storage: Storage, file: Ended) -> str | None:
+    """What stands before the file's path: nothing where it was dropped; None when it, or this version, is gone."""
+    if file.failed_before and source.failed_folder:
+        aside = f"{source.failed_folder}/{file.job_key}/"
+        if storage.exists(aside + file.path):
+            return aside
+    try:
+        return "" if storage.stat(file.path).version == file.version else None
+    except Missing:
+        return None
 
 
 def outcome_of(file: Ended, url: str) -> dict[str, Any]:

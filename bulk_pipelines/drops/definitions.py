@@ -66,7 +66,9 @@ def drop_sensor(
             return dg.SkipReason(str(error))
         own = [source for source in found if source.scheme in schemes]
         if not own:
-            return dg.SkipReason(f"no source of this kind is named in {chosen.drops_file.name}")
+            file = chosen.drops_file
+            why = f"{file.name} names none" if file.exists() else f"{file} does not exist, the inbox is the only one"
+            return dg.SkipReason(f"no source of this kind: {why}")
         deadline = time.monotonic() + TICK_SECONDS
         with transaction(database.engine) as connection:
             turns = ledger.longest_unseen_first(connection, [source.name for source in own])

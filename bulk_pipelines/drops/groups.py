@@ -24,19 +24,39 @@ def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) ->
         if rule is not None:
             by_rule.setdefault(rule, []).append(file)
     rules = sorted(by_rule, key=lambda rule: order.index(rule.resource))
-    return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], source.max_files, source.max_bytes)]
+    limits = Limits(source.max_files, source.max_bytes, len(source.where))
+    return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], limits)]
 
 
-def parts(files: Sequence[Ready], max_files: int, max_bytes: int) -> list[tuple[Ready, ...]]:
+@dataclass(frozen=True)
+class Limits:
+    """Of one job."""
+
+    files: int
+    bytes: int
+    address: int = 0
+    """The length of the source's address."""
+    description: int = 800_000
+    """What a job is given, and answers, is limited to a megabyte."""
+
+    def describing(self, file: Ready) -> int:
+        """How much of it a file takes at most: its address, quoted, twice; what became of it; what it held before."""
+        return 500 + 4 * (self.address + len(file.path.encode())) + 70 * len(file.known_sha256)
+
+
+def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:
     """As many parts as the limits ask for; a file that is larger than the limit is a part of its own."""
     result: list[list[Ready]] = []
-    size = 0
+    size = description = 0
     for file in files:
-        if not result or len(result[-1]) >= max_files or size + file.size > max_bytes:
-            result.append([])
-            size = 0
-        result[-1].append(file)
         size += file.size
+        description += limits.describing(file)
+        full = not result or len(result[-1]) >= limits.files
+        if full or size > limits.bytes or description > limits.description:
+            result.append([])
+            size = file.size
+            description = limits.describing(file)
+        result[-1].append(file)
     return [tuple(part) for part in result]
 
 

@@ -1,6 +1,6 @@
 """The ledger of dropped files: what was seen, what is complete, what was taken. All times are the database's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,6 +11,9 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.storage.contract import Entry
 
 Connection = psycopg.Connection[Any]
+
+TOGETHER_SECONDS = 10.0
+"""What begins to arrive so soon after a file was dropped with it."""
 
 
 class Ready(NamedTuple):
@@ -24,6 +27,25 @@ class Ready(NamedTuple):
     known_sha256: list[str]
 
 
+@dataclass(frozen=True)
+class Completeness:
+    """When a file counts as complete, and when one that is not does not hold up others any more."""
+
+    settle_seconds: float
+    stalled_seconds: float
+    markers: Mapping[str, datetime | None] | None
+    """By the files they are for; None: the source has none, files are complete once they stop changing."""
+
+
+class Complete(NamedTuple):
+    """What is taken now; and how many complete files are not, by why."""
+
+    files: list[Ready]
+    behind_earlier: int
+    behind_needed: int
+    left_over: int
+
+
 class Stalled(NamedTuple):
     path: str
     size: int
@@ -31,15 +53,19 @@ class Stalled(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A taken file whose job is over."""
+    """A file whose job is over, or was removed."""
 
     drop_id: int
     path: str
     version: str
-    job_key: str
-    job_status: str
+    job_key: str | None
+    job_status: str | None
     last_error: str | None
     result: dict[str, Any] | None
+    dlq_items: int
+    seconds_since_end: float
+    failed_before: bool
+    """It has been put away already: its job failed, was tried again, and is over again."""
 
 
 class Listed(NamedTuple):
@@ -102,6 +128,8 @@ def note_answer(connection: Connection, source: str, error: str | None, delay: f
 
 def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entry, str]]) -> int:
     """What a look saw, each with its resource; returns how many of them are still to be taken."""
+    # A folder that is written to while it is listed may name a file twice: what was said last holds.
+    entries = list({entry.key: (entry, resource) for entry, resource in entries}.values())
     values = {
         "source": source,
         "paths": [entry.key for entry, _ in entries],
@@ -134,23 +162,37 @@ def forget_unseen(connection: Connection, source: str, look_began: datetime) -> 
     return [row[0] for row in connection.execute(text("forget_unseen"), values)]
 
 
-def ready(
+def complete(
     connection: Connection,
     source: str,
     look_began: datetime,
-    settle_seconds: float,
-    marked: Sequence[str] | None,
+    completeness: Completeness,
+    needs: Mapping[str, Sequence[str]],
     most: int,
-) -> list[Ready]:
-    """Locked, so that they can be taken in this transaction."""
+) -> Complete:
+    """Locked, so that they can be taken in this transaction. `needs`: the resources in the order in which they need
+    each other, each with all that it refers to."""
+    markers = completeness.markers or {}
+    pairs = [(needing, needed) for needing, all_needed in needs.items() for needed in all_needed]
     values = {
         "source": source,
         "look_began": look_began,
-        "settle_seconds": settle_seconds,
-        "marked": None if marked is None else list(marked),
+        "settle_seconds": completeness.settle_seconds,
+        "stalled_seconds": completeness.stalled_seconds,
+        "together_seconds": completeness.settle_seconds + TOGETHER_SECONDS,
+        "with_markers": completeness.markers is not None,
+        "marked": list(markers),
+        "marked_at": list(markers.values()),
+        "needing": [needing for needing, _ in pairs],
+        "needed": [needed for _, needed in pairs],
+        "resource_order": list(needs),
         "most": most,
     }
-    return [Ready._make(row) for row in connection.execute(text("ready_files"), values).fetchall()]
+    row = connection.execute(text("ready_files"), values).fetchone()
+    assert row is not None
+    *counts, drop_ids = row
+    found = connection.execute(text("files_to_take"), {"drop_ids": drop_ids}).fetchall() if drop_ids else []
+    return Complete([Ready._make(each) for each in found], *counts)
 
 
 def stalled(connection: Connection, source: str, seconds: float) -> list[Stalled]:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import groups, ledger
-from bulk_pipelines.drops.ledger import Ready, Stalled
+from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.storage.contract import Entry, Storage
@@ -52,6 +52,9 @@ class Looked:
     watched: int = 0
     temporary: int = 0
     unmatched: int = 0
+    behind_earlier: int = 0
+    behind_needed: int = 0
+    left_over: int = 0
     jobs: tuple[str, ...] = ()
     taken: int = 0
     vanished: tuple[str, ...] = ()
@@ -65,12 +68,17 @@ class Looked:
         parts = [f"{self.seen} files seen", f"{self.taken} taken"]
         if self.jobs:
             parts.append(f"as {', '.join(self.jobs)}")
-        if self.watched > self.taken:
-            parts.append(f"{self.watched - self.taken} not complete yet")
-        if self.temporary:
-            parts.append(f"{self.temporary} with temporary names")
-        if self.unmatched:
-            parts.append(f"{self.unmatched} that no rule is for")
+        complete = self.taken + self.behind_earlier + self.behind_needed + self.left_over
+        left = {
+            "not complete yet": self.watched - complete,
+            "waiting for the import of their earlier version": self.behind_earlier,
+            "waiting for files that they refer to": self.behind_needed,
+            "left for the next look": self.left_over,
+            "dealt with before": self.seen - self.watched,
+            "with temporary names": self.temporary,
+            "that no rule is for": self.unmatched,
+        }
+        parts += [f"{count} {why}" for why, count in left.items() if count > 0]
         parts += [f"{path} went away" for path in self.vanished]
         parts += [f"{each.path} has been arriving for {each.age_seconds / 60:.0f} minutes" for each in self.stalled]
         if self.cut_short:
@@ -82,7 +90,8 @@ class Looked:
 class Listed:
     began: datetime
     looked: Looked
-    markers: frozenset[str]
+    markers: dict[str, datetime | None]
+    """When each marker was written, by the file it is for."""
 
 
 @dataclass(frozen=True)
@@ -135,19 +144,31 @@ def take_what_is_complete(
     references: Mapping[str, Sequence[str]],
     moments: Moments,
 ) -> Looked:
+    left = moments.left
     listed = list_files(pool, source, storage, moments)
-    if listed.looked.watched and source.marker is None and moments.left > source.settle_seconds:
+    # A second listing that is cut short would see less than the first.
+    time_for_another = moments.left > source.settle_seconds + (left - moments.left)
+    if listed.looked.watched and source.marker is None and time_for_another:
         # The second look at what is new: nobody has to wait for the next tick.
         moments.sleep(source.settle_seconds)
         listed = list_files(pool, source, storage, moments)
-    jobs, taken = take(pool, source, listed, storage.url_of, submit, references)
+    jobs, complete = take(pool, source, listed, storage.url_of, submit, references)
     with transaction(pool) as connection:
         vanished = []
         if not listed.looked.cut_short:
             vanished = ledger.forget_unseen(connection, source.name, listed.began)
             ledger.note_whole_look(connection, source.name, listed.began)
         stalled = ledger.stalled(connection, source.name, source.stalled_seconds)
-    return replace(listed.looked, jobs=tuple(jobs), taken=taken, vanished=tuple(vanished), stalled=tuple(stalled))
+    return replace(
+        listed.looked,
+        jobs=tuple(jobs),
+        taken=len(complete.files),
+        behind_earlier=complete.behind_earlier,
+        behind_needed=complete.behind_needed,
+        left_over=complete.left_over,
+        vanished=tuple(vanished),
+        stalled=tuple(stalled),
+    )
 
 
 def list_files(pool: Engine, source: DropSource, storage: Storage, moments: Moments) -> Listed:
@@ -155,13 +176,13 @@ def list_files(pool: Engine, source: DropSource, storage: Storage, moments: Mome
     with transaction(pool) as connection:
         began = ledger.moment(connection)
     looked = Looked(source.name)
-    markers: set[str] = set()
+    markers: dict[str, datetime | None] = {}
     entries = storage.entries()
     while batch := list(islice(entries, NOTED_AT_A_TIME)):
         files, others = [], []
         for entry in own_files(source, batch):
             if source.marker and entry.key.endswith(source.marker):
-                markers.add(entry.key.removesuffix(source.marker))
+                markers[entry.key.removesuffix(source.marker)] = entry.modified
             elif TEMPORARY.search(entry.key):
                 looked = replace(looked, temporary=looked.temporary + 1)
             elif (rule := source.rule_for(entry.key)) is None:
@@ -177,7 +198,7 @@ def list_files(pool: Engine, source: DropSource, storage: Storage, moments: Mome
         if moments.left < 0:
             looked = replace(looked, cut_short=True)
             break
-    return Listed(began, looked, frozenset(markers))
+    return Listed(began, looked, markers)
 
 
 def own_files(source: DropSource, entries: Sequence[Entry]) -> Iterator[Entry]:
@@ -193,21 +214,21 @@ def take(
     url_of: Callable[[str], str],
     submit: Submit,
     references: Mapping[str, Sequence[str]],
-) -> tuple[list[str], int]:
+) -> tuple[list[str], Complete]:
     """Submit the imports of all complete files and mark the files as taken: one transaction, both or neither."""
-    marked = sorted(listed.markers) if source.marker else None
+    markers = listed.markers if source.marker else None
+    needs = {each: sorted(groups.needed_by(each, references)) for each in groups.needed_order(references)}
+    completeness = Completeness(source.settle_seconds, source.stalled_seconds, markers)
     keys: list[str] = []
     with transaction(pool) as connection:
-        files: list[Ready] = ledger.ready(
-            connection, source.name, listed.began, source.settle_seconds, marked, TAKEN_AT_A_TIME
-        )
-        for group in groups.grouped(source, files, groups.needed_order(references)):
-            earlier = ledger.unfinished_jobs(
-                connection, source.name, sorted(groups.needed_by(group.rule.resource, references))
-            )
-            files_of_job = [(url_of(file.path), file.size, file.known_sha256) for file in group.files]
+        complete = ledger.complete(connection, source.name, listed.began, completeness, needs, TAKEN_AT_A_TIME)
+        for group in groups.grouped(source, complete.files, list(needs)):
+            earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.resource])
+            files_of_job = [
+                (source.import_address(url_of(file.path)), file.size, file.known_sha256) for file in group.files
+            ]
             rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
             job_id, job_key = submit(connection, source.name, files_of_job, **rule)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
-    return keys, len(files)
+    return keys, complete

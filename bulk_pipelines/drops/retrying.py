@@ -1,6 +1,7 @@
 """Files whose import failed, taken again: put back to where they were, and watched anew."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
@@ -27,6 +28,8 @@ class Dropped(NamedTuple):
     version: str
     status: str
     job_key: str | None
+    taken_up_again: bool
+    """Its import failed and was redriven since."""
 
 
 def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path: str, source: str | None) -> Dropped:
@@ -54,23 +57,38 @@ def failed(connection: Connection, path: str, source: str | None) -> Dropped:
         raise Conflict(f"{path} failed in several sources, name one: {', '.join(file.source for file in broken)}")
     if not broken:
         raise Conflict(f"{path} is {', '.join(file.status for file in files)}: only a file that failed is taken again")
+    if broken[0].taken_up_again:
+        raise Conflict(f"{path} failed, but its import {broken[0].job_key} was taken up again: see what comes of that")
     return broken[0]
 
 
 def put_back(storage: Storage, place: DropSource, file: Dropped) -> None:
     """From the folder of failed files to where it was dropped; unless it still lies there."""
+    aside = f"{place.failed_folder}/{file.job_key}" if place.failed_folder and file.job_key else None
     try:
         there = storage.stat(file.path).version
     except Missing:
         there = None
-    if there == file.version:
-        return
-    if there is not None:
+    if there not in (None, file.version):
         raise Conflict(f"another version of {file.path} lies there now: it is taken by itself")
-    if not place.failed_folder or file.job_key is None:
-        raise NotFound(f"{file.path} is not where it was: drop it again")
-    aside = f"{place.failed_folder}/{file.job_key}/{file.path}"
-    try:
-        storage.move(aside, file.path)
-    except Missing:
-        raise NotFound(f"{file.path} is neither where it was nor in {aside}: drop it again") from None
+    if there is None:
+        if aside is None:
+            raise NotFound(f"{file.path} is not where it was: drop it again")
+        try:
+            storage.move(f"{aside}/{file.path}", file.path)
+        except Missing:
+            raise NotFound(f"{file.path} is neither where it was nor in {aside}: drop it again") from None
+    if place.marker:
+        mark(storage, f"{file.path}{place.marker}", aside)
+
+
+def mark(storage: Storage, marker: str, aside: str | None) -> None:
+    """The marker of a file that was put back, written anew: it must not be older than its file."""
+    content = b""
+    for old in (f"{aside}/{marker}", marker) if aside else (marker,):
+        with suppress(Missing):
+            content = storage.read(old)
+            break
+    storage.put(marker, content)
+    if aside:
+        storage.delete(f"{aside}/{marker}")

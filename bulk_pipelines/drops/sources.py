@@ -6,12 +6,15 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.storage import addresses
+from bulk_pipelines.storage import addresses, paths
 from bulk_pipelines.storage.paths import Pattern
 
 FIELD = "BULK_DROPS_FILE"
+VALUES: dict[object, tuple[Any, str]] = {float: (int | float, "a number"), int: (int, "a whole number")}
+"""What fields of these types take; all others are texts."""
 
 
 class After(StrEnum):
@@ -54,6 +57,14 @@ class DropSource:
     def scheme(self) -> str:
         return addresses.parse(self.where, FIELD).scheme
 
+    def import_address(self, url: str) -> str:
+        """By which an import reads the file at this address: with the password that the source's own address names."""
+        address = addresses.parse(self.where, FIELD)
+        if not address.user or address.password is None:
+            return url
+        head, _, rest = url.partition("@")
+        return f"{head}:{quote(address.password, safe='')}@{rest}"
+
     def rule_for(self, path: str) -> Rule | None:
         return next((rule for rule in self.rules if Pattern(rule.glob).matches(path)), None)
 
@@ -71,10 +82,12 @@ def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
         return [standard(inbox, resources)]
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(FIELD, f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(FIELD, f"{path} is not TOML: {error}") from None
     tables = document.get("source", [])
-    if set(document) - {"source"} or not isinstance(tables, list):
+    if set(document) - {"source"} or not are_tables(tables):
         raise InvalidInput(FIELD, f"{path} holds something else than [[source]] tables")
     found = [source_of(table, f"source {number}", resources) for number, table in enumerate(tables, 1)]
     names = [source.name for source in found]
@@ -87,25 +100,33 @@ def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
 def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> DropSource:
     values = dict(table)
     files = values.pop("files", [])
-    check_names(values, DropSource, place, {"rules"})
+    check(values, DropSource, place, {"rules"})
     for required in ("name", "where"):
         if not values.get(required):
             raise InvalidInput(FIELD, f"{place}: {required} is missing")
     place = f"source {values['name']!r}"
     if not files:
         raise InvalidInput(FIELD, f"{place}: it has no [[source.files]], so nothing would ever be taken")
+    if not are_tables(files):
+        raise InvalidInput(FIELD, f"{place}: files: not [[source.files]] tables")
     rules = tuple(rule_of(each, place, resources) for each in files)
     if "after" in values:
         values["after"] = choice(After, values["after"], f"{place}: after")
     source = DropSource(**values, rules=rules)
     addresses.parse(source.where, FIELD)
-    if source.settle_seconds < 0 or source.max_files < 1 or source.max_bytes < 1:
-        raise InvalidInput(FIELD, f"{place}: settle_seconds, max_files and max_bytes must be positive")
+    if min(source.settle_seconds, source.stalled_seconds) < 0 or min(source.max_files, source.max_bytes) < 1:
+        raise InvalidInput(FIELD, f"{place}: settle_seconds, stalled_seconds, max_files and max_bytes must be positive")
+    if "" in (source.marker, source.failed_folder):
+        raise InvalidInput(FIELD, f"{place}: marker and failed_folder must not be empty: leave them out")
+    for name, folder in {"done_folder": source.done_folder, "failed_folder": source.failed_folder}.items():
+        # Written in another way, the folder's own files would be taken for dropped ones.
+        if folder is not None and (fault := paths.fault(folder)):
+            raise InvalidInput(FIELD, f"{place}: {name}: {folder!r} {fault}")
     return source
 
 
 def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> Rule:
-    check_names(table, Rule, f"{place}: files", set())
+    check(table, Rule, f"{place}: files", set())
     for required in ("glob", "resource"):
         if not table.get(required):
             raise InvalidInput(FIELD, f"{place}: files: {required} is missing")
@@ -117,11 +138,19 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     return Rule(**table)
 
 
-def check_names(table: Mapping[str, Any], target: type, place: str, internal: set[str]) -> None:
-    known = {field.name for field in fields(target)} - internal
-    for name in table:
+def are_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+def check(table: Mapping[str, Any], target: type, place: str, internal: set[str]) -> None:
+    """The names, and what kind of value each has."""
+    known = {field.name: field.type for field in fields(target) if field.name not in internal}
+    for name, value in table.items():
         if name not in known:
             raise InvalidInput(FIELD, f"{place}: {name!r} is not known; known are {', '.join(sorted(known))}")
+        allowed, said = VALUES.get(known[name], (str, "a text"))
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            raise InvalidInput(FIELD, f"{place}: {name}: {value!r} is not {said}")
 
 
 def choice(options: Callable[[str], After], value: str, place: str) -> After:

@@ -52,9 +52,10 @@ class ArrowLane:
 
 
 def conninfo(url: URL) -> str:
-    """The address in libpq's own form: SQLAlchemy's, of a space in an option, is not what libpq reads."""
+    """The address in libpq's own form: SQLAlchemy's, of a space in an option, is not what libpq reads. Arrow's texts
+    are UTF-8, and ADBC takes them as they come, in whatever encoding the database has."""
     given: dict[str, Any] = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
-    return make_conninfo(**given | pool.KEEPALIVE | {"application_name": "bulk export"})
+    return make_conninfo(**given | pool.KEEPALIVE | {"application_name": "bulk export", "client_encoding": "UTF8"})
 
 
 def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

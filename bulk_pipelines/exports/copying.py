@@ -18,11 +18,10 @@ from sqlalchemy import URL
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.exports.listening import PATIENCE
 from bulk_pipelines.exports.snapshot import Plan, asked_of
 
 CHUNK = 1 << 18
-PATIENCE = 5.0
-"""Seconds to wait for the server to take a request to cancel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import psycopg
 
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports import query
-from bulk_pipelines.exports.copying import PATIENCE
+from bulk_pipelines.exports.listening import PATIENCE
 from bulk_pipelines.exports.snapshot import Plan, asked_of, single
 
 

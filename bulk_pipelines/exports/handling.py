@@ -22,6 +22,7 @@ from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import Cancelled, NotFound
 from bulk_pipelines.exports import progress, target
 from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.exports.listening import SAID
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.streaming import Tally
 from bulk_pipelines.exports.target import Place
@@ -99,7 +100,7 @@ class Attempt:
         with transaction(self.tools.pool) as connection:
             self.tools.hold(connection, self.lease)
             if jobs.find(connection, self.tools.job.job_key).finished:
-                raise Cancelled("the export was cancelled; nothing of it remains")
+                raise Cancelled(SAID)
             yield
 
 

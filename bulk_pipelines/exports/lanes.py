@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, closing
 from typing import Generic, Protocol, TypeVar
 
 from bulk_pipelines.errors import Cancelled
+from bulk_pipelines.exports.listening import LOOK, SAID
 
 ROOM = 8 << 20
 """Bytes held ready: of the part whose turn it is, and of all parts after it together."""
-LOOK = 0.2
-"""Seconds between two looks at whether the caller wants to stop, while nothing arrives."""
 
 
 class Piece(Protocol):
@@ -118,7 +117,7 @@ class Belt(Generic[P]):
             if self.failure is not None:
                 raise self.failure
             if cancelled():
-                raise Cancelled("the export was cancelled; nothing of it remains")
+                raise Cancelled(SAID)
             self.changed.wait(LOOK)
 
     def take(self, part: int, cancelled: Callable[[], bool]) -> Iterator[P]:
@@ -164,7 +163,7 @@ def in_order(
         for part in range(parts):
             for piece in belt.take(part, cancelled):
                 if cancelled():
-                    raise Cancelled("the export was cancelled; nothing of it remains")
+                    raise Cancelled(SAID)
                 yield piece
     finally:
         finished = belt.done == parts

@@ -129,7 +129,8 @@ def texts(name: str, given: object, commas: bool = True) -> list[str]:
         given = [each.strip() for each in given.split(",")] if commas else [given]
     if not isinstance(given, Iterable):
         raise InvalidInput(name, f"{given!r} is not a list")
-    return [each for each in (text(name, each) for each in given) if each]
+    # An empty condition is kept, and refused: who gave it wanted some rows, and would get all of them.
+    return [each for each in (text(name, each) for each in given) if each or not commas]
 
 
 def chosen(choices: type[Choice], name: str, given: object) -> Choice:

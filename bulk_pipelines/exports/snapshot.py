@@ -1,6 +1,6 @@
 """One state of the database for the whole export, however many connections read it, as pg_dump does it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports import query
+from bulk_pipelines.exports.listening import listening
 from bulk_pipelines.exports.preview import Record, first_rows
 from bulk_pipelines.exports.request import ExportRequest
 
@@ -69,24 +70,30 @@ class Plan:
 
 @contextmanager
 def planned(
-    engine: Engine, request: ExportRequest, connections: int, preview: int = 0
+    engine: Engine, request: ExportRequest, connections: int, preview: int, cancelled: Callable[[], bool]
 ) -> Iterator[tuple[Plan, psycopg.Connection[Any]]]:
     """The plan, and its snapshot held open by that connection until every other one has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
-        connection.execute(BEGIN)
-        connection.execute(PATIENCE)
-        table = sql.Identifier(request.declared.table).as_string(connection)
-        connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
-        plan = Plan(
-            snapshot=single(connection, "SELECT pg_export_snapshot()"),
-            table=table,
-            select=query.composed(query.rows(request), connection),
-            count=query.composed(query.count(request), connection),
-            expected_rows=0,
-            preview=tuple(first_rows(connection, request, preview)),
-        )
-        plan = replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
+        with listening(connection, cancelled):
+            plan = made(connection, request, preview)
         yield (cut(connection, plan) if connections > 1 and not request.order else plan), connection
+
+
+def made(connection: psycopg.Connection[Any], request: ExportRequest, preview: int) -> Plan:
+    """The plan of reading the table whole. Its preview may have to read it whole, too."""
+    connection.execute(BEGIN)
+    connection.execute(PATIENCE)
+    table = sql.Identifier(request.declared.table).as_string(connection)
+    connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
+    plan = Plan(
+        snapshot=single(connection, "SELECT pg_export_snapshot()"),
+        table=table,
+        select=query.composed(query.rows(request), connection),
+        count=query.composed(query.count(request), connection),
+        expected_rows=0,
+        preview=tuple(first_rows(connection, request, preview)),
+    )
+    return replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
 
 
 def cut(connection: psycopg.Connection[Any], plan: Plan) -> Plan:

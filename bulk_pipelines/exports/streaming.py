@@ -57,7 +57,7 @@ def stream(
     tally = tally or Tally()
     connections = connections or CONNECTIONS[request.format]
     with ExitStack() as until_joined:
-        plan, connection = until_joined.enter_context(planned(engine, request, connections, preview))
+        plan, connection = until_joined.enter_context(planned(engine, request, connections, preview, cancelled))
         tally.expected_rows, tally.preview = plan.expected_rows, list(plan.preview)
         lanes = min(connections, plan.parts)
         source = partial(in_order, lanes=lanes, parts=plan.parts, cancelled=cancelled)

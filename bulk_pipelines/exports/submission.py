@@ -5,8 +5,7 @@ from typing import Any
 import psycopg
 
 from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.jobs import Job, Request, Submitted
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.engine.jobs import Request, Submitted
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.kinds import KINDS
 from bulk_pipelines.exports.names import name_of
@@ -32,10 +31,3 @@ def submit(
         return submitted
     persist.add_all(connection, submitted.job.job_id, [("file", {})])
     return Submitted(jobs.find(connection, submitted.job.job_key), created=True)
-
-
-def export_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
-    if job.kind not in KINDS:
-        raise InvalidInput("job", f"{job_key} is no export, it is of the kind {job.kind}")
-    return job

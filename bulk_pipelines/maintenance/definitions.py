@@ -3,7 +3,7 @@
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -18,11 +18,15 @@ from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.lanes.definitions import Launchable
 from bulk_pipelines.maintenance import prune, sweep
 from bulk_pipelines.maintenance.history import definitions as history
-from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
 from bulk_pipelines.maintenance.prune import Part, Pruned
 from bulk_pipelines.settings import Settings
 
 RUNS_LOOKED_AT = 20
+UNENDED_LOOKED_AT = 1_000
+PASSES = ("sweep", "finalize", "prune")
+BY_ASSET = "__ASSET_JOB"
+"""What Dagster calls a run that a person began at an asset, and not at a job."""
 
 STATES = {
     dg.DagsterRunStatus.QUEUED: RunState.WAITING,
@@ -57,9 +61,14 @@ class Upkeep:
     """What the slices retire besides their jobs."""
     endings: Sequence[Callable[[Engine], int]] = ()
     """Wind up jobs of the slices that ended before their time, and say how many."""
+    brief: Sequence[str] = ()
+    """Dagster's jobs that only submit: besides the passes, those whose runs are over in minutes."""
 
     def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
-        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), ender(instance), LossLimits())
+        unended = unended_runs(instance, self.kinds, {*PASSES, *self.brief})
+        swept = sweep.run_once(
+            pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), LossLimits()
+        )
         return {
             "items retried": swept.rescued.retried,
             "items buried": swept.rescued.buried,
@@ -79,9 +88,12 @@ class Upkeep:
 
 
 def upkeep(
-    launchables: Sequence[Launchable], parts: Sequence[Part] = (), endings: Sequence[Callable[[Engine], int]] = ()
+    launchables: Sequence[Launchable],
+    parts: Sequence[Part] = (),
+    endings: Sequence[Callable[[Engine], int]] = (),
+    brief: Sequence[str] = (),
 ) -> Upkeep:
-    return Upkeep(Kinds([each.pipeline.kind for each in launchables]), parts, endings)
+    return Upkeep(Kinds([each.pipeline.kind for each in launchables]), parts, endings, brief)
 
 
 def maintenance(passes: Upkeep) -> dg.Definitions:
@@ -106,11 +118,13 @@ def maintenance(passes: Upkeep) -> dg.Definitions:
             raise dg.Failure("; ".join(f"{name}: {problem}" for name, problem in problems.items()), metadata=said)
         context.add_output_metadata(said)
 
+    # What the launchpad opens with, where there is something to choose.
+    examples = {"prune": {"ops": {prune_op.name: {"config": {"dry_run": False}}}}}
     jobs = {
         name: dg.GraphDefinition(name=name, node_defs=[op], description=op.description).to_job(
-            executor_def=dg.in_process_executor
+            executor_def=dg.in_process_executor, config=examples.get(name)
         )
-        for name, op in {"sweep": sweep_op, "finalize": finalize_op, "prune": prune_op}.items()
+        for name, op in zip(PASSES, (sweep_op, finalize_op, prune_op), strict=True)
     }
     schedules = [
         scheduled(jobs["sweep"], f"*/{chosen.sweep_minutes} * * * *"),
@@ -132,12 +146,27 @@ def scheduled(job: dg.JobDefinition, cron: str) -> dg.ScheduleDefinition:
 
 def runs_of(instance: dg.DagsterInstance) -> sweep.RunsOf:
     def seen(job: Launched) -> list[RunSeen]:
-        filters = dg.RunsFilter(job_name=job.kind, tags={"dagster/partition": job.job_key})
+        filters = dg.RunsFilter(tags={"dagster/partition": job.job_key})
         records = instance.get_run_records(filters, limit=RUNS_LOOKED_AT)
         said = last_words(instance, records[0].dagster_run) if records else ""
         return [as_seen(record, "" if number else said) for number, record in enumerate(records)]
 
     return seen
+
+
+def unended_runs(instance: dg.DagsterInstance, kinds: Kinds, brief: Collection[str]) -> list[Unended]:
+    """Runs that are at work by what Dagster knows; none of what does not belong to us."""
+    working = [status for status, state in STATES.items() if state is RunState.WORKING]
+    found = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=working), limit=UNENDED_LOOKED_AT, ascending=True):
+        run = record.dagster_run
+        key = run.tags.get("dagster/partition")
+        begun = record.start_time or record.create_timestamp.timestamp()
+        if key and run.job_name in {*kinds, BY_ASSET}:
+            found.append(Unended(run.run_id, key, time.time() - begun))
+        elif run.job_name in brief:
+            found.append(Unended(run.run_id, None, time.time() - begun))
+    return found
 
 
 def as_seen(record: dg.RunRecord, said: str) -> RunSeen:

@@ -1,6 +1,7 @@
-"""Jobs that should be at work and are silent: is there a run behind them? Decisions only; `sweep` acts on them."""
+"""Jobs that should be at work and are silent: is there a run behind them? And runs that say they are at work, and have
+no job to be at work on. Decisions only; `sweep` acts on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +29,17 @@ class RunSeen:
     """Why it failed, as far as that is known."""
 
 
+@dataclass(frozen=True)
+class Unended:
+    """A run that says it is at work."""
+
+    run_id: str
+    job_key: str | None
+    """None: it works no job; it does something that is over in minutes."""
+    seconds: float
+    """Since it began."""
+
+
 class Action(StrEnum):
     LEAVE = "leave"
     END_RUN = "end the run that nobody is behind"
@@ -44,6 +56,10 @@ class LossLimits:
     """How long an automatic retry that was announced may take to come."""
     unsaid_patience: float = 30.0
     """How long after its end it may not yet have been said whether a run is tried again."""
+    ending_patience: float = 3_600.0
+    """How long after its job came to rest a run may take to end: it counts again what was exported, for one."""
+    brief_patience: float = 6 * 3_600.0
+    """How long a run may take that works no job."""
 
 
 def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action:
@@ -74,3 +90,12 @@ def retry_may_come(last: RunSeen, limits: LossLimits) -> bool:
     if last.retry_expected is None:
         return last.seconds_since_end < limits.unsaid_patience
     return last.retry_expected and last.seconds_since_end < limits.retry_patience
+
+
+def is_stray(run: Unended, at_rest: Mapping[str, float], limits: LossLimits) -> bool:
+    """Whether nobody is behind the run any more; those of jobs that should be at work are for `decide`. `at_rest`: the
+    other jobs, and for how many seconds. A stray one would keep a place among the runs for ever."""
+    if run.job_key is None:
+        return run.seconds > limits.brief_patience
+    # Also since the run began: a person may look into a job again that has been over for long.
+    return min(run.seconds, at_rest.get(run.job_key, 0.0)) > limits.ending_patience

@@ -1,11 +1,13 @@
 """The sweeper: expired leases, ends that were not written, launches and runs that were lost."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, finish, jobs, rescue
 from bulk_pipelines.engine.dispatch import Launched
@@ -14,7 +16,7 @@ from bulk_pipelines.engine.rescue import Rescued
 from bulk_pipelines.engine.retry import Random
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance import lost_runs
-from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
 
 RunsOf = Callable[[Launched], Sequence[RunSeen]]
 EndRun = Callable[[str, str], None]
@@ -29,7 +31,13 @@ class Swept:
 
 
 def run_once(
-    pool: Engine, kinds: Mapping[str, Kind], random: Random, runs_of: RunsOf, end_run: EndRun, limits: LossLimits
+    pool: Engine,
+    kinds: Mapping[str, Kind],
+    random: Random,
+    runs_of: RunsOf,
+    unended: Sequence[Unended],
+    end_run: EndRun,
+    limits: LossLimits,
 ) -> Swept:
     rescued = rescue.run_once(pool, kinds, random)
     ended = finish.run_once(pool, kinds)
@@ -37,6 +45,7 @@ def run_once(
         silent = dispatch.silent(connection, dispatch.SILENT_SECONDS)
     lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)
     del lost[Action.LEAVE]
+    lost[Action.END_RUN] += end_strays(pool, unended, end_run, limits)
     return Swept(rescued, len(ended), lost)
 
 
@@ -60,6 +69,18 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
             case Action.FAIL:
                 jobs.fail(connection, job.job_key, why_given_up(job, runs))
     return action
+
+
+def end_strays(pool: Engine, runs: Sequence[Unended], end_run: EndRun, limits: LossLimits) -> int:
+    values = {"job_keys": [run.job_key for run in runs if run.job_key is not None]}
+    with transaction(pool) as connection:
+        rows = connection.execute(queries.text("lost_runs", "jobs_at_rest"), values).fetchall()
+    at_rest = {key: math.inf if seconds is None else seconds for key, seconds in rows}
+    stray = [run for run in runs if lost_runs.is_stray(run, at_rest, limits)]
+    for run in stray:
+        why = f"its job {run.job_key} is not at work" if run.job_key else "it should have been over long ago"
+        end_run(run.run_id, f"nobody is behind this run any more: {why}")
+    return len(stray)
 
 
 def why_given_up(job: Launched, runs: Sequence[RunSeen]) -> str:

@@ -83,7 +83,7 @@ def has_run(instance: dg.DagsterInstance, offer: Offer) -> bool:
     that run, the sweeper ends it."""
     if not offer.dispatch_count:
         return False
-    filters = dg.RunsFilter(job_name=offer.kind, tags={"dagster/partition": offer.job_key})
+    filters = dg.RunsFilter(tags={"dagster/partition": offer.job_key})
     records = instance.get_run_records(filters, limit=RUNS_LOOKED_AT)
     return any(not record.dagster_run.is_finished for record in records) or (
         bool(records) and will_come_again(records[0])

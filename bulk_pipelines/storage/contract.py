@@ -131,6 +131,10 @@ class Storage(Source):
         """After `put` was `Throttled`: a slower try, whose refusal tells for how long if the server says so."""
         return self.put(key, data)
 
+    def patience(self, key: str) -> float | None:  # noqa: ARG002
+        """After something else was `Throttled`: for how many seconds, if the server says so when it is asked again."""
+        return None
+
     @abstractmethod
     def delete(self, *keys: str) -> None:
         """Remove files; one that is not there is no error."""

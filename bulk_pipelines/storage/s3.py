@@ -18,7 +18,7 @@ from obstore.exceptions import BaseError
 
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage, copy
-from bulk_pipelines.storage.errors import Missing, SourceChanged
+from bulk_pipelines.storage.errors import Missing, SourceChanged, StorageError
 from bulk_pipelines.storage.s3_errors import NotSatisfiable, error_of
 from bulk_pipelines.storage.s3_ranges import PlainRanges
 from bulk_pipelines.storage.s3_store import store_of
@@ -200,6 +200,13 @@ class S3Storage(Storage):
 
     def put_again(self, key: str, data: bytes) -> Entry:
         return self.plain.put(key, self.name(key), data)
+
+    def patience(self, key: str) -> float | None:
+        try:
+            with self.plain.open(key, self.name(key), 0, 1):
+                return None
+        except StorageError as error:
+            return error.retry_after
 
     def delete(self, *keys: str) -> None:
         if keys:

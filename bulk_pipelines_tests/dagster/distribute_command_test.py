@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
+from bulk_pipelines_tests import export_scene
 from bulk_pipelines_tests.distribution_scene import Scene, many, paths
 from bulk_pipelines_tests.servers import Place
 
@@ -103,6 +104,7 @@ def test_retention_forgets_what_is_gone(environment: Mapping[str, str], engine: 
     ("arguments", "given", "message"),
     [
         (["submit", "-"], "{", "request: is not JSON"),
+        (["submit", "-"], f'{{"inputs": [{"1" * 5_000}]}}', "request: is not JSON"),
         (["submit", "-"], "[]", "inputs: is missing"),
         (["submit", "-"], '{"inputs": [{"indexKey": "a/b"}]}', "inputs[0].effectiveDate: is missing"),
         (["status", "J20260110_000777"], "", "no job has the key 'J20260110_000777'"),
@@ -115,3 +117,12 @@ def test_errors_are_one_line(environment: Mapping[str, str], arguments: list[str
     assert done.stderr.startswith("Error: ")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["status", "run"])
+def test_a_job_of_another_kind_is_left_alone(environment: Mapping[str, str], engine: Engine, command: str) -> None:
+    job = export_scene.submitted(engine)
+    done = bulk(environment, command, job.job_key, code=1)
+    assert done.stdout == ""
+    assert done.stderr == f"Error: job: {job.job_key} is no distribution, it is of the kind export_users\n"
+    assert export_scene.found(engine, job) == job

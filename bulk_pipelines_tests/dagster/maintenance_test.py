@@ -136,6 +136,78 @@ def test_a_launch_whose_run_ended_before_it_began_though_the_relay_goes_on_offer
         assert offered(engine) == [f"{job.job_key}:1"]
 
 
+def began_long_ago(instance: dg.DagsterInstance, *dead: dg.DagsterRun) -> None:
+    with closing(sqlite3.connect(Path(instance.root_directory) / "history" / "runs.db")) as runs, runs:
+        for run in dead:
+            runs.execute(
+                "UPDATE runs SET create_timestamp = datetime('now', '-1 day'), start_time = unixepoch() - 86400"
+                " WHERE run_id = ?",
+                [run.run_id],
+            )
+
+
+@pytest.mark.parametrize("end", ["COMPLETED", "PAUSED", "gone"])
+@pytest.mark.parametrize("by_asset", [False, True])
+def test_a_run_is_ended_that_died_when_its_job_was_over_already(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance, end: str, by_asset: bool
+) -> None:
+    """It would keep a place among the runs for ever."""
+    job = silent_job(engine)
+    defs = echo_definitions.defs
+    definition = defs.resolve_implicit_global_asset_job_def() if by_asset else defs.resolve_job_def("echo")
+    run = instance.create_run_for_job(
+        definition, status=dg.DagsterRunStatus.STARTED, tags={"dagster/partition": job.job_key}
+    )
+    with transaction(engine) as connection:
+        if end == "gone":
+            connection.execute("DELETE FROM job")
+        else:
+            connection.execute(
+                "UPDATE job SET status = %s::job_status, planned_at = now(), updated_at = now(),"
+                " finished_at = CASE WHEN %s = 'COMPLETED' THEN now() END",
+                [end, end],
+            )
+    began_long_ago(instance, run)
+    ended = execute(instance, database_url, "sweep")["runs ended that nobody was behind"]
+    assert ended == (1 if end == "gone" else 0), "it may be about to end"
+    with transaction(engine) as connection:
+        connection.execute(
+            "UPDATE job SET updated_at = now() - interval '2 hours', heartbeat_at = now() - interval '2 hours',"
+            " finished_at = finished_at - interval '2 hours'"
+        )
+    fresh = instance.create_run_for_job(
+        definition, status=dg.DagsterRunStatus.STARTED, tags={"dagster/partition": job.job_key}
+    )
+    execute(instance, database_url, "sweep")
+    other = instance.get_run_by_id(fresh.run_id)
+    assert other is not None
+    assert other.status is dg.DagsterRunStatus.STARTED, "a person looks into the job again"
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_dead_run_of_a_pass_is_ended_and_what_is_not_ours_is_left_alone(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    @dg.job
+    def somebody_elses() -> None:
+        pass
+
+    definitions = [echo_definitions.defs.resolve_job_def("prune"), somebody_elses]
+    dead, other = (instance.create_run_for_job(each, status=dg.DagsterRunStatus.STARTED) for each in definitions)
+    assert execute(instance, database_url, "sweep")["runs ended that nobody was behind"] == 0
+    began_long_ago(instance, dead, other)
+    assert execute(instance, database_url, "sweep")["runs ended that nobody was behind"] == 1
+    states = [run.status for run in (instance.get_run_by_id(each.run_id) for each in (dead, other)) if run]
+    assert states == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED]
+
+
+def test_the_launchpad_of_retention_opens_with_its_choice() -> None:
+    job = echo_definitions.defs.resolve_job_def("prune")
+    assert job.run_config == {"ops": {"prune_pass": {"config": {"dry_run": False}}}}
+
+
 def offered(engine: Engine) -> list[str]:
     with transaction(engine) as connection:
         return [offer.key for offer in dispatch.offers(connection, ["echo"], dispatch.DispatchLimits())]

@@ -191,14 +191,16 @@ def test_a_priority_is_part_of_the_submission_but_not_of_what_is_asked_for(engin
             jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "a", {}, priority=wrong))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("by_asset", [False, True])
 def test_a_job_is_not_launched_again_while_its_last_run_is_still_ending(
-    engine: Engine, database_url: str, instance: dg.DagsterInstance
+    engine: Engine, database_url: str, instance: dg.DagsterInstance, by_asset: bool
 ) -> None:
-    """Paused and resumed at once: its workers may not even have noticed."""
+    """Paused and resumed at once: its workers may not even have noticed. Also a run that was begun at the asset."""
     job = submitted(engine)
     (first,) = tick(engine, database_url, instance)
+    defs = echo_definitions.defs
     run = instance.create_run_for_job(
-        echo_definitions.defs.resolve_job_def("echo"),
+        defs.resolve_implicit_global_asset_job_def() if by_asset else defs.resolve_job_def("echo"),
         status=dg.DagsterRunStatus.STARTED,
         tags={"dagster/partition": job.job_key},
     )

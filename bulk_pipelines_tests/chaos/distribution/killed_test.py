@@ -16,7 +16,7 @@ from bulk_pipelines_tests.waiting import until
 def test_killed_at_a_point(chaos: Chaos, point: str) -> None:
     scene, inputs = chaos.scene, many(60)
     scene.have(inputs[1:])
-    scene.have(inputs[:1], rows=6_000)  # too large to be read with the others
+    scene.have(inputs[:1], rows=90_000)  # too large to be held as a whole
     job = scene.started(inputs)
     process = chaos.start(job, point, "7" if point == "put" else "1")
     assert process.wait(60) == -signal.SIGKILL

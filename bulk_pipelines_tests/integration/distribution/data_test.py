@@ -213,6 +213,15 @@ def test_the_next_inputs_are_read_when_they_are_wanted(scene: Scene) -> None:
     assert (claim.take(0), claim.ready, list(claim.coming)) == (None, {}, [])
 
 
+def test_an_input_whose_old_file_is_gone_does_not_make_the_others_be_read(scene: Scene) -> None:
+    """It was to be used again, so its data is not among that of the claim, however long one looks for it there."""
+    inputs = many(200)
+    scene.have(inputs)
+    claim = Contents(scene.pool, data.query_of(""), list(enumerate(checked(inputs)))[1:], Weight())
+    assert claim.take(0) is None
+    assert (len(claim.ready), len(claim.coming)) == (0, 199)
+
+
 @pytest.mark.parametrize(("size", "together"), [(100, 128), (contents.BYTES_TOGETHER // 10, 10), (1 << 40, 1)])
 def test_heavy_files_are_read_few_at_a_time(size: int, together: int) -> None:
     weight = Weight()

@@ -1,9 +1,10 @@
 """Looks at a folder: every version of a file is taken once, whatever happens in between."""
 
+import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.storage import locations
-from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage import addresses, locations
+from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.servers import PASSWORD, USER, LoginServer, Place
 
 RESOURCES = ("users", "articles", "comments")
 REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
@@ -148,8 +150,10 @@ def test_with_a_marker_files_wait_for_theirs(inbox: Inbox) -> None:
 def test_a_new_version_is_a_new_import_and_an_old_time_is_no_matter(inbox: Inbox) -> None:
     path = inbox.drop("users.csv")
     inbox.look()
+    inbox.end_jobs(JobEvent.COMPLETE)
     path.write_text("id\n1\n2\n")
     os.utime(path, (1, 1))
+    inbox.clear_up()
     assert inbox.look().taken == 1
     assert inbox.look().taken == 0
     assert inbox.taken() == [["users.csv"], ["users.csv"]]
@@ -168,6 +172,21 @@ def test_the_contents_a_file_had_before_are_told_to_its_import(inbox: Inbox, eng
     with transaction(engine) as connection:
         row = connection.execute("SELECT params->'files'->0->'known' FROM job ORDER BY job_id DESC LIMIT 1").fetchone()
     assert row == (["ab"],)
+
+
+def test_a_marker_of_an_earlier_version_says_nothing_of_the_next(inbox: Inbox) -> None:
+    """That one is being uploaded under the same name."""
+    inbox.set(marker=".done", after=After.LEAVE)
+    path = inbox.drop("users.csv")
+    marker = inbox.drop("users.csv.done", "")
+    assert inbox.look().taken == 1
+    inbox.end_jobs(JobEvent.COMPLETE)
+    inbox.clear_up()
+    path.write_text("id\n1\n2\n")
+    os.utime(marker, (1, 1))
+    assert [inbox.look().taken, inbox.look().taken] == [0, 0]
+    marker.touch()
+    assert inbox.look().taken == 1
 
 
 def test_a_look_that_dies_half_way_takes_nothing_and_the_next_takes_all(inbox: Inbox) -> None:
@@ -205,17 +224,11 @@ def test_two_daemons_at_once_take_a_file_once(inbox: Inbox) -> None:
     assert sorted(names) == [f"users_{number:02}.csv" for number in range(20)]
 
 
-def test_references_decide_the_order(inbox: Inbox, engine: Engine) -> None:
-    for name in ("comments.csv", "articles.csv", "users.csv"):
-        inbox.drop(name)
+def test_a_tick_says_what_was_dealt_with_before(inbox: Inbox) -> None:
+    inbox.set(after=After.LEAVE)
+    inbox.drop("users.csv")
     inbox.look()
-    assert inbox.taken() == [["users.csv"], ["articles.csv"], ["comments.csv"]]
-    with transaction(engine) as connection:
-        rows = connection.execute("SELECT job_id, waits_for FROM job ORDER BY job_id").fetchall()
-    users, articles, comments = rows
-    assert users[1] == []
-    assert articles[1] == [users[0]]
-    assert comments[1] == [users[0], articles[0]]
+    assert str(inbox.look()) == "inbox: 1 files seen, 0 taken, 1 dealt with before"
 
 
 def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:
@@ -229,6 +242,51 @@ def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:
     assert (again.seen, again.taken) == (2_000, 0)
 
 
+def test_files_with_a_long_history_are_more_jobs(inbox: Inbox, engine: Engine) -> None:
+    """What a job is given is limited to a megabyte; and a file that is replaced every day has had many contents."""
+    for number in range(40):
+        inbox.drop(f"users-{number}.csv")
+    inbox.drop("users-old.csv")
+    with transaction(engine) as connection:
+        earlier = jobs.submit(connection, KINDS, jobs.Request("import_users", "me", {})).job
+        connection.execute(
+            """INSERT INTO file_drop (source, path, version, size, resource, status, job_id, ended_at, sha256)
+               SELECT 'inbox', path, version::text, 1, 'users', 'DONE', %s, now(),
+                   encode(sha256(version::text::bytea), 'hex')
+               FROM (
+                   SELECT 'users-' || n || '.csv', version
+                   FROM generate_series(0, 39) n, generate_series(1, 500) version
+                   UNION ALL SELECT 'users-old.csv', version FROM generate_series(1, 20000) version
+               ) AS history (path, version)""",
+            [earlier.job_id],
+        )
+    looked = inbox.look()
+    assert looked.taken == 41
+    assert 2 <= len(looked.jobs) <= 4
+    with transaction(engine) as connection:
+        row = connection.execute(
+            "SELECT each->'known' FROM job, jsonb_array_elements(params->'files') each"
+            " WHERE each->>'source' LIKE '%%users-old.csv'"
+        ).fetchone()
+    assert row is not None
+    assert len(row[0]) == 1_000
+    assert hashlib.sha256(b"20000").hexdigest() in row[0], "the newest of them"
+
+
+def test_a_file_that_is_listed_twice_is_one(inbox: Inbox) -> None:
+    """As a folder may be listed that is written to meanwhile."""
+    path = inbox.drop("users.csv")
+
+    class Twice(LocalStorage):
+        def entries(self, pattern: str = "**") -> Iterator[Entry]:
+            yield from super().entries(pattern)
+            os.utime(path, (1, 1))
+            yield from super().entries(pattern)
+
+    assert inbox.look(open_storage=lambda: Twice(inbox.folder)).taken == 1
+    assert inbox.look().taken == 0
+
+
 def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_bucket: Place) -> None:
     count = 1_100  # a page of S3 has a thousand
     with locations.folder(s3_bucket.url, s3_bucket.access) as storage, ThreadPoolExecutor(16) as threads:
@@ -236,6 +294,22 @@ def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_
         inbox.set(max_files=500)
         looked = inbox.look(open_storage=lambda: locations.folder(s3_bucket.url, s3_bucket.access))
     assert (looked.seen, looked.taken, len(looked.jobs)) == (count, count, 3)
+
+
+def test_an_import_logs_in_with_the_password_of_its_source(inbox: Inbox, ftp_server: LoginServer) -> None:
+    """It reads the file by its own address: each server may have another password."""
+    place = ftp_server.place()
+    inbox.set(where=place.url.replace(f"{USER}@", f"{USER}:{PASSWORD}@"))
+    with locations.folder(inbox.source.where, Access()) as storage:
+        storage.put("users.csv", b"id\n1\n")
+    inbox.look(open_storage=lambda: locations.folder(inbox.source.where, Access()))
+    with transaction(inbox.engine) as connection:
+        row = connection.execute("SELECT params->'files'->0->>'source' FROM job").fetchone()
+    assert row is not None
+    assert addresses.redacted(row[0]) == f"{place.url}/users.csv"
+    with locations.Sources(Access()) as opened:
+        source, key = opened.source(row[0])
+        assert source.stat(key).size == 5
 
 
 def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, engine: Engine) -> None:
@@ -258,6 +332,18 @@ def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, 
             connection.execute("UPDATE drop_source SET retry_at = now()")
     assert waits == [5.0, 10.0, 20.0]
     assert inbox.look().taken == 1
+
+
+def test_the_delay_begins_when_the_source_has_failed_to_answer(inbox: Inbox, engine: Engine) -> None:
+    """Not when it was asked: a server that hangs would be asked again at once."""
+
+    def hanging() -> Storage:
+        time.sleep(1.0)
+        raise Unavailable("the server does not answer")
+
+    inbox.look(open_storage=hanging)
+    with transaction(engine) as connection:
+        assert ledger.answering(connection, "inbox").wait_seconds > 4.5
 
 
 def test_what_never_becomes_complete_is_reported(inbox: Inbox, engine: Engine) -> None:
@@ -292,6 +378,22 @@ def test_a_look_without_time_for_a_second_listing_leaves_that_to_the_next_tick(i
     assert slept == [2.0]
 
 
+def test_a_long_listing_is_not_begun_again_only_to_be_cut_short(inbox: Inbox) -> None:
+    """What comes late in it would not be seen by the second one, and never be taken."""
+    inbox.drop("users.csv")
+    now = 0.0
+
+    class Slow(LocalStorage):
+        def entries(self, pattern: str = "**") -> Iterator[Entry]:
+            nonlocal now
+            now += 20.0
+            yield from super().entries(pattern)
+
+    taken = [inbox.look(open_storage=lambda: Slow(inbox.folder), seconds=30.0, clock=lambda: now) for _ in range(2)]
+    assert [looked.taken for looked in taken] == [0, 1]
+    assert now == 40.0
+
+
 def test_the_source_that_was_not_looked_at_for_longest_comes_first(inbox: Inbox, engine: Engine) -> None:
     def turns() -> list[str]:
         with transaction(engine) as connection:
@@ -302,50 +404,3 @@ def test_the_source_that_was_not_looked_at_for_longest_comes_first(inbox: Inbox,
         inbox.set(name=name)
         inbox.look()
     assert turns() == ["a", "c", "b"]
-
-
-@pytest.mark.parametrize(
-    ("after", "event", "left", "status"),
-    [
-        (After.LEAVE, JobEvent.COMPLETE, ["users.csv"], "DONE"),
-        (After.MOVE, JobEvent.COMPLETE_WITH_ERRORS, ["done/JOB/users.csv"], "DONE"),
-        (After.DELETE, JobEvent.COMPLETE, [], "DONE"),
-        (After.DELETE, JobEvent.FAIL, ["failed/JOB/users.csv"], "FAILED"),
-    ],
-)
-def test_what_becomes_of_a_file_by_how_its_import_went(
-    inbox: Inbox, after: After, event: JobEvent, left: list[str], status: str
-) -> None:
-    inbox.set(after=after)
-    inbox.drop("users.csv")
-    (key,) = inbox.look().jobs
-    assert inbox.clear_up() == 0, "not before its job is over"
-    inbox.end_jobs(event)
-    assert inbox.clear_up() == 1
-    found = sorted(str(path.relative_to(inbox.folder)) for path in inbox.folder.rglob("*") if path.is_file())
-    assert found == [path.replace("JOB", key) for path in left]
-    assert inbox.statuses() == {"users.csv": status}
-    assert inbox.look().taken == 0
-    assert inbox.clear_up() == 0
-
-
-def test_many_files_are_put_away_in_one_tick(inbox: Inbox) -> None:
-    inbox.set(after=After.DELETE)
-    count = 2 * aftermath.AT_A_TIME + 1
-    for number in range(count):
-        inbox.drop(f"users-{number}.csv")
-    assert inbox.look().taken == count
-    inbox.end_jobs(JobEvent.COMPLETE)
-    assert inbox.clear_up() == count
-    assert list(inbox.folder.iterdir()) == []
-
-
-def test_a_newer_version_is_not_put_away_with_the_old_one(inbox: Inbox) -> None:
-    inbox.set(after=After.DELETE)
-    path = inbox.drop("users.csv")
-    inbox.look()
-    path.write_text("id\n1\n2\n3\n")
-    inbox.end_jobs(JobEvent.COMPLETE)
-    inbox.clear_up()
-    assert path.exists()
-    assert inbox.look().taken == 1

@@ -8,12 +8,15 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
 from bulk_pipelines.cli import main
-from bulk_pipelines.drops import retrying
+from bulk_pipelines.drops import aftermath, retrying
 from bulk_pipelines.drops.retrying import Dropped
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Conflict, NotFound
+from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
+from bulk_pipelines_tests.servers import Place
 
 
 @pytest.fixture
@@ -45,6 +48,48 @@ def test_a_failed_file_is_taken_again(inbox: Inbox, failed_folder: str | None) -
     assert inbox.look().taken == 1
     assert inbox.taken() == [["users.csv"], ["users.csv"]]
     assert inbox.look().taken == 0
+
+
+@pytest.mark.parametrize("failed_folder", ["failed", None])
+def test_a_failed_file_with_a_marker_is_taken_again(inbox: Inbox, failed_folder: str | None) -> None:
+    inbox.set(failed_folder=failed_folder, marker=".done")
+    inbox.drop("users.csv.done", "")
+    inbox.drop("users.csv")
+    (inbox.folder / "users.csv.done").touch()
+    inbox.look()
+    inbox.end_jobs(JobEvent.FAIL)
+    inbox.clear_up()
+    retry(inbox, "users.csv")
+    assert inbox.look().taken == 1
+
+
+@pytest.mark.parametrize("where", ["s3_bucket", "ftp_server"])
+def test_a_failed_file_with_a_marker_is_taken_again_on_a_server(
+    inbox: Inbox, request: pytest.FixtureRequest, where: str
+) -> None:
+    """A file that is moved there may have another time than before."""
+    made = request.getfixturevalue(where)
+    place = made if isinstance(made, Place) else made.place()
+
+    def storage() -> Storage:
+        return locations.folder(place.url, place.access)
+
+    inbox.set(where=place.url, failed_folder="failed", marker=".done")
+    with storage() as opened:
+        opened.put("users.csv", b"id\n1\n")
+        assert inbox.look(open_storage=storage).taken == 0
+        opened.put("users.csv.done", b"5 bytes")
+        (key,) = inbox.look(open_storage=storage).jobs
+        inbox.end_jobs(JobEvent.FAIL)
+        assert aftermath.clear_up(inbox.engine, inbox.source, storage) == 1
+        assert sorted(each.key for each in opened.entries()) == [
+            f"failed/{key}/users.csv",
+            f"failed/{key}/users.csv.done",
+        ]
+        retrying.retry(inbox.engine, {"inbox": inbox.source}, place.access, "users.csv", None)
+        assert sorted(each.key for each in opened.entries()) == ["users.csv", "users.csv.done"]
+        assert opened.read("users.csv.done") == b"5 bytes"
+    assert inbox.look(open_storage=storage).taken == 1
 
 
 def test_it_goes_on_where_it_was_cut_short(inbox: Inbox) -> None:

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ import pytest
 from backports import zstd
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database.server import Server
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.preview import first_rows
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, parse
@@ -166,6 +168,34 @@ def test_times_before_christ(engine: Engine) -> None:
         exported(engine, ExportRequest("users", Format.CSV, ("created_at",)))
         == b"created_at\n0044-03-15 00:00:00+00 BC\n"
     )
+
+
+@pytest.fixture
+def latin(server: Server) -> Iterator[Engine]:
+    """A database whose texts are not UTF-8."""
+    name = f"latin_{uuid.uuid4().hex[:12]}"
+    with pool.single(server.url()) as connection:
+        form = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc TEMPLATE template0"
+        connection.execute(f"CREATE DATABASE {name} {form}".encode())
+    migrations.apply(server.url(name))
+    made = pool.connect(server.url(name))
+    yield made
+    made.dispose()
+    with pool.single(server.url()) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_files_are_utf8_whatever_the_database_is_in(latin: Engine, format_: Format) -> None:
+    insert(latin, "users", [{"id": ID, "email": "a@b.c", "name": "Größe", "role": "author"}])
+    data = exported(latin, ExportRequest("users", format_, ("name",)))
+    match format_:
+        case Format.PARQUET:
+            assert pq.read_table(pa.BufferReader(data)).to_pylist() == [{"name": "Größe"}]
+        case Format.XLSX:
+            assert read_xlsx(data)["users"][1:] == [("Größe",)]
+        case _:
+            assert "Größe" in data.decode()
 
 
 def test_the_first_rows_to_look_at(filled: Engine) -> None:

@@ -160,6 +160,25 @@ def test_a_cancel_stops_the_query_and_leaves_nothing(engine: Engine, tmp_path: P
     assert ending.wind_up_all(engine) == 0
 
 
+def test_a_cancel_is_heard_while_the_first_rows_are_looked_for(engine: Engine, tmp_path: Path) -> None:
+    """The preview of an export that is ordered, or whose filter finds little, reads the whole table first."""
+    insert_users(engine, 20_000)
+    job = started(engine, to=str(tmp_path / "out"), order="name")
+    thread = threading.Thread(target=worked, args=(engine, job), daemon=True)
+    with watching(engine) as connection:
+        slow_down(connection, seconds=0.005)
+        thread.start()
+        at_work = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%LIMIT 10%'"
+        looking = f"{at_work} AND state = 'active' AND pid <> pg_backend_pid()".encode()
+        until(lambda: connection.execute(looking).fetchone() == (1,), "PostgreSQL looks for the first rows")
+        jobs.cancel(engine, job.job_key)
+        thread.join(20)
+        assert not thread.is_alive()
+        assert connection.execute(looking).fetchone() == (0,)
+    assert found(engine, job).status is JobState.CANCELLED
+    assert names_in(tmp_path / "out") == []
+
+
 def test_a_pause_leaves_nothing_and_a_resume_begins_anew(engine: Engine, tmp_path: Path) -> None:
     with in_the_middle(engine, to=str(tmp_path / "out")) as job, pool.transaction(engine) as connection:
         jobs.pause(connection, job.job_key)

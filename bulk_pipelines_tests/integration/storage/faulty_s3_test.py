@@ -151,6 +151,24 @@ def test_a_large_write_that_fails_leaves_nothing(faulty_s3: FaultyProxy, impatie
     assert len(aborted) == 1
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_large_write_that_is_not_completed_takes_its_parts_back(
+    faulty_s3: FaultyProxy, impatient: Storage, refused: bool
+) -> None:
+    """By the server, which has all parts; or by the writer, who is called off."""
+    if refused:
+        faulty_s3.add(Fault("status", method="POST", match="uploadId"))
+    with pytest.raises(Throttled if refused else KeyboardInterrupt), impatient.publish("big") as sink:
+        for n in range(50):
+            sink.write(bytes([n]) * MB)
+        if not refused:
+            raise KeyboardInterrupt
+    faulty_s3.clear()
+    assert list(impatient.entries()) == []
+    aborted = [path for method, path, _ in faulty_s3.requests if method == "DELETE" and "uploadId" in path]
+    assert len(aborted) == 1
+
+
 def test_a_share_of_failures_is_that_share(faulty_s3: FaultyProxy, impatient: Storage) -> None:
     faulty_s3.add(Fault("status", share=0.3, method="PUT"))
 

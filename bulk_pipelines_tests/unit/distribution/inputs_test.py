@@ -43,6 +43,10 @@ def test_a_date_is_a_number_or_its_digits(day: object) -> None:
         ({"effectiveDate": 20240230}, "inputs[0].effectiveDate: 20240230 is not a day as YYYYMMDD"),
         ({"effectiveDate": 2024022}, "inputs[0].effectiveDate: 2024022 is not a day as YYYYMMDD"),
         ({"effectiveDate": "00240202"}, "inputs[0].effectiveDate: '00240202' is not a day as YYYYMMDD"),
+        (
+            {"effectiveDate": 10**5_000},
+            "inputs[0].effectiveDate: a number of more than 8 digits is not a day as YYYYMMDD",
+        ),
         ({"effectiveDate": True}, "inputs[0].effectiveDate: True is not a day as YYYYMMDD"),
         ({"effectiveDate": 20240202.0}, "inputs[0].effectiveDate: 20240202.0 is not a day as YYYYMMDD"),
         ({"effectiveDate": "２０２４０２０２"}, "inputs[0].effectiveDate: '２０２４０２０２' is not a day as YYYYMMDD"),

@@ -71,9 +71,24 @@ def test_without_the_file_there_is_an_inbox(tmp_path: Path) -> None:
         (GOOD.replace("marker", "marks"), "'marks' is not known"),
         (GOOD.replace("s3://", "gopher://"), "gopher"),
         (GOOD + GOOD, "two sources are named 'partner'"),
+        (GOOD.replace('marker = ".done"', 'settle_seconds = "2"'), "source 1: settle_seconds: '2' is not a number"),
+        (GOOD.replace('marker = ".done"', "max_files = true"), "source 1: max_files: True is not a whole number"),
+        (GOOD.replace('".done"', "3"), "source 1: marker: 3 is not a text"),
+        (GOOD.replace('".done"', '""'), "marker and failed_folder must not be empty"),
+        (GOOD.replace('"failed"', '"failed/"'), "failed_folder: 'failed/' is not a plain relative path"),
+        (GOOD.replace('marker = ".done"', 'done_folder = "../done"'), "done_folder: '../done' is not a plain relative"),
+        (GOOD.replace('"users_*.csv"', "3"), "source 'partner': files: glob: 3 is not a text"),
+        (GOOD.replace('marker = ".done"', "stalled_seconds = -1"), "must be positive"),
+        ("[[source]]\nname = 'a'\nwhere = '/x'\nfiles = 3", "files: not \\[\\[source.files\\]\\] tables"),
+        ("source = [1]", "holds something else than"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BulkError, match=message) as caught:
         load(tmp_path, text)
     assert isinstance(caught.value, InvalidInput)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
+        sources.load(tmp_path, RESOURCES, tmp_path / "inbox")

@@ -60,6 +60,7 @@ def test_all_there_is_to_say() -> None:
         ({"resource": "users", "order": "id,-id"}, "order"),
         ({"resource": "users", "where": ["role=admin", "secret=1"]}, "secret"),
         ({"resource": "users", "where": "role"}, "where"),
+        ({"resource": "users", "where": ["role=admin", ""]}, "where"),
         ({"resource": "users", "limit": 3}, "limit"),
         ({"resource": "users", "escape_formulas": "yes"}, "escape_formulas"),
         ({"resource": "users", "escape_formulas": True, "format": "xlsx"}, "escape_formulas"),

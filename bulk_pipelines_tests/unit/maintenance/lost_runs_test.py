@@ -4,7 +4,7 @@ import pytest
 
 from bulk_pipelines.engine.dispatch import Launched
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, decide
+from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended, decide, is_stray
 
 LIMITS = LossLimits(launches=3, retry_patience=600)
 
@@ -53,3 +53,19 @@ def test_a_job_whose_runs_keep_dying_is_failed_in_the_end() -> None:
     assert decide(launched(vain_launches=1), [FAILED], LIMITS) is Action.WANT_RUN
     assert decide(launched(vain_launches=2), [FAILED], LIMITS) is Action.FAIL
     assert decide(launched(vain_launches=2), [ENDED], LIMITS) is Action.WANT_RUN
+
+
+@pytest.mark.parametrize(
+    ("job_key", "seconds", "stray"),
+    [
+        ("at work", 1_000_000, False),
+        ("just over", 1_000_000, False),
+        ("long over", 10, False),
+        ("long over", 4_000, True),
+        (None, 3_600, False),
+        (None, 8 * 3_600, True),
+    ],
+)
+def test_a_run_without_a_job_to_be_at_work_on(job_key: str | None, seconds: float, stray: bool) -> None:
+    at_rest = {"just over": 60.0, "long over": 4_000.0}
+    assert is_stray(Unended("run", job_key, seconds), at_rest, LIMITS) is stray

@@ -1,0 +1,3 @@
+"""The name of the kind of job that distributions are."""
+
+NAME = "distribution"
