@@ -155,13 +155,14 @@ def run_out(connection: psycopg.Connection[Any], item_ids: Sequence[int]) -> Non
         [list(item_ids)],
     )
     connection.execute(
-        "UPDATE claim SET look_at = now() - interval '1 second' WHERE item_ids && %s::bigint[]", [list(item_ids)]
+        "UPDATE claim SET look_at = least(look_at, now() - interval '1 second') WHERE item_ids && %s::bigint[]",
+        [list(item_ids)],
     )
 
 
 ALL_RUN_OUT = """
 UPDATE job_item SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL;
-UPDATE claim SET look_at = now() - interval '1 second'
+UPDATE claim SET look_at = least(look_at, now() - interval '1 second')
 """
 
 
