@@ -1,4 +1,4 @@
-"""Page 1 and page 5,000 of a listing by key, a hundred items a page, of a job with 600,000 items in all states.
+"""Page 1 and page 5,000 of a listing by key, a hundred items a page, of a job with 602,000 items in all states.
 
 The listing is walked from page to page, as a reader does, to where page 5,000 begins; then both are read in turns.
 """
@@ -18,31 +18,45 @@ from bulk_pipelines.engine.states import ItemState
 
 SIZE = 100
 DEPTH = 5_000
-ITEMS = 600_000
+ITEMS = 602_000
 ROUNDS = 300
 
 Connection = psycopg.Connection[Any]
 
-# The states lie evenly among each other: at any depth every one of them has rows to give.
+# The states lie evenly among each other: at any depth every one of them has rows to give. Two workers hold 2,000 of what is
+# pending, which makes it RUNNING.
 FILL = """
-WITH states AS (SELECT array_agg(state ORDER BY state) AS each FROM unnest(enum_range(NULL::item_status)) AS state),
+WITH states AS (
+    SELECT array_agg(state ORDER BY state) AS each
+    FROM unnest(enum_range(NULL::item_status)) AS state WHERE state <> 'RUNNING'
+),
 new_job AS (
     INSERT INTO job (kind, owner, origin, request_hash, status, started_at, total_items, pending_items, running_items,
         succeeded_items, not_found_items, skipped_items, retry_wait_items, dlq_items, cancelled_items)
-    SELECT 'no-op', 'bench', 'cli', '', 'RUNNING', now(), %(items)s, share, share, share, share, share, share, share,
-        share
-    FROM (SELECT %(items)s / 8 AS share) AS shares
+    SELECT 'no-op', 'bench', 'cli', '', 'RUNNING', now(), %(items)s, share - 2000, 2000, share, share, share, share,
+        share, share
+    FROM (SELECT %(items)s / 7 AS share) AS shares
     RETURNING job_id, job_key
 ),
 items AS (
-    INSERT INTO job_item (job_id, item_key, owner, kind, input, status, updated_at, lease_owner, lease_until, due_at,
-        error_message)
-    SELECT job_id, 'item ' || number, 'bench', 'no-op', jsonb_build_object('n', number), state,
-        now() - interval '1 day' + number * interval '10 milliseconds', CASE WHEN state = 'RUNNING' THEN 'bench' END,
-        CASE WHEN state = 'RUNNING' THEN now() + interval '1 day' END, CASE WHEN state = 'RETRY_WAIT' THEN now() END,
-        CASE WHEN state = 'DLQ' THEN 'buried' END
+    INSERT INTO job_item (job_id, item_key, owner, kind, input, status, updated_at, due_at, error_message,
+        lease_owner, lease_until, leased_at, claim_id)
+    SELECT job_id, 'item ' || number, 'bench', 'no-op', jsonb_build_object('n', number), state, moment,
+        CASE WHEN state = 'RETRY_WAIT' THEN now() END, CASE WHEN state = 'DLQ' THEN 'buried' END,
+        CASE WHEN held THEN 'worker ' || claim_id END, CASE WHEN held THEN now() + interval '1 day' END,
+        CASE WHEN held THEN moment END, CASE WHEN held THEN claim_id END
     FROM new_job, states, generate_series(1, %(items)s) AS number
-    CROSS JOIN LATERAL (SELECT states.each[number %% 8 + 1] AS state) AS which
+    CROSS JOIN LATERAL (
+        SELECT states.each[number %% 7 + 1] AS state,
+            now() - interval '1 day' + number * interval '10 milliseconds' AS moment, number / 7 %% 2 + 1 AS claim_id
+    ) AS made
+    CROSS JOIN LATERAL (SELECT state = 'PENDING' AND number / 7 %% 43 = 0 AS held) AS which
+    RETURNING item_id, job_id, claim_id, lease_owner, lease_until
+),
+claims AS (
+    INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
+    SELECT claim_id, job_id, lease_owner, array_agg(item_id), min(lease_until) FROM items
+    WHERE lease_until IS NOT NULL GROUP BY claim_id, job_id, lease_owner
 )
 SELECT job_key FROM new_job
 """
