@@ -161,12 +161,12 @@ FROM job, (VALUES ('d', 'PENDING', NULL), ('e', 'RETRY_WAIT', now())) AS waiting
 
 def test_what_was_running_when_claims_came_is_held_and_found(empty_database_url: str, tmp_path: Path) -> None:
     for file in migrations.MIGRATIONS.glob("*.sql"):
-        if file.name < "0011":
+        if file.name < "0012":
             shutil.copy(file, tmp_path)
     migrations.apply(empty_database_url, tmp_path)
     with pool.single(empty_database_url) as connection:
         connection.execute(BEFORE_CLAIMS)
-    assert "0011_claims" in migrations.apply(empty_database_url)
+    assert "0012_claims" in migrations.apply(empty_database_url)
     assert query(
         empty_database_url, "SELECT item_key, status::text, item.state::text FROM job_item AS item ORDER BY 1"
     ) == [
