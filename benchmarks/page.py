@@ -23,8 +23,8 @@ ROUNDS = 300
 
 Connection = psycopg.Connection[Any]
 
-# The states lie evenly among each other: at any depth every one of them has rows to give. Two workers hold 2,000 of those
-# that are pending, which makes them RUNNING.
+# The states lie evenly among each other: at any depth every one of them has rows to give. Two workers hold 2,000 of the
+# pending items, which makes them RUNNING.
 FILL = """
 WITH states AS (
     SELECT array_agg(state ORDER BY state) AS each
