@@ -59,7 +59,7 @@ UPDATE job_item SET
     lease_term = 1, attempt_count = 1, lease_owner = 'w',
     lease_until = CASE WHEN item_id %% 1000 IN (997, 998) THEN now() + interval '1 hour' END,
     leased_at = CASE WHEN item_id %% 1000 IN (997, 998) THEN updated_at + make_interval(secs => item_id / 1000.0) END,
-    claim_id = job_id,
+    claim_id = -job_id,
     due_at = CASE WHEN item_id %% 100 IN (94, 95, 96) THEN now() - make_interval(secs => item_id %% 1000) END,
     error_message = CASE WHEN item_id %% 100 = 99 THEN 'bad' END,
     updated_at = updated_at + make_interval(secs => item_id / 1000.0)
