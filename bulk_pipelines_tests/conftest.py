@@ -27,6 +27,7 @@ from bulk_pipelines_tests.storage_fixtures import (
     s3_bucket,
     s3_server,
     sftp_server,
+    sizeless_ftp_server,
 )
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "s3_bucket",
     "s3_server",
     "sftp_server",
+    "sizeless_ftp_server",
 ]
 
 TEMPLATE = "migrated"

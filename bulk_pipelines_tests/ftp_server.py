@@ -1,7 +1,7 @@
 """An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
 
-Kinds: `plain` has no MLSD and MLST and does not replace; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS
-from the first byte.
+Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `explicit` wants TLS begun by
+AUTH TLS; `implicit` has TLS from the first byte.
 """
 
 import sys
@@ -29,6 +29,12 @@ class PlainHandler(FTPHandler):  # type: ignore[misc]
     }
 
 
+class SizelessHandler(PlainHandler):
+    proto_cmds: dict[str, Any] = {  # noqa: RUF012
+        name: about for name, about in PlainHandler.proto_cmds.items() if name != "SIZE"
+    }
+
+
 class ExplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
     tls_control_required = True
     tls_data_required = True
@@ -44,7 +50,12 @@ class ImplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
         super().handle()
 
 
-HANDLERS: dict[str, Any] = {"plain": PlainHandler, "explicit": ExplicitHandler, "implicit": ImplicitHandler}
+HANDLERS: dict[str, Any] = {
+    "plain": PlainHandler,
+    "sizeless": SizelessHandler,
+    "explicit": ExplicitHandler,
+    "implicit": ImplicitHandler,
+}
 
 
 def main(kind: str, folder: str, user: str, password: str, *tls: str) -> None:

@@ -125,7 +125,7 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
     data, places = made(folder)
     login = LoginAccess(USER, PASSWORD)
     access, tls = Access(login=login), list[str]()
-    if kind != "plain":
+    if kind in ("explicit", "implicit"):
         authority = trustme.CA()
         authority.cert_pem.write_to_path(str(folder / "authority.pem"))
         certificate = authority.issue_cert("127.0.0.1")
@@ -142,7 +142,7 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            scheme = {"plain": "ftp", "explicit": "ftpes", "implicit": "ftps"}[kind]
+            scheme = {"plain": "ftp", "sizeless": "ftp", "explicit": "ftpes", "implicit": "ftps"}[kind]
             yield LoginServer(scheme, port, data, process, access, places)
         finally:
             stop(process)

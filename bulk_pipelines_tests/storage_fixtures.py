@@ -53,6 +53,12 @@ def plain_ftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login
 
 
 @pytest.fixture(scope="session")
+def sizeless_ftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
+    with servers.other_ftp(tmp_path_factory.mktemp("sizeless-ftp"), "sizeless") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
     with servers.sftp(tmp_path_factory.mktemp("sftp")) as server:
         yield server

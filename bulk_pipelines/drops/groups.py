@@ -40,8 +40,10 @@ class Limits:
     """What a job is given, and answers, is limited to a megabyte."""
 
     def describing(self, file: Ready) -> int:
-        """How much of it a file takes at most: its address, quoted, twice; what became of it; what it held before."""
-        return 500 + 4 * (self.address + len(file.path.encode())) + 70 * len(file.known_sha256)
+        """How much of it a file takes at most: its address, quoted, twice; what became of it; which version it is;
+        what it held before."""
+        address = 4 * (self.address + len(file.path.encode()))
+        return 500 + address + len(file.version) + 70 * len(file.known_sha256)
 
 
 def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:

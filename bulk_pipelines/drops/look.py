@@ -29,8 +29,8 @@ FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
 
 
-File = tuple[str, int, list[str]]
-"""Its address, its size, and the contents (SHA-256) that were imported from there before."""
+File = tuple[str, int, str, list[str]]
+"""Its address, its size, the version that is taken, and the contents (SHA-256) that were imported from there before."""
 
 
 class Submit(Protocol):
@@ -225,7 +225,8 @@ def take(
         for group in groups.grouped(source, complete.files, list(needs)):
             earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.resource])
             files_of_job = [
-                (source.import_address(url_of(file.path)), file.size, file.known_sha256) for file in group.files
+                (source.import_address(url_of(file.path)), file.size, file.version, file.known_sha256)
+                for file in group.files
             ]
             rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
             job_id, job_key = submit(connection, source.name, files_of_job, **rule)

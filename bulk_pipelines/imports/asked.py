@@ -60,6 +60,17 @@ class AskedFile:
     size: int | None = None
     known_sha256: tuple[str, ...] = ()
     """Contents that were imported before from the same place: those are not imported again."""
+    version: str | None = None
+    """The one that is meant, as its storage tells it: another one is not imported. None: whatever lies there."""
+
+    def as_params(self) -> dict[str, Any]:
+        told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}
+        # Left out where there is none, so that the same request as ever is recognised as the same.
+        return told if self.version is None else told | {"version": self.version}
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Self:
+        return cls(params["source"], params["size"], tuple(params["known_sha256"]), params.get("version"))
 
 
 @dataclass(frozen=True)
@@ -103,10 +114,7 @@ class Asked:
         """As a job keeps it. Whoever shows it redacts the addresses."""
         return {
             "resource": self.resource,
-            "files": [
-                {"source": file.source, "size": file.size, "known_sha256": list(file.known_sha256)}
-                for file in self.files
-            ],
+            "files": [file.as_params() for file in self.files],
             "mode": self.mode,
             "format": self.format,
             "compression": self.compression,
@@ -117,7 +125,7 @@ class Asked:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
-        files = tuple(AskedFile(file["source"], file["size"], tuple(file["known_sha256"])) for file in params["files"])
+        files = tuple(AskedFile.from_params(file) for file in params["files"])
         told, packed = params["format"], params["compression"]
         return cls(
             params["resource"],

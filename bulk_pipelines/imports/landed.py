@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.imports.asked import AskedFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.source import LocalFile, Source, StoredFile
 from bulk_pipelines.settings import Settings
@@ -12,6 +13,7 @@ from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.compression import Compression
 from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.errors import Missing, Permanent
 from bulk_pipelines.storage.landing import Landed
 from bulk_pipelines.storage.local import LocalStorage
 
@@ -21,11 +23,36 @@ def place(chosen: Settings) -> str:
     return chosen.landing_url or str(chosen.home / "landed")
 
 
-def land(source: str, name: str, compression: Compression | None, chosen: Settings) -> Landed:
+def land(file: AskedFile, name: str, compression: Compression | None, chosen: Settings) -> Landed:
     """Under a name that belongs to the job, so that landing again comes to the same file."""
     access = access_of(chosen)
     with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
-        return landing.land(source, into, name, access, landing.limits_of(chosen), compression)
+        limits = landing.limits_of(chosen)
+        return landing.land(file.source, into, name, access, limits, compression, version=file.version)
+
+
+def gone(file: AskedFile, chosen: Settings) -> str | None:
+    """Why the version that is meant can never be landed; None if it lies there, or any would do."""
+    if file.version is None:
+        return None
+    storage, key = locations.file(file.source, access_of(chosen), "source")
+    with storage:
+        try:
+            same = storage.stat(key).version == file.version
+        except Missing:
+            return "it was removed before it was landed"
+        except Permanent as error:
+            return str(error)
+    return None if same else "it was replaced before it was landed"
+
+
+def is_there(file: ImportFile, chosen: Settings) -> bool:
+    """Whether what was landed of the file, if anything, can still be read."""
+    if file.landed is None:
+        return True
+    storage, key = locations.file(file.landed, access_of(chosen), "landed")
+    with storage:
+        return storage.exists(key)
 
 
 def remove(storage: Storage, job_key: str) -> None:

@@ -21,6 +21,7 @@ from bulk_pipelines.imports.layout import Layout
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.terms import Mode, matching_key
 from bulk_pipelines.storage import addresses
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,12 @@ Piece = tuple[int, Range]
 def plan(pool: Engine, job: Job) -> None:
     asked = Asked.from_params(job.params)
     chosen = settings.current()
+    before = noted_before(pool, job, chosen)
     with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        copies = list(executor.map(lambda each: land(job, asked, each[0], each[1], chosen), enumerate(asked.files, 1)))
+        numbered = enumerate(asked.files, 1)
+        copies = list(
+            executor.map(lambda each: before.get(each[0]) or land(job, asked, each[0], each[1], chosen), numbered)
+        )
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
@@ -59,6 +64,14 @@ def plan(pool: Engine, job: Job) -> None:
         jobs.seal(connection, job.job_id)
 
 
+def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int, ImportFile]:
+    """The files as a try noted them that was cut short afterwards. There may be items of theirs already, so whatever
+    became of the sources since is of no matter."""
+    with transaction(pool) as connection:
+        noted = progress.files(connection, job.job_id)
+    return {file.number: file for file in noted if landed.is_there(file, chosen)}
+
+
 def unlike(before: list[ImportFile], file: ImportFile) -> bool:
     """Whether this file has other columns than those that are to be read before it."""
     first = next((each.layout for each in before if each.layout is not None), None)
@@ -76,11 +89,13 @@ def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.
     """The copy that everything else reads. A file that is no good is not the end of the others."""
     shown = addresses.redacted(file.source)
     try:
-        copy = landed.land(file.source, f"{job.job_key}/{number:06}", asked.compression, chosen)
-    except Unavailable:
-        raise  # may pass: the whole plan is tried again
+        copy = landed.land(file, f"{job.job_key}/{number:06}", asked.compression, chosen)
     except BulkError as error:
-        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=str(error))
+        # A version that is gone never comes back: to try again would be of no use, and to take another one wrong.
+        gone = landed.gone(file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        if gone is None and isinstance(error, Unavailable):
+            raise  # may pass: the whole plan is tried again
+        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=gone or str(error))
     if copy.sha256 in file.known_sha256:
         known = "this content was imported before"
         return ImportFile(number, shown, None, copy.bytes, copy.sha256, None, 0, duplicate=True, note=known)

@@ -40,16 +40,17 @@ def submit(
 
 
 def submit_drop(
-    connection: Connection, source: str, files: Sequence[tuple[str, int, list[str]]], **rule: str | None
+    connection: Connection, source: str, files: Sequence[tuple[str, int, str, list[str]]], **rule: str | None
 ) -> tuple[int, str]:
-    """For files that were dropped at a source: each its address, size, and the contents it was imported with before."""
+    """For files that were dropped at a source: each its address, size, the version that was taken, and the contents it
+    was imported with before."""
     options = Options(
         resource=rule["resource"] or "",
         mode=rule["mode"] or "insert",
         format=rule["format"],
         on_error=rule["on_error"] or "continue",
     )
-    asked = options.asked(tuple(AskedFile(url, size, tuple(known)) for url, size, known in files))
+    asked = options.asked(tuple(AskedFile(url, size, tuple(known), version) for url, size, version, known in files))
     job = submit(connection, asked, owner=source, origin="sensor").job
     return job.job_id, job.job_key
 

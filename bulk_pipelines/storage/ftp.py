@@ -74,7 +74,9 @@ class FtpStorage(Storage):
         folder, _, name = key.rpartition("/")
         for each in connection.listing(self.path(connection, folder)):
             if each.name == name:
-                return self.entry(key, each)
+                # With the exact time, as `timed`: what a listing calls its version must be what this calls it.
+                exact = each.modified or connection.modified(self.path(connection, key))
+                return self.entry(key, replace(each, modified=exact))
         raise Missing(f"{self.url_of(key)} does not exist")
 
     def entry(self, key: str, found: Listed) -> Entry:

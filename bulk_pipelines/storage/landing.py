@@ -63,13 +63,15 @@ def land(
     limits: Limits = Limits(),
     compression: Compression | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    version: str | None = None,
 ) -> Landed:
     """Copy a source into the storage under the name. `compression` is what it was said to be; None: find out.
 
-    `progress` hears now and then how many bytes have arrived; what it raises ends the landing, and nothing is left.
+    `version` is the one that is wanted of a file in a storage: `SourceChanged` if another one lies there. `progress`
+    hears now and then how many bytes have arrived; what it raises ends the landing, and nothing is left.
     """
     with locations.Sources(access) as sources:
-        return land_from(sources, source_url, into, name, limits, compression, progress)
+        return land_from(sources, source_url, into, name, limits, compression, progress, version)
 
 
 def land_from(
@@ -80,11 +82,14 @@ def land_from(
     limits: Limits = Limits(),
     compression: Compression | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    version: str | None = None,
 ) -> Landed:
     """`land` for one of many files: what reads them stays open from one to the next."""
     source, key = sources.source(source_url, "source")
     shown = source.url_of(key)
-    with source.open(key) as reader, Sha256() as arrived, Sha256() as kept:
+    # Web servers are not asked for versions: what they tell of one is often nothing.
+    opened = source.open(key, version=version) if isinstance(source, Storage) else source.open(key)
+    with opened as reader, Sha256() as arrived, Sha256() as kept:
         entry = reader.entry
         if entry.size > limits.largest:
             raise OverLimit(

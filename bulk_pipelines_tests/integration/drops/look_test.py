@@ -33,7 +33,7 @@ KINDS = Kinds([Kind(f"import_{name}", lambda lease, tools: Done()) for name in R
 
 
 def submit(connection: Connection, source: str, files: Sequence[File], **rule: str | None) -> tuple[int, str]:
-    params = {"files": [{"source": url, "known": known} for url, _, known in files]}
+    params = {"files": [{"source": url, "known": known} for url, _, _, known in files]}
     request = jobs.Request(f"import_{rule['resource']}", source, params, origin="sensor")
     job = jobs.submit(connection, KINDS, request).job
     return job.job_id, job.job_key
