@@ -166,6 +166,22 @@ UPDATE claim SET look_at = least(look_at, now() - interval '1 second')
 """
 
 
+HELD_AND_NOT_FOUND = """
+SELECT item_key FROM job_item AS item LEFT JOIN claim USING (claim_id, job_id)
+WHERE item.lease_until IS NOT NULL
+    AND (item.item_id = ANY (claim.item_ids) AND claim.owner = item.lease_owner AND claim.look_at <= item.lease_until)
+        IS NOT TRUE
+"""
+"""Those that the rescue would not find in time."""
+
+
+def claims(pool: Engine, job: Job) -> list[tuple[str, bool]]:
+    """Whose they are, and whether a rescue has to look at them."""
+    with transaction(pool) as connection:
+        query = "SELECT owner, look_at < now() FROM claim WHERE job_id = %s ORDER BY claim_id"
+        return connection.execute(query, [job.job_id]).fetchall()
+
+
 def make_due(pool: Engine, job: Job) -> None:
     """As if the time of all waiting retries had come."""
     with transaction(pool) as connection:

@@ -36,28 +36,30 @@ WHERE job_id = :job_id;
 -- name: claim_items
 -- Takes up to :most items for one worker: due retries first, then the oldest pending.
 -- A suspect (a worker died holding it) is claimed alone, so that a second death tells which item it was.
--- What is held already keeps its place in the indexes, and is passed by: a claim changes no column that an index knows.
+-- What is held already keeps its place in the indexes, and is passed by: a claim changes no column that an index knows. That
+-- is asked in a CASE, of which no statistics speak: they are always wrong about leases.
 WITH ready AS (
     SELECT status = 'RUNNING' AS yes FROM job WHERE job_id = :job_id
 ),
 suspect AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND due_at <= now() AND lease_until IS NULL
-        AND (SELECT yes FROM ready)
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count > 0 AND due_at <= now()
+        AND CASE WHEN lease_until IS NULL THEN (SELECT yes FROM ready) END
+    ORDER BY death_count, due_at, item_id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),
 due AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND due_at <= now() AND lease_until IS NULL
-        AND (SELECT yes FROM ready)
-    ORDER BY due_at
+    WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND due_at <= now()
+        AND CASE WHEN lease_until IS NULL THEN (SELECT yes FROM ready) END
+    ORDER BY due_at, item_id
     LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int END
     FOR UPDATE SKIP LOCKED
 ),
 pending AS (
     SELECT ctid FROM job_item
-    WHERE job_id = :job_id AND status = 'PENDING' AND lease_until IS NULL AND (SELECT yes FROM ready)
+    WHERE job_id = :job_id AND status = 'PENDING' AND CASE WHEN lease_until IS NULL THEN (SELECT yes FROM ready) END
     ORDER BY updated_at, item_id
     LIMIT CASE WHEN EXISTS (SELECT FROM suspect) THEN 0 ELSE :most::int - (SELECT count(*) FROM due) END
     FOR UPDATE SKIP LOCKED
@@ -92,9 +94,10 @@ noted AS (
     HAVING count(*) > 0
     RETURNING claim_id
 ),
--- Claims of this worker of which it holds nothing any more.
+-- Claims of this worker of which it holds nothing any more. Those that a rescue is just looking at are left to it.
 forgotten AS (
-    DELETE FROM claim WHERE claim_id = ANY (:over::bigint[])
+    DELETE FROM claim
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM claim WHERE claim_id = ANY (:over::bigint[]) FOR UPDATE SKIP LOCKED))
 ),
 -- Locks the job last, so that a pause or cancel that came first is seen; no row here means: take it all back.
 counted AS (
@@ -124,7 +127,8 @@ WITH held AS (
 ),
 renewed AS (
     UPDATE job_item
-    SET lease_until = now() + make_interval(secs => :lease_seconds)
+    -- Never shorter: the claim says when the first of its leases may run out.
+    SET lease_until = greatest(lease_until, now() + make_interval(secs => :lease_seconds))
     WHERE ctid = ANY (ARRAY(
         SELECT free.place
         FROM held
@@ -146,7 +150,8 @@ CROSS JOIN LATERAL (
 
 -- name: forget_claims!
 -- Claims of a worker that is about to leave and holds nothing any more.
-DELETE FROM claim WHERE claim_id = ANY (:over::bigint[]);
+DELETE FROM claim
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM claim WHERE claim_id = ANY (:over::bigint[]) FOR UPDATE SKIP LOCKED));
 
 -- name: hold_item
 -- Keeps a lease from being taken until the transaction ends; no row when it is lost. Who falls asleep in the middle keeps
@@ -169,7 +174,7 @@ SET checkpoint = :checkpoint::jsonb,
     attempt_count = 1,
     not_found_count = 0,
     death_count = 0,
-    lease_until = clock_timestamp() + make_interval(secs => :lease_seconds),
+    lease_until = greatest(lease_until, clock_timestamp() + make_interval(secs => :lease_seconds)),
     leased_at = greatest(now(), leased_at + interval '1 microsecond')
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
 RETURNING item_id;
@@ -280,9 +285,15 @@ WHERE claim.look_at < now() AND (:job_id::bigint IS NULL OR claim.job_id = :job_
 LIMIT :most;
 
 -- name: look_at_claims!
--- After a rescue: when the next lease of each claim runs out; a claim of which nothing is held any more goes.
-WITH looked AS (
-    SELECT claim.claim_id, (
+-- After a rescue: when the next lease of each claim runs out; a claim of which nothing is held any more goes. Nothing comes
+-- under a lease by an old claim, and leases only grow longer: what is true now is still so when it is written.
+WITH due AS (
+    SELECT claim_id, item_ids, look_at FROM claim
+    WHERE look_at < now() AND (:job_id::bigint IS NULL OR job_id = :job_id)
+    FOR UPDATE SKIP LOCKED
+),
+looked AS (
+    SELECT claim.claim_id, claim.look_at, (
         SELECT min(item.lease_until)
         FROM unnest(claim.item_ids) AS taken (item_id)
         CROSS JOIN LATERAL (
@@ -291,15 +302,38 @@ WITH looked AS (
             OFFSET 0
         ) AS item
     ) AS first_end
-    FROM claim
-    WHERE claim.look_at < now() AND (:job_id::bigint IS NULL OR claim.job_id = :job_id)
+    FROM due AS claim
 ),
 emptied AS (
     DELETE FROM claim USING looked WHERE claim.claim_id = looked.claim_id AND looked.first_end IS NULL
 )
 UPDATE claim SET look_at = looked.first_end
 FROM looked
-WHERE claim.claim_id = looked.claim_id AND looked.first_end IS NOT NULL;
+WHERE claim.claim_id = looked.claim_id AND looked.first_end <> looked.look_at;
+
+-- name: name_unnamed_leases
+-- Items that are held, of jobs that have no claim at all: the claims were lost by a server that forgets what it has
+-- confirmed, or by hand. Nobody would find them.
+WITH lost AS (
+    SELECT job_id FROM job
+    WHERE running_items > 0 AND NOT EXISTS (SELECT FROM claim WHERE claim.job_id = job.job_id)
+),
+held AS (
+    SELECT nextval('claim_claim_id_seq') AS claim_id, job_id, lease_owner AS owner, item_ids
+    FROM (
+        SELECT job_id, lease_owner, array_agg(item_id) AS item_ids FROM lost JOIN job_item USING (job_id)
+        WHERE lease_until IS NOT NULL
+        GROUP BY job_id, lease_owner
+    ) AS found
+),
+named AS (
+    INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
+    SELECT claim_id, job_id, owner, item_ids, now() FROM held
+)
+UPDATE job_item AS item SET claim_id = held.claim_id
+FROM held CROSS JOIN LATERAL unnest(held.item_ids) AS taken (item_id)
+WHERE item.item_id = taken.item_id AND item.lease_until IS NOT NULL
+RETURNING item.item_id;
 
 -- name: cancel_items
 -- What waits in a cancelled job. Those locked by a claim or a settlement are left to it: it sees the cancel at its end.

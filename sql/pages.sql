@@ -10,7 +10,7 @@ WITH place AS (
     FROM unnest(:statuses::item_status[]) AS wanted (status)
     CROSS JOIN LATERAL (
         SELECT updated_at, item_id FROM job_item
-        WHERE job_id = :job_id AND status = wanted.status AND lease_until IS NULL
+        WHERE job_id = :job_id AND status = wanted.status AND CASE WHEN lease_until IS NULL THEN true END
             AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
         ORDER BY updated_at, item_id
         LIMIT :size
@@ -44,7 +44,7 @@ WITH place AS (
     FROM unnest(:statuses::item_status[]) AS wanted (status)
     CROSS JOIN LATERAL (
         SELECT updated_at, item_id FROM job_item
-        WHERE owner = :owner AND status = wanted.status AND lease_until IS NULL
+        WHERE owner = :owner AND status = wanted.status AND CASE WHEN lease_until IS NULL THEN true END
             AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
         ORDER BY updated_at, item_id
         LIMIT :size

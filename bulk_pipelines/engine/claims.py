@@ -26,12 +26,14 @@ class Claims:
     def over(self, unsettled: AbstractSet[int]) -> list[int]:
         return [claim_id for claim_id, item_ids in self.taken.items() if unsettled.isdisjoint(item_ids)]
 
-    def replace(self, over: Sequence[int], claimed: Sequence[Lease]) -> None:
-        """After a commit that took the rows of those that are over, and wrote one for what was claimed."""
+    def add(self, claimed: Sequence[Lease]) -> None:
+        """When they are held: a claim of which nothing is held is over."""
+        self.taken[claimed[0].claim_id] = [lease.item_id for lease in claimed]
+
+    def drop(self, over: Sequence[int]) -> None:
+        """Their rows are gone."""
         for claim_id in over:
             del self.taken[claim_id]
-        if claimed:
-            self.taken[claimed[0].claim_id] = [lease.item_id for lease in claimed]
 
 
 def forget(connection: Connection, over: Sequence[int]) -> None:

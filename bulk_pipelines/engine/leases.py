@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import psycopg
@@ -46,7 +47,7 @@ def claim(
     values = {"job_id": job_id, "owner": owner, "most": most, "lease_seconds": lease_seconds, "over": list(over)}
     with connection.cursor() as cursor:
         cursor.execute(queries.text("items", "claim_items"), values)
-        rows = cursor.fetchall()
+        rows = sorted(cursor.fetchall(), key=itemgetter(0))  # by the item's id: they come as their rows happen to lie
     if rows and rows[0][-1] is None:
         raise ClaimUndone
     # Read all at once: a call for each costs more than the reading.

@@ -57,6 +57,12 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: in
     return total
 
 
+def name_unnamed(pool: Engine) -> int:
+    """Held items that no claim names, and no rescue would find: they are named anew, for the next one."""
+    with transaction(pool) as connection:
+        return len(connection.execute(queries.text("items", "name_unnamed_leases")).fetchall())
+
+
 def one_batch(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: int | None) -> Rescued:
     with transaction(pool) as connection:
         found = expired(connection, job_id)

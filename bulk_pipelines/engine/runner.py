@@ -139,8 +139,9 @@ class Worker:
             return 0
         claimed = self.claim()
         if claimed:
-            self.waiting.extend(claimed)
             self.settler.hold(claimed)
+            self.waiting.extend(claimed)
+            self.claims.add(claimed)
             self.looked_at, self.status = self.clock(), JobState.RUNNING  # else there was nothing to claim
             if any(lease.death_count for lease in claimed):
                 # A suspect may take this process with it, but not what others came to.
@@ -163,7 +164,7 @@ class Worker:
                 )
         except leases.ClaimUndone:
             return []
-        self.claims.replace(over, claimed)
+        self.claims.drop(over)
         return claimed
 
     def prepare(self, claimed: list[Lease], tally: Tally) -> None:

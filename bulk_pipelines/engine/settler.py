@@ -64,6 +64,8 @@ class Settler:
         self.held: dict[int, Lease] = {}
         self.begun_at: dict[int, float] = {}
         self.renewed_at = clock()
+        self.granted = lease_seconds()
+        """The shortest lease that what is held was given."""
         self.lost_count = 0
         self.open_items: int | None = None
         self.job_status: JobState | None = None
@@ -75,9 +77,11 @@ class Settler:
 
     def hold(self, claimed: Iterable[Lease]) -> None:
         """Leases to renew from now on."""
+        length = self.lease_seconds()
         with self.changed:
             if not self.held:
-                self.renewed_at = self.clock()
+                self.renewed_at, self.granted = self.clock(), length
+            self.granted = min(self.granted, length)
             self.held.update((lease.item_id, lease) for lease in claimed)
 
     def unsettled(self) -> set[int]:
@@ -215,7 +219,7 @@ class Settler:
         length = self.lease_seconds()
         with self.changed:
             now = self.clock()
-            if not self.held or now - self.renewed_at < length / 3:
+            if not self.held or now - self.renewed_at < min(length, self.granted) / 3:
                 return
             self.renewed_at = now
             hung = {item_id for item_id, begun in self.begun_at.items() if now - begun > self.item_timeout}
@@ -231,6 +235,7 @@ class Settler:
             log.warning("renewing %d leases of job %d failed: %s", len(wanted), self.job_id, error)
             return
         with self.changed:
+            self.granted = min(length, self.lease_seconds())
             for lease in wanted:
                 # By identity: a later claim of the same item may be held by now.
                 if lease.item_id not in kept and self.held.get(lease.item_id) is lease:

@@ -39,6 +39,7 @@ def run_once(
     end_run: EndRun,
     limits: LossLimits,
 ) -> Swept:
+    rescue.name_unnamed(pool)
     rescued = rescue.run_once(pool, kinds, random)
     ended = finish.run_once(pool, kinds)
     with transaction(pool) as connection:

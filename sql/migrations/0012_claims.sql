@@ -58,7 +58,11 @@ RETURN CASE WHEN item.lease_until IS NULL THEN item.status ELSE 'RUNNING'::item_
 DROP INDEX job_item_running;
 DROP INDEX job_item_by_job;
 DROP INDEX job_item_by_owner;
+DROP INDEX job_item_due;
 -- Claims (the oldest pending first) and pages of one job.
 CREATE INDEX job_item_by_job ON job_item (job_id, status, updated_at, item_id);
 -- Pages over all jobs of an owner.
 CREATE INDEX job_item_by_owner ON job_item (owner, status, updated_at, item_id);
+-- Claims of retries that are due; of equal ones the older first, wherever their rows came to lie. Suspects (death_count > 0)
+-- are claimed alone, so they stand apart.
+CREATE INDEX job_item_due ON job_item (job_id, death_count, due_at, item_id) WHERE status = 'RETRY_WAIT';

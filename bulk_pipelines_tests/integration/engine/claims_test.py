@@ -6,18 +6,21 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs, leases, rescue
+from bulk_pipelines.engine import jobs, leases, rescue, settle
 from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.leases import ClaimUndone
 from bulk_pipelines.engine.outcomes import Done, RetryLater, Unfinished
 from bulk_pipelines.engine.runner import Slice, Worker
+from bulk_pipelines.engine.settler import SettlerLimits
 from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.states import ItemState, JobEvent, JobState
 from bulk_pipelines_tests.engine_jobs import (
+    FAR,
     WORK,
     check_counters,
     claimed,
+    claims,
+    decided,
     expire,
     found,
     keys,
@@ -25,6 +28,7 @@ from bulk_pipelines_tests.engine_jobs import (
     make_due,
     only,
     rows,
+    rows_of,
     running,
     settled,
     statuses,
@@ -67,12 +71,6 @@ def test_a_claim_writes_no_index(pool: Engine) -> None:
     assert [new - old for old, new in zip(before, after, strict=True)] == [1_000, 1_000]
 
 
-def claims(pool: Engine, job: Job) -> int:
-    with transaction(pool) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM claim WHERE job_id = %s", [job.job_id]).fetchone() or (0,)
-    return int(count)
-
-
 def test_a_worker_forgets_the_claims_of_which_it_holds_nothing(pool: Engine) -> None:
     kinds = only(kind(slices=SliceLimits(first_claim=10, max_claim=10)))
     job = running(pool, 100, kinds=kinds)
@@ -80,12 +78,23 @@ def test_a_worker_forgets_the_claims_of_which_it_holds_nothing(pool: Engine) -> 
 
     def look(_slice: Slice) -> None:
         worker.settler.drain()
-        seen.append(claims(pool, job))
+        seen.append(len(claims(pool, job)))
 
     with Worker(pool, kinds, job) as worker:
         drain(worker, on_slice=look)
     assert seen == [1] * 10, "the present one"
-    assert claims(pool, job) == 0
+    assert claims(pool, job) == []
+
+
+def test_a_worker_forgets_no_claim_of_which_it_may_hold_something(pool: Engine) -> None:
+    """It claims again while the outcomes of the last claims are not written yet."""
+    kinds = only(kind(slices=SliceLimits(first_claim=10, max_claim=10)))
+    job = running(pool, 50, kinds=kinds)
+    with Worker(pool, kinds, job, settler_limits=SettlerLimits(flush_at=1_000, flush_seconds=FAR)) as worker:
+        for number in range(1, 6):
+            worker.run_once()
+            assert len(claims(pool, job)) == number
+    assert claims(pool, job) == []
 
 
 def test_what_is_given_back_goes_to_the_end(pool: Engine) -> None:
@@ -198,19 +207,23 @@ def test_jobs_do_not_take_each_others_items(pool: Engine) -> None:
     assert set(statuses(pool, other).values()) == {ItemState.PENDING}
 
 
-def test_an_item_moves_on_in_time_with_every_claim(pool: Engine) -> None:
-    """Two moves in one transaction have one now(): the second still comes after the first."""
+def test_an_item_moves_on_in_time_with_every_step(pool: Engine) -> None:
+    """Moves in one transaction have one now(): each still comes after the one before."""
     job = running(pool, 1)
     seen = []
     with transaction(pool) as connection:
+
+        def look() -> None:
+            (item,) = rows_of(connection, job.job_id).values()
+            seen.append(item.updated_at)
+
         for _ in range(3):
             (lease,) = leases.claim(connection, job.job_id, owner="w", most=1, lease_seconds=60)
-            query = "SELECT leased_at FROM job_item WHERE item_id = %s"
-            seen += connection.execute(query, [lease.item_id]).fetchall()
-            connection.execute(
-                "UPDATE job_item SET lease_until = NULL, leased_at = NULL, updated_at = leased_at WHERE item_id = %s",
-                [lease.item_id],
-            )
-            connection.execute("UPDATE job SET pending_items = 1, running_items = 0 WHERE job_id = %s", [job.job_id])
+            look()
+            leases.checkpoint(connection, lease, {}, 60)
+            look()
+            settle.write(connection, job.job_id, [decided(lease, Unfinished())])
+            look()
+    assert len(seen) == 9
     assert seen == sorted(set(seen))
     settled(pool, job, claimed(pool, job), Done())

@@ -39,7 +39,12 @@ PER_ITEM = 60
 ALWAYS = 400
 """Pages touched whatever the size of a batch, the catalog's among them."""
 
-SITUATIONS = ["never analyzed", "analyzed while all were pending", "analyzed when most were finished"]
+SITUATIONS = [
+    "never analyzed",
+    "analyzed while all were pending",
+    "analyzed while all were held",
+    "analyzed when most were finished",
+]
 
 FILL = """
 INSERT INTO job_item (job_id, item_key, owner, kind, input)
@@ -47,6 +52,8 @@ SELECT %(first)s + CASE WHEN n %% 2 = 0 THEN 0 ELSE n / 2 %% (%(jobs)s - 1) + 1 
     jsonb_build_object('n', n, 'name', md5(n::text))
 FROM generate_series(1, %(rows)s) AS n
 """
+
+HOLD_ALL = "UPDATE job_item SET lease_until = now(), leased_at = now(), lease_owner = 'w', claim_id = 0"
 
 # Of each job: most are finished, some wait, some are held by workers, a few are buried.
 WORK_ON = """
@@ -138,7 +145,11 @@ def filled(request: pytest.FixtureRequest, server: Server, template: str) -> Ite
             ).fetchall()
             connection.execute(f"DROP INDEX {', '.join(name for name, _ in indexes)}")
             connection.execute(FILL, {"first": jobs[0].job_id, "jobs": JOBS, "rows": ROWS})
-            if request.param == "analyzed while all were pending":
+            if request.param == "analyzed while all were held":
+                connection.execute(
+                    "UPDATE job_item SET lease_until = now(), leased_at = now(), lease_owner = 'w', claim_id = 0"
+                )
+            if request.param.startswith("analyzed while all"):
                 connection.execute("ANALYZE job_item")
             connection.execute(WORK_ON, {})
             connection.execute(CLAIMS)

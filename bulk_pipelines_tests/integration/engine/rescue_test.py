@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import claims as worker_claims
 from bulk_pipelines.engine import jobs, leases, rescue
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.outcomes import Done, RetryLater, Unfinished
@@ -16,6 +17,7 @@ from bulk_pipelines_tests.engine_jobs import (
     WORK,
     check_counters,
     claimed,
+    claims,
     done,
     expire,
     found,
@@ -178,13 +180,6 @@ def test_a_rescue_is_no_heartbeat(pool: Engine) -> None:
     assert found(pool, job).heartbeat_at == before
 
 
-def claims(pool: Engine, job: jobs.Job) -> list[tuple[str, bool]]:
-    """Whose they are, and whether a rescue has to look at them."""
-    with transaction(pool) as connection:
-        query = "SELECT owner, look_at < now() FROM claim WHERE job_id = %s ORDER BY claim_id"
-        return connection.execute(query, [job.job_id]).fetchall()
-
-
 def test_a_claim_goes_with_the_last_lease_of_it(pool: Engine) -> None:
     job = running(pool, 4)
     given = claimed(pool, job, 3, owner="dead")
@@ -220,3 +215,44 @@ def test_an_item_that_is_named_by_two_claims_is_rescued_once(pool: Engine) -> No
     assert rescued(pool, job) == Rescued(retried=1)
     check_counters(pool, job)
     assert claims(pool, job) == []
+
+
+def test_a_lease_is_never_made_shorter(pool: Engine) -> None:
+    """The claim would say that nothing has to be looked at before the first, longer one was over."""
+    job = running(pool, 2)
+    given = claimed(pool, job, seconds=FAR)
+    before = rows(pool, job)
+    with transaction(pool) as connection:
+        leases.renew(connection, given, 1)
+        leases.checkpoint(connection, given[0], {"at": 1}, 1)
+    assert [row.lease_until for row in rows(pool, job).values()] == [row.lease_until for row in before.values()]
+
+
+def test_held_items_whose_claim_is_lost_are_found_again(pool: Engine) -> None:
+    """A server that forgets what it has confirmed may bring a lease back whose claim its worker has taken away."""
+    job = running(pool, 3)
+    claimed(pool, job, 2, owner="w1", seconds=-1)
+    claimed(pool, job, owner="w2")
+    with transaction(pool) as connection:
+        connection.execute("DELETE FROM claim WHERE job_id = %s", [job.job_id])
+    assert rescued(pool, job) == Rescued()
+    assert rescue.name_unnamed(pool) == 3
+    assert rescue.name_unnamed(pool) == 0
+    assert rescued(pool, job) == Rescued(retried=2)
+    assert claims(pool, job) == [("w2", False)]
+
+
+def test_a_rescue_that_falls_asleep_holds_up_no_claim(pool: Engine) -> None:
+    job = running(pool, 4)
+    given = claimed(pool, job, 2, owner="w")
+    expire(pool, given)
+    settled(pool, job, given, Done())
+    with transaction(pool) as asleep:
+        asleep.execute("SELECT FROM claim WHERE job_id = %s FOR UPDATE", [job.job_id])
+        with transaction(pool) as connection:
+            connection.execute("SET LOCAL lock_timeout = '5s'")
+            more = leases.claim(connection, job.job_id, owner="w", most=2, lease_seconds=FAR, over=[given[0].claim_id])
+            worker_claims.forget(connection, [given[0].claim_id])
+    assert len(more) == 2
+    assert rescued(pool, job) == Rescued()
+    assert claims(pool, job) == [("w", False)]

@@ -48,7 +48,7 @@ from bulk_pipelines.engine.states import (
 )
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines_tests import engine_log
-from bulk_pipelines_tests.engine_jobs import FAR, Row, done, rows_of, run_out
+from bulk_pipelines_tests.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
 
 WORKERS = 3
 # A wait is over at once or never: the draw says which.
@@ -64,12 +64,8 @@ WAITING = (ItemState.PENDING, ItemState.RETRY_WAIT)
 places = st.integers(0, 1_000)
 """Which of what there is; the rest of the division says."""
 
-HELD_AND_NOT_FOUND = """
-SELECT item_key FROM job_item AS item LEFT JOIN claim USING (claim_id, job_id)
-WHERE item.lease_until IS NOT NULL
-    AND (item.item_id = ANY (claim.item_ids) AND claim.owner = item.lease_owner AND claim.look_at <= item.lease_until)
-        IS NOT TRUE
-"""
+lengths = st.sampled_from([FAR, FAR / 2])
+"""Of leases: workers that grow quicker ask for shorter ones."""
 
 leases_chosen = st.lists(places, min_size=1, max_size=6)
 
@@ -304,14 +300,16 @@ class Lifecycle(RuleBasedStateMachine):
             self.cancel_waiting(model)
 
     @precondition(lambda self: self.held)
-    @rule(who=places, which=places, in_time=st.booleans(), hold=st.booleans(), mark=st.integers(0, 10**9))
-    def checkpoint(self, who: int, which: int, in_time: bool, hold: bool, mark: int) -> None:
+    @rule(
+        who=places, which=places, in_time=st.booleans(), hold=st.booleans(), mark=st.integers(0, 10**9), seconds=lengths
+    )
+    def checkpoint(self, who: int, which: int, in_time: bool, hold: bool, mark: int, seconds: float) -> None:
         (held,) = self.of_one_job([which], in_time)
         try:
             with self.worker(who) as connection:
                 if hold:
                     leases.hold(connection, held.lease)
-                leases.checkpoint(connection, held.lease, {"mark": mark}, FAR)
+                leases.checkpoint(connection, held.lease, {"mark": mark}, seconds)
         except LeaseLost:
             assert not held.valid
             return
@@ -321,11 +319,11 @@ class Lifecycle(RuleBasedStateMachine):
         thing.attempts, thing.misses, thing.deaths = 1, 0, 0
 
     @precondition(lambda self: self.held)
-    @rule(who=places, which=leases_chosen)
-    def renew(self, who: int, which: list[int]) -> None:
+    @rule(who=places, which=leases_chosen, seconds=lengths)
+    def renew(self, who: int, which: list[int], seconds: float) -> None:
         chosen = [self.held[each % len(self.held)] for each in which]
         with self.worker(who) as connection:
-            kept = leases.renew(connection, [held.lease for held in chosen], FAR)
+            kept = leases.renew(connection, [held.lease for held in chosen], seconds)
         assert kept == {held.lease.item_id for held in chosen if held.valid}
         for held in chosen:
             if held.valid:
