@@ -1,7 +1,6 @@
 """Jobs for the tests of the engine: made in a line, claimed, settled and aged by hand, and counted by their items."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -128,7 +127,7 @@ def decided(
     """What a worker would write for this outcome; `delay` in place of the policy's."""
     settlement = retry.decide(policy or RetryPolicy(), outcome, lease.tries, lambda: 0.5)
     if delay is not None and settlement.delay is not None:
-        settlement = replace(settlement, delay=delay)
+        settlement = settlement._replace(delay=delay)
     return Settled(lease.item_id, lease.lease_term, settlement)
 
 

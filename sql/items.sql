@@ -189,15 +189,16 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 -- The fence is the term and a lease that is still set, which is what RUNNING means. Statistics of columns that change
 -- this often are always wrong, so nothing is left to them: the ids are given twice, to find the rows by the key and to join
 -- as many outcomes to them, and the fence stands in a CASE, of which no statistics speak.
--- Arrays of JSON are lines of text, taken apart here: their quotes need no escaping then.
+-- Objects come as one array of JSON, and null where there is none: their quotes need no escaping then.
 -- A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
 WITH outcome AS (
-    SELECT * FROM unnest(
-        :item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
-        string_to_array(:results::text, E'\n', ''), string_to_array(:normalized::text, E'\n', ''),
-        :error_classes::text[], :errors::text[]
-    ) AS o (item_id, lease_term, status, delay, result, normalized, error_class, error)
+    SELECT * FROM ROWS FROM (
+        unnest(:item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
+            :error_classes::text[], :errors::text[]),
+        json_array_elements_text(:results::json),
+        json_array_elements_text(:normalized::json)
+    ) AS o (item_id, lease_term, status, delay, error_class, error, result, normalized)
 ),
 settled AS (
     UPDATE job_item AS item

@@ -68,8 +68,7 @@ class Tries(NamedTuple):
     deaths: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What is to be written for an item that was worked."""
 
     event: ItemEvent

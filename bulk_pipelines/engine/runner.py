@@ -38,6 +38,9 @@ from bulk_pipelines.errors import Unavailable
 GOING_ON = (None, JobState.RUNNING)
 """What a settlement may have seen of a job that is to be worked on: nothing yet, or this."""
 
+COUNTED = (RetryLater, NotFound)
+"""Outcomes of which the tries that an item has behind it decide what becomes of it."""
+
 LOOK_SECONDS = 1.0
 """How often a long item may ask whether to stop."""
 
@@ -211,7 +214,7 @@ class Worker:
     def tries(self, lease: Lease, outcome: Outcome) -> Tries:
         """An item that got on since it was claimed has others: only the database knows whether its checkpoint was
         committed. When that cannot be asked, it was: a try too many is better than one too few."""
-        if not self.tools.got_on(lease) or not isinstance(outcome, RetryLater | NotFound):
+        if not isinstance(outcome, COUNTED) or not self.tools.got_on(lease):
             return lease.tries
         try:
             with transaction(self.pool) as connection:

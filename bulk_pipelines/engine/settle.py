@@ -23,6 +23,9 @@ class Settled(NamedTuple):
     settlement: Settlement
 
 
+MOST_JSON = 64 * 1024 * 1024
+"""Characters of JSON in one statement: PostgreSQL would take a gigabyte, and so would the memory of both sides."""
+
 Record = Callable[[Connection, Sequence[Settled]], None]
 
 
@@ -44,7 +47,13 @@ class Written:
 
 def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, rescue: bool = False) -> Written:
     ordered = sorted(batch, key=lambda settled: settled.item_id)
-    values = columns(ordered) | {
+    given = columns(ordered)
+    if len(ordered) > 1 and sum(len(given[name] or "") for name in ("results", "normalized")) > MOST_JSON:
+        half = len(ordered) // 2
+        first, second = (write(connection, job_id, part, rescue=rescue) for part in (ordered[:half], ordered[half:]))
+        last = first if second.job_status is None else second
+        return Written(first.lost + second.lost, last.job_status, last.open_items)
+    values = given | {
         "job_id": job_id,
         "rescue": rescue,
         "failable": sources(JOB_MOVES, JobEvent.FAIL),
@@ -68,8 +77,8 @@ def columns(batch: Sequence[Settled]) -> dict[str, Any]:
     return terms(batch) | {
         "statuses": literal(each.status for each in settlements),
         "delays": unless_empty([each.delay for each in settlements]),
-        "results": lines("result", [each.result for each in settlements]),
-        "normalized": lines("normalized", [each.normalized for each in settlements]),
+        "results": objects("result", [each.result for each in settlements]),
+        "normalized": objects("normalized", [each.normalized for each in settlements]),
         "error_classes": unless_empty([each.error_class for each in settlements]),
         "errors": unless_empty([each.error for each in settlements]),
     }
@@ -92,11 +101,8 @@ def unless_empty(values: list[Any]) -> list[Any] | None:
     return None if all(value is None for value in values) else values
 
 
-def lines(field: str, values: list[dict[str, Any] | None]) -> str | None:
-    """A JSON text a line, which never holds a line break itself; an empty line for none."""
-    if all(value is None for value in values):
-        return None
-    return "\n".join("" if value is None else payload.encode(field, value) for value in values)
+def objects(field: str, values: list[dict[str, Any] | None]) -> str | None:
+    return None if all(value is None for value in values) else payload.encode_all(field, values)
 
 
 def writable(batch: Sequence[Settled]) -> list[Settled]:

@@ -1,22 +1,23 @@
 """Settlements: what is written for an item, and what becomes of its job, in one statement."""
 
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs, leases, settle
+from bulk_pipelines.engine import jobs, leases, rescue, settle
 from bulk_pipelines.engine.jobs import Request
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
-from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.payload import MAX_BYTES
+from bulk_pipelines.engine.settle import MOST_JSON, Settled
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines_tests.engine_jobs import (
     FAR,
+    WORK,
     check_counters,
     claimed,
     decided,
     done,
+    expire,
     found,
     kind,
     make_due,
@@ -249,7 +250,7 @@ def test_an_item_under_an_old_term_and_under_its_own_in_one_batch(pool: Engine) 
     (old,) = claimed(pool, job)
     settled(pool, job, [old], RetryLater("x", after=0.0))
     (own,) = claimed(pool, job)
-    stale = Settled(old.item_id, old.lease_term, replace(decided(old, Bury("stale")).settlement))
+    stale = Settled(old.item_id, old.lease_term, decided(old, Bury("stale")).settlement)
     with transaction(pool) as connection:
         settle.write(connection, job.job_id, [stale, decided(own, Done({"own": True}))])
     (after,) = rows(pool, job).values()
@@ -260,3 +261,21 @@ def test_an_item_under_an_old_term_and_under_its_own_in_one_batch(pool: Engine) 
 def test_the_request_says_whether_a_job_is_hasty(pool: Engine) -> None:
     with transaction(pool) as connection:
         assert jobs.submit(connection, HASTY, Request("work", "me", {})).job.fail_fast
+
+
+@pytest.mark.long
+def test_large_outcomes_are_written_in_several_statements(pool: Engine) -> None:
+    """Together they would be more than one statement takes."""
+    count = MOST_JSON // MAX_BYTES + 10
+    job = running(pool, count)
+    given = claimed(pool, job)
+    stale, *valid = given
+    expire(pool, [stale])
+    assert rescue.run_once(pool, WORK, lambda: 0.0, job.job_id).items == 1
+    written = settled(pool, job, given, Done({"text": "x" * (MAX_BYTES - 20)}))
+    assert [each.item_id for each in written.lost] == [stale.item_id]
+    assert (written.job_status, written.open_items) == (JobState.RUNNING, 1)
+    with transaction(pool) as connection:
+        query = "SELECT count(*) FROM job_item WHERE job_id = %s AND length(result ->> 'text') > 1000000"
+        assert connection.execute(query, [job.job_id]).fetchone() == (len(valid),)
+    check_counters(pool, job)

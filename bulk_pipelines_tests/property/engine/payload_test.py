@@ -45,6 +45,20 @@ def test_what_is_good_is_written_and_read_back_equal(value: dict[str, Any]) -> N
     assert json.loads(payload.encode("input", value)) == value
 
 
+@given(st.lists(st.none() | good_objects))
+def test_many_are_written_as_one_array(values: list[dict[str, Any] | None]) -> None:
+    assert json.loads(payload.encode_all("result", values)) == values
+
+
+def test_many_are_together_larger_than_one_may_be() -> None:
+    values = [{"x": "é" * 300_000}] * 4
+    assert json.loads(payload.encode_all("result", values)) == values
+
+
+def among_others(field: str, value: Any) -> str:
+    return payload.encode_all(field, [{"x": 1}, None, value, {}])
+
+
 @given(good_objects)
 def test_equal_objects_have_one_canonical_text(value: dict[str, Any]) -> None:
     turned = dict(reversed(list(value.items())))
@@ -57,7 +71,7 @@ def test_what_is_bad_names_its_field(what: str, where: str) -> None:
     bad = BAD[what]
     value = {"alone": {"x": bad}, "in a list": {"x": [1, bad]}, "in an object": {"x": {"y": bad}}}.get(where)
     value = value or {"x": [{"y": [{"z": bad}]}]}
-    for check in (payload.encode, payload.canonical):
+    for check in (payload.encode, payload.canonical, among_others):
         with pytest.raises(InvalidInput, match=r"^items\[3\]\.input: ") as caught:
             check("items[3].input", value)
         assert caught.value.field == "items[3].input"
@@ -68,14 +82,16 @@ def test_what_is_bad_names_its_field(what: str, where: str) -> None:
 
 @pytest.mark.parametrize("bad", [{1: "one"}, {True: 1, "x": 2}, {None: 1}, {("a", "b"): 1}, {b"x": 1}])
 def test_keys_that_json_would_quietly_change_are_refused(bad: dict[Any, Any]) -> None:
-    with pytest.raises(InvalidInput, match="params"):
-        payload.encode("params", bad)
+    for check in (payload.encode, among_others):
+        with pytest.raises(InvalidInput, match="params"):
+            check("params", bad)
 
 
 @pytest.mark.parametrize("value", [[], [1], "text", 1, None, True, 1.5, [("a", 1)]])
 def test_only_objects(value: object) -> None:
-    with pytest.raises(InvalidInput, match="input: must be a JSON object"):
-        payload.encode("input", value)
+    for check in (payload.encode, among_others) if value is not None else (payload.encode,):
+        with pytest.raises(InvalidInput, match="input: must be a JSON object"):
+            check("input", value)
 
 
 def test_a_circle_is_refused() -> None:
@@ -97,6 +113,8 @@ def nested(depth: int) -> dict[str, Any]:
 def test_too_deep_is_refused_whatever_the_interpreter_can_hold(depth: int) -> None:
     with pytest.raises(InvalidInput, match="input: is nested"):
         payload.encode("input", nested(depth | 1))
+    with pytest.raises(InvalidInput):
+        among_others("input", nested(depth | 1))
 
 
 def test_deep_enough_is_taken() -> None:
