@@ -37,7 +37,7 @@ from bulk_pipelines.engine.runner import Worker
 from bulk_pipelines.engine.tools import Tools
 
 ITEMS = 100_000
-ROUNDS = 2
+ROUNDS = 3
 ENQUEUED_AT_ONCE = 10_000
 
 
