@@ -314,6 +314,21 @@ def test_leases_are_renewed_in_time(pool: Engine) -> None:
     check_counters(pool, job)
 
 
+def test_leases_that_were_given_while_items_were_quick_are_renewed_by_their_own_length(pool: Engine) -> None:
+    """A third of the new, longer one may come after their end."""
+    job = running(pool, 2)
+    length = [LEASE]
+    clock = Clock()
+    writer = Settler(pool, job.job_id, lambda: length[0], NEVER, SettlerLimits(), clock)
+    given = claimed(pool, job, seconds=LEASE)
+    before = row(pool, given[0]).lease_until
+    writer.hold(given)
+    length[0] = 20 * LEASE
+    clock.now = LEASE / 3 + 1
+    until(renewed(pool, given[0], before), "the lease is renewed")
+    writer.stop()
+
+
 def test_a_lease_that_is_found_lost_is_not_begun(pool: Engine) -> None:
     clock = Clock()
     job, given, writer = holding(pool, 2, clock)
