@@ -52,4 +52,5 @@ def test_names_and_limits() -> None:
     assert set(re.findall("`([^`]*)`", asked)) >= set(Format) | set(Compression)
     assert f"{xlsx.SHEET_ROWS:,} rows" in TEXT
     assert f"{xlsx_cells.CELL_CHARACTERS:,} characters" in TEXT
-    assert f"more than {snapshot.PART >> 20} MB" in TEXT
+    assert f"{snapshot.ROWS_WORTH_CUTTING:,} rows or more" in TEXT
+    assert f"ranges of blocks of {snapshot.PART >> 20} MB" in TEXT
