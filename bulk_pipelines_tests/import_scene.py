@@ -21,6 +21,14 @@ HEADER = "id,email,name,role,active"
 Row = tuple[str, str, str, str, bool, int]
 """id, email, name, role, active and the line it came from."""
 
+SLOW_TABLE = """
+CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_sleep(0.0003 * (SELECT count(*) FROM added)); RETURN NULL; END $$;
+CREATE TRIGGER be_slow AFTER INSERT ON users REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION be_slow()
+"""
+"""About 3,300 users a second and connection, however quick the machine is."""
+
 
 @dataclass(frozen=True)
 class Outcome:

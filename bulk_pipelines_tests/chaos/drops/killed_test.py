@@ -25,14 +25,6 @@ from bulk_pipelines_tests.waiting import until
 PATIENCE = 600.0
 RECORDS = 200_000
 
-SLOW_TABLE = """
-CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN PERFORM pg_sleep(0.0003 * (SELECT count(*) FROM added)); RETURN NULL; END $$;
-CREATE TRIGGER be_slow AFTER INSERT ON users REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION be_slow()
-"""
-"""So that there is a middle to be killed in: at full speed the whole file would be loaded in three seconds."""
-
 KILLS = {
     "processes": (["run"] * 4 + ["daemon"] * 3 + ["code server"] * 3, ["run worker"]),
     "steps and database": (["step", "database", "step"], []),
@@ -123,8 +115,9 @@ def test_killed_in_the_middle_again_and_again(
     targets = sorted(chance.randint(0, RECORDS * 2 // 3) for _ in order)
     variables = drop_scene.settings_of(s3_server, ftp_server) | {"BULK_SWEEP_MINUTES": "1"}
     with installation.running(BULK_DROPS_FILE=str(file), **variables) as place:
+        # So that there is a middle to be killed in: at full speed the whole file would be loaded in three seconds.
         with pool.single(place.server.url()) as connection:
-            connection.execute(SLOW_TABLE)
+            connection.execute(import_scene.SLOW_TABLE)
         box.drop("users.csv", source.read_bytes())
         unfinished = "SELECT count(*) FROM job WHERE finished_at IS NULL"
         for what, target in zip(order, targets, strict=True):
