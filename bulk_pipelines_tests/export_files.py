@@ -146,14 +146,6 @@ def value_of_cell(cell: ElementTree.Element) -> Any:
     return datetime(1899, 12, 30, tzinfo=UTC) + timedelta(milliseconds=round(float(value) * 86_400_000))
 
 
-def to_milliseconds(value: Any) -> Any:
-    """A time as a spreadsheet can hold it."""
-    if not isinstance(value, datetime):
-        return value
-    since = value - datetime(1970, 1, 1, tzinfo=UTC)
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=round(since / timedelta(milliseconds=1)))
-
-
 def insert(engine: Engine, table: str, rows: Iterable[dict[str, Any]]) -> None:
     with pool.transaction(engine) as connection:
         for row in rows:
