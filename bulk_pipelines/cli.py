@@ -31,14 +31,22 @@ def main(context: click.Context) -> None:
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
-    context.obj = work
+    context.obj = Runs()
 
 
-def work(job_key: str) -> "subprocess.Popen[bytes]":
+class Runs:
     """How the commands of the slices have a job worked under Dagster."""
-    from bulk_pipelines.up import home
 
-    return home.work(settings.current(), job_key)
+    def ready(self) -> None:
+        """To be asked before a job is submitted: what keeps runs from starting would leave it behind."""
+        from bulk_pipelines.up import home
+
+        home.ready(settings.current())
+
+    def __call__(self, job_key: str) -> "subprocess.Popen[bytes]":
+        from bulk_pipelines.up import home
+
+        return home.work(settings.current(), job_key)
 
 
 @main.command()

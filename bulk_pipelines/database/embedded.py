@@ -19,8 +19,10 @@ from pathlib import Path
 
 import psycopg
 
+from bulk_pipelines.database import session
 from bulk_pipelines.database.binaries import embedded
 from bulk_pipelines.database.locks import locked, opened, taken
+from bulk_pipelines.database.pool import parsed
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.errors import Unavailable
 
@@ -93,7 +95,7 @@ def start(server: Server) -> None:
     while True:
         server.start()
         try:
-            psycopg.connect(server.url(), connect_timeout=10).close()
+            psycopg.connect(**session.arguments(parsed(server.url()), "bulk start", 10)).close()
         except psycopg.OperationalError as error:
             if time.monotonic() > deadline:
                 raise Unavailable(f"PostgreSQL in {server.data} does not answer: {error}") from error

@@ -7,23 +7,24 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import make_url
-
-from bulk_pipelines.database import address, pool
+from bulk_pipelines.database import address, pool, schemas
 from bulk_pipelines.database.server import make_private, socket_folder
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
+from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
-SCHEMA = "dagster"
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
 STORAGE = f"""
 # Added by `bulk up`. The address stands in the environment: the UI shows this file.
 storage:
-  postgres:
-    postgres_url:
-      env: {STORAGE_VARIABLE}
+  custom:
+    module: bulk_pipelines.up.storage.definitions
+    class: Storage
+    config:
+      postgres_url:
+        env: {STORAGE_VARIABLE}
 """
 
 
@@ -61,9 +62,18 @@ def prepare(settings: Settings, url: str) -> Home:
     home.workspace.write_text(
         f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n"
     )
-    with pool.single(url, timeout=settings.connect_timeout) as connection:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    schemas.ensure(url, SCHEMA, settings.connect_timeout)
     return home
+
+
+def ready(settings: Settings) -> str:
+    """See that runs can be started here, before anything is submitted; where the database is."""
+    url = address.url(settings)
+    if place(settings).prepared():
+        schemas.ensure(url, SCHEMA, settings.connect_timeout)
+    else:
+        prepare(settings, url)
+    return url
 
 
 def place(settings: Settings) -> Home:
@@ -80,11 +90,9 @@ def environment(settings: Settings, url: str) -> dict[str, str]:
 
 
 def storage_url(url: str) -> str:
-    """The same database for Dagster's storage: its own schema, and the one driver its storage works with."""
-    target = make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2")
-    given = target.query.get("options", "")
-    options = f"{given if isinstance(given, str) else ' '.join(given)} -csearch_path={SCHEMA}".strip()
-    return target.update_query_dict({"options": options}).render_as_string(hide_password=False)
+    """The same database for Dagster's storage, with the one driver that works with; `up.storage` does the rest."""
+    target = pool.parsed(url).set(drivername="postgresql+psycopg2")
+    return target.update_query_dict({"application_name": APPLICATION}).render_as_string(hide_password=False)
 
 
 def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -101,9 +109,7 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
 
 def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C is not for it."""
-    url = address.url(settings)
-    if not place(settings).prepared():
-        prepare(settings, url)
+    url = ready(settings)
     home = place(settings)
     with (home.logs / "worked-here.log").open("ab") as output:
         return subprocess.Popen(
@@ -120,9 +126,7 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
 def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int, str | None]]:
     """One pass of the sweeper, the finalizer or retention, by the functions that their schedules run: what was done,
     how often, and why it could not be."""
-    url = address.url(settings)
-    if not place(settings).prepared():
-        prepare(settings, url)
+    url = ready(settings)
     done = subprocess.run(
         [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
         env=child_environment(**environment(settings, url)),
