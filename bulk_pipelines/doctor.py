@@ -10,7 +10,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from bulk_pipelines import settings
+from bulk_pipelines import resources, settings
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import Settings
@@ -110,6 +110,11 @@ REMEDIES = {
     r"or newer is needed": "name a newer server",
     r"not a database address|must be PostgreSQL": "write it as postgresql://user:password@host:5432/name",
     r"too many (clients|connections)|connection slots": "raise max_connections, or lower BULK_POOL_SIZE",
+    r"encoding is": "name a database that is UTF8",
+    r"is a standby": "name the primary",
+    r"set to be only read": "let it be written",
+    r"shares servers": "change the pooler's pool_mode, or go around it",
+    r"raise its pool size": "raise default_pool_size of the pooler",
     r"name resolution|not known|could not translate": "correct the host's name",
 }
 
@@ -124,7 +129,15 @@ def remedy_for(message: str, chosen: Settings) -> str:
 
 
 def schema(chosen: Settings) -> Finding:
-    state = migrations.state(address.url(chosen))
+    """The tables are those of this program, and its role may work with them."""
+    try:
+        state = migrations.state(address.url(chosen))
+        closed = closed_tables(chosen) if not state.pending else []
+    except BulkError as error:
+        return Finding("migrations", False, str(error), "grant what is missing to the role in BULK_DATABASE_URL")
+    if closed:
+        remedy = "let their owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN their SCHEMA"
+        return Finding("migrations", False, f"the role may not read and write {', '.join(closed)}", remedy)
     if state.pending:
         return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
     if state.unknown:
@@ -135,6 +148,15 @@ def schema(chosen: Settings) -> Finding:
             "update this program to the version that made the database",
         )
     return Finding("migrations", True, f"{len(state.applied)} applied, none missing")
+
+
+def closed_tables(chosen: Settings) -> list[str]:
+    """Tables that the role of this installation may not read and write."""
+    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in resources.RESOURCES)]
+    rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+    with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
+        rows = connection.execute(f"SELECT name FROM unnest(%s) AS name WHERE NOT ({rights})".encode(), [tables])
+        return [name for (name,) in rows]
 
 
 def definitions() -> Finding:
