@@ -155,7 +155,9 @@ def closed_tables(chosen: Settings) -> list[str]:
     tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in resources.RESOURCES)]
     rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
     with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
-        rows = connection.execute(f"SELECT name FROM unnest(%s) AS name WHERE NOT ({rights})".encode(), [tables])
+        rows = connection.execute(
+            f"SELECT name FROM unnest(%s::text[]) AS name WHERE NOT ({rights})".encode(), [tables]
+        )
         return [name for (name,) in rows]
 
 

@@ -69,13 +69,18 @@ def as_asked(server: Server, database: str) -> Iterator[str]:
             raise ValueError(f"SESSIONS={other}: there are turned and pgbouncer")
 
 
-@contextmanager
-def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
-    """A PgBouncer before this server; its address, without a database."""
+def find_pgbouncer() -> str:
+    """The program; a test that cannot have it is skipped."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.skip("no pgbouncer is installed here (Debian: apt-get install pgbouncer)")
-    port = free_port()
+    return program
+
+
+@contextmanager
+def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
+    """A PgBouncer before this server; its address, without a database."""
+    program, port = find_pgbouncer(), free_port()
     chosen = {
         "listen_addr": "127.0.0.1",
         "listen_port": port,
