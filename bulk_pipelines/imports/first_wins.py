@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
+from bulk_pipelines.imports import conflicts, decisions, marks, tables, trial, waiting
 from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
@@ -39,6 +39,8 @@ def settle_validation(begin: Begin, terms: Terms, layout: Layout, control: Contr
     with begin() as connection:
         marks.mark(connection, terms)
         rejected = decisions.reject(connection, terms, layout)
+        trial.refuse(connection, terms)
+        rejected += decisions.reject(connection, terms, layout)
         valid = waiting.clear(connection, terms.resource, terms.job_id)
         control.note(connection, Counts(waiting=-rejected - valid, rejected=rejected, valid=valid))
 

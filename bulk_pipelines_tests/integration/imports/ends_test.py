@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dlq, finish, jobs
 from bulk_pipelines.engine.dlq import Wanted
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.imports import last_wins, winding_up
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import landed, last_wins, submission, winding_up
+from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.import_jobs import Imports, Row, counts, file_of, imports_of
 
 EMAILS = [f"c{number}@x.org" for number in range(8)]
@@ -321,3 +324,42 @@ def test_an_import_that_cannot_be_wound_up_keeps_no_other_from_it(
     assert winding_up.wind_up_all(imports.engine) == 1
     assert imports.look(broken).result is None
     assert counts(imports.look(whole)) == {"unprocessed": 8}
+
+
+# Replays
+
+
+def replay(imports: Imports, job: Job) -> tuple[Job, bool]:
+    chosen = settings.current()
+    found = submission.replay(imports.engine, job.job_key, landed.place(chosen), access_of(chosen), origin="cli")
+    return found.job, found.created
+
+
+def test_rejects_are_replayed_when_they_are_complete_and_once_whoever_asks(imports: Imports) -> None:
+    imports.buried("c7@x.org")
+    job = imports.worked(imports.planned(file_of(("bad@x.org", "bad", "king"), *GOOD)))
+    with pytest.raises(Conflict, match="DLQ"):
+        replay(imports, job)
+    job = imports.redriven(job)
+    first, created = replay(imports, job)
+    assert (created, first.owner) == (True, job.owner)
+    path = Path(first.params["files"][0]["source"])
+    path.write_text("taken already")
+    assert replay(imports, job) == (first, False)
+    assert path.read_text() == "taken already"
+
+
+# What a validation knows
+
+
+def test_a_validation_rejects_what_an_undeclared_check_refuses(imports: Imports) -> None:
+    with transaction(imports.engine) as connection:
+        connection.execute("ALTER TABLE users ADD CONSTRAINT no_bobs CHECK (email NOT LIKE 'bob%')")
+    imports.have({"bob0@x.org".upper(): "old"})
+    rows = [*GOOD, ("bob1@x.org", "Bob", "reader"), ("c9@x.org", "new", "reader"), ("BOB0@x.org", "Bob", "reader")]
+    validated = imports.worked(imports.planned(file_of(*rows), validate_only=True))
+    assert imports.users() == {"BOB0@X.ORG": "old"}
+    inserted = imports.worked(imports.planned(file_of(*rows)))
+    assert imports.rejects(validated) == imports.rejects(inserted)
+    assert counts(validated) == {"read": 11, "valid": 9, "rejected": 2}
+    assert counts(inserted) == {"read": 11, "loaded": 9, "rejected": 2}
