@@ -66,7 +66,9 @@ class Fragile(BulkError):
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
-odd: st.SearchStrategy[Any] = st.sampled_from([Mute(), Shifting(a=1), object, float, [], (), b"\0", 1j, {1, 2}, None, True, False])
+odd: st.SearchStrategy[Any] = st.sampled_from(
+    [Mute(), Shifting(a=1), object, float, [], (), b"\0", 1j, {1, 2}, None, True, False]
+)
 delays = st.one_of(
     st.none(),
     st.integers(),
