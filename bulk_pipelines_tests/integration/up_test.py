@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from bulk_pipelines.database import logs
 from bulk_pipelines.errors import Conflict, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes, services, supervisor
@@ -73,7 +74,7 @@ def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_put_aside_at_the_next_start(endless: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "LONGEST_LOG", 10)
+    monkeypatch.setattr(logs, "LONGEST", 10)
     endless.log.write_text("x" * 20)
     endless.start()
     assert endless.log.stat().st_size == 0
@@ -96,9 +97,9 @@ def test_marked_processes_and_their_children_are_ended_even_when_they_do_not_lis
     try:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "ready\n"
-        until(lambda: len(processes.marked(tmp_path)) == 2, "parent and child are found")
-        assert processes.end(tmp_path, grace=0.5) == 2
-        assert processes.marked(tmp_path) == []
+        until(lambda: len(processes.marked(processes.identity(tmp_path))) == 2, "parent and child are found")
+        assert processes.end(processes.identity(tmp_path), grace=0.5) == 2
+        assert processes.marked(processes.identity(tmp_path)) == []
         assert stranger.poll() is None
     finally:
         parent.kill()
