@@ -33,7 +33,11 @@ class Finding:
 
 def examine(chosen: Settings) -> list[Finding]:
     """Every check, in the order in which a person would put things right. What needs the database waits for it."""
-    findings = [python(), packages(), variables(), storage(chosen), definitions(), server(chosen)]
+    kept = storage(chosen)
+    findings = [python(), packages(), variables(), kept, definitions()]
+    if not kept.ok and not chosen.database_url:
+        return findings  # the embedded server is in that folder
+    findings.append(server(chosen))
     if findings[-1].ok:
         findings += [schema(chosen), instance(chosen)]
     return findings
