@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,7 +50,8 @@ server.stop()
 assert not server.running()
 """
 
-CONTAINER = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child", "sh", "-c"]
+MOUNT = ["unshare", "--mount"]
+CONTAINER = [*MOUNT, "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child"]
 
 
 @pytest.fixture
@@ -72,10 +73,10 @@ def script(text: str, folder: Path, binaries: Path) -> list[str]:
     return [sys.executable, "-c", text, str(folder), str(binaries)]
 
 
-def contained(command: list[str], folder: Path, mounted: Path) -> list[str]:
-    """The command where it sees the folder only as `mounted`, and no process but its own."""
+def contained(command: list[str], folder: Path, mounted: Path, by: Sequence[str] = CONTAINER) -> list[str]:
+    """The command where it sees the folder as `mounted`, and in a container no process but its own."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    return [*CONTAINER, 'mount --bind "$0" "$1" && shift && exec "$@"', str(folder), str(mounted), *command]
+    return [*by, "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(folder), str(mounted), *command]
 
 
 @contextmanager
@@ -104,14 +105,15 @@ def rows(server: Server) -> int:
 
 def postmasters(folder: Path) -> list[psutil.Process]:
     """Every PostgreSQL at home in this folder whose parent is none, wherever it runs."""
-    found = []
+    parents = {}
     for process in psutil.process_iter(["name"]):
         try:
             if process.info["name"].startswith("postgres") and Path(f"/proc/{process.pid}/cwd").samefile(folder):
-                found.append(process)
-        except OSError:
+                parents[process] = process.ppid()
+        except (OSError, psutil.Error):
             continue
-    return [each for each in found if each.ppid() not in {process.pid for process in found}]
+    pids = {each.pid for each in parents}
+    return [process for process, parent in parents.items() if parent not in pids]
 
 
 def leaves(process: subprocess.Popen[str]) -> None:
@@ -135,12 +137,15 @@ def test_a_home_by_a_link_is_the_same_home(folder: Path, binaries: Path, other: 
 
 
 @for_root
-def test_two_containers_on_one_folder_share_one_server(folder: Path, binaries: Path, other: Path) -> None:
+@pytest.mark.parametrize("by", [MOUNT, CONTAINER], ids=["mount", "container"])
+def test_two_containers_on_one_folder_share_one_server(
+    by: Sequence[str], folder: Path, binaries: Path, other: Path
+) -> None:
     server = Server(folder / "postgres", binaries)
-    use = script(USE, other, binaries)
-    with user(contained(use, folder, other)) as first, user(script(USE, folder, binaries)) as outside:
+    use = contained(script(USE, other, binaries), folder, other, by)
+    with user(use) as first, user(script(USE, folder, binaries)) as outside:
         assert since(outside) == since(first)
-        with user(contained(use, folder, other)) as second:
+        with user(use) as second:
             since(second)
             assert len(postmasters(server.data)) == 1
             leaves(second)
@@ -346,6 +351,7 @@ def test_somebody_else_is_refused_in_one_line(folder: Path) -> None:
 
 
 @for_root
+@pytest.mark.long
 def test_root_and_the_owner_of_a_home_share_its_server(folder: Path, binaries: Path) -> None:
     home = folder.parent / "home"
     home.mkdir(mode=0o700)
