@@ -1,7 +1,8 @@
 """A folder of this machine.
 
 A file is written under a temporary name beside its place, brought to the disk, and renamed: whoever reads finds the
-old file or the new one. Symbolic links may not lead out of the folder.
+old file or the new one. It is for its owner alone, and so are the folders that are made for it. Symbolic links may not
+lead out of the folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bulk_pipelines.database import folders
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage, copy
 from bulk_pipelines.storage.errors import (
@@ -137,9 +139,9 @@ class LocalStorage(Storage):
         url = self.url_of(key)
         with translated(url):
             target = self.place(key, follow=False)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            folders.private(target.parent)
             written = self.root / paths.unfinished(key, secrets.token_hex(8))
-            file = written.open("xb", buffering=PIECE)
+            file = open(written, "xb", buffering=PIECE, opener=folders.owner_only)  # noqa: SIM115 - closed below
         published = False
 
         def write(data: Buffer) -> None:
