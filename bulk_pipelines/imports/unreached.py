@@ -38,7 +38,7 @@ def count(pool: Engine, job: Job, plan: Plan) -> None:
         rows = connection.execute(query, {"job_id": job.job_id}).fetchall()
     pieces = [piece for value, checkpoint in rows for piece in behind(value, checkpoint)]
     there = still_there(plan, {number for number, *_ in pieces})
-    found = sum(records(plan, number, *piece) for number, *piece in pieces if number in there)
+    found = sum(records(plan, *piece) for piece in pieces if piece[0] in there)
     with transaction(pool) as connection:
         progress.set_unprocessed(connection, job.job_id, found)
 

@@ -31,7 +31,7 @@ from bulk_pipelines_tests.import_model import (
     written,
 )
 
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "insert": {"mode": "insert"},
     "validate": {"validate_only": True},
     "upsert by id": {"mode": "upsert", "match_on": "id"},
@@ -75,7 +75,7 @@ def told(imports: Imports, way: str, found: list[Any], before: list[tuple[str, s
     path = imports.folder / "users.csv"
     lines = written(path, found)
     match_on = WAYS[way].get("match_on")
-    expected = upserted(lines, before, str(match_on)) if match_on else inserted(lines, before)
+    expected = upserted(lines, before, match_on) if match_on else inserted(lines, before)
     if way == "validate":
         expected.table = {key: (email, "before", None) for key, email in before}
     job = imports.planned(path.read_text(), on_error=story.on_error, **WAYS[way])
