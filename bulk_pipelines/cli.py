@@ -83,9 +83,9 @@ def doctor() -> None:
 def status() -> None:
     """Show jobs by kind and state, the workers, and how much is waiting."""
     from bulk_pipelines import status as overview
-    from bulk_pipelines.database import address
+    from bulk_pipelines.database import ready
 
-    click.echo(overview.shown(overview.read(address.url(settings.current()))))
+    click.echo(overview.shown(overview.read(ready.url(settings.current()))))
 
 
 @main.command()

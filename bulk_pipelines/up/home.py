@@ -1,7 +1,6 @@
 """The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,8 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from bulk_pipelines.database import address, pool
-from bulk_pipelines.database.server import make_private, socket_folder
+from bulk_pipelines.database import address, folders, logs, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
@@ -33,8 +31,9 @@ class Home:
 
     folder: Path
 
-    def prepared(self) -> bool:
-        return (self.folder / "dagster.yaml").exists()
+    @property
+    def configuration(self) -> Path:
+        return self.folder / "dagster.yaml"
 
     @property
     def workspace(self) -> Path:
@@ -47,23 +46,36 @@ class Home:
     @property
     def socket(self) -> Path:
         """Where the code server listens."""
-        return socket_folder(self.folder, "code.sock") / "code.sock"
+        return folders.for_sockets(self.folder, "code.sock") / "code.sock"
 
 
 def prepare(settings: Settings, url: str) -> Home:
-    """Write the instance's configuration and make its schema."""
+    """Write the instance's configuration and make its schema, whichever is missing: a home may come to another
+    database, and a database to another home."""
     home = place(settings)
-    home.folder.mkdir(parents=True, exist_ok=True)
-    home.logs.mkdir(exist_ok=True)
-    home.socket.unlink(missing_ok=True)  # of a code server that was killed
-    make_private(home.socket.parent, (os.geteuid(), os.getegid()))
-    (home.folder / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text() + STORAGE)
-    home.workspace.write_text(
-        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n"
-    )
+    folders.ready(home.folder)
+    folders.ready(home.logs)
+    folders.write(home.configuration, (CHECKOUT / "dagster.yaml").read_text() + STORAGE)
     with pool.single(url, timeout=settings.connect_timeout) as connection:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        # Looked for first: who may not make schemas may still use one that was made for it.
+        if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [SCHEMA]).fetchone():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     return home
+
+
+def write_workspace(home: Home) -> None:
+    """Tell the web server and the daemon where the code server will listen."""
+    home.socket.unlink(missing_ok=True)  # of a code server that was killed
+    folders.write(
+        home.workspace,
+        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n",
+    )
+
+
+def has_storage(settings: Settings, url: str) -> bool:
+    """Whether Dagster has kept something in this database before."""
+    with pool.single(url, timeout=settings.connect_timeout) as connection:
+        return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() != (None,)
 
 
 def place(settings: Settings) -> Home:
@@ -96,16 +108,16 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
+        umask=folders.UMASK,
     )
 
 
 def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C is not for it."""
     url = address.url(settings)
-    if not place(settings).prepared():
-        prepare(settings, url)
-    home = place(settings)
-    with (home.logs / "worked-here.log").open("ab") as output:
+    log = prepare(settings, url).logs / "worked-here.log"
+    logs.shorten(log)
+    with open(log, "ab", opener=folders.owner_only) as output:
         return subprocess.Popen(
             [sys.executable, "-m", "bulk_pipelines.up.definitions", job_key],
             env=child_environment(**environment(settings, url)),
@@ -114,6 +126,7 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
             stdout=output,
             stderr=output,
             start_new_session=True,
+            umask=folders.UMASK,
         )
 
 
@@ -121,8 +134,7 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
     """One pass of the sweeper, the finalizer or retention, by the functions that their schedules run: what was done,
     how often, and why it could not be."""
     url = address.url(settings)
-    if not place(settings).prepared():
-        prepare(settings, url)
+    prepare(settings, url)
     done = subprocess.run(
         [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
         env=child_environment(**environment(settings, url)),
@@ -130,9 +142,10 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
         capture_output=True,
         text=True,
         check=False,
+        umask=folders.UMASK,
     )
     if done.returncode != 0:
-        raise BulkError(f"{name} was not done: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        raise BulkError(f"{name} was not done: {logs.error_in(done.stderr) or 'no reason given'}")
     answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
         raise BulkError(answer["error"])
@@ -141,9 +154,9 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
 
 def migrate(settings: Settings, url: str) -> None:
     """Bring Dagster's storage to the installed Dagster's version. Nothing to do before the first `bulk up`."""
-    if not place(settings).prepared():
+    if not has_storage(settings, url):
         return
+    prepare(settings, url)
     done = dagster(settings, url, "instance", "migrate")
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise BulkError(f"Dagster's storage was not migrated: {lines[-1]}")
+        raise BulkError(f"Dagster's storage was not migrated: {logs.error_in(done.stderr) or 'no reason given'}")
