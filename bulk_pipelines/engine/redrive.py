@@ -8,6 +8,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.errors import WrongState
+from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -51,12 +52,16 @@ def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
     with transaction(pool) as connection:
         job_id, state = jobs.locked(connection, job_key)
         job = jobs.find(connection, job_key)
-        if state is not JobState.FAILED or not job.fail_fast or job.planned_at is None or job.dlq_items:
+        if not may_go_on(job):
             return False
         jobs.write(connection, job_id, after(JOB_MOVES, state, JobEvent.REDRIVE))
         if not run_follows:
             dispatch.want(connection, job_id)
         return True
+
+
+def may_go_on(job: Job) -> bool:
+    return job.status is JobState.FAILED and job.fail_fast and job.planned_at is not None and not job.dlq_items
 
 
 def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:

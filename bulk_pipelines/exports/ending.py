@@ -17,12 +17,15 @@ from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.exports import handling, progress, target
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
+from bulk_pipelines.exports.target import Place
 from bulk_pipelines.storage.errors import Permanent, StorageError
 
 log = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 
 AT_A_TIME = 100
+NOTES = {"preview", handling.REPLACES}
+"""What is said of the file while its job is at work, and not kept."""
 IN_VAIN = {JobState.CANCELLED, JobState.FAILED}
 
 
@@ -31,7 +34,7 @@ def finish(connection: Connection, job: Job) -> Ending:
     if job.dlq_items or result is None:
         return Ending(JobEvent.FAIL, error=error)
     progress.forget(connection, job.job_id)
-    return Ending(JobEvent.COMPLETE, {name: value for name, value in result.items() if name != "preview"})
+    return Ending(JobEvent.COMPLETE, {name: value for name, value in result.items() if name not in NOTES})
 
 
 def file_of(connection: Connection, job: Job) -> tuple[dict[str, Any] | None, str | None]:
@@ -55,7 +58,7 @@ def removed(job: Job, found: Progress) -> bool:
     asked = Asked.parse(job.params)
     try:
         with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
-            if place.is_ours or handling.is_written(place, found):
+            if place.is_ours or is_to_be_taken_back(place, found):
                 place.storage.delete(place.key)
             handling.sweep(place)
     except Permanent as error:
@@ -64,6 +67,12 @@ def removed(job: Job, found: Progress) -> bool:
         log.warning("export %s is to be cleaned up after later: %s", job.job_key, error)
         return False
     return True
+
+
+def is_to_be_taken_back(place: Place, found: Progress) -> bool:
+    """The file of a name that was given, if it is this export's and took nobody's place: the earlier one cannot come
+    back, and without this one there would be none."""
+    return found.written is not None and not found.written.get(handling.REPLACES) and handling.is_written(place, found)
 
 
 def wind_up_all(pool: Engine) -> int:

@@ -301,6 +301,49 @@ def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypat
     assert path.read_text() == "theirs"
 
 
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("when", ["before the name", "after the name"])
+def test_an_earlier_file_is_never_lost(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, same: bool
+) -> None:
+    """Paused around the publication and cancelled then: there is the earlier file or the new one, never none."""
+    insert_users(engine, 100)
+    path = tmp_path / "out" / "all.csv"
+    assert exported(engine, to=str(path), order="id").status is JobState.COMPLETED
+    earlier = path.read_text()
+    if not same:
+        with pool.transaction(engine) as connection:
+            connection.execute("UPDATE users SET name = 'another'")
+    job = started(engine, to=str(path), order="id")
+
+    def pause() -> None:
+        with pool.transaction(engine) as connection:
+            jobs.pause(connection, job.job_key)
+
+    wrote, saved = writing.write, handling.Attempt.save
+
+    def write_and_pause(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        pause()
+        return result
+
+    def save_and_pause(self: handling.Attempt, written: dict[str, Any] | None) -> None:
+        saved(self, written)
+        if written is not None:
+            pause()
+
+    if when == "before the name":
+        monkeypatch.setattr(handling.Attempt, "save", save_and_pause)
+    else:
+        monkeypatch.setattr(handling, "write", write_and_pause)
+    assert worked(engine, job).status is JobState.PAUSED
+    jobs.cancel(engine, job.job_key)
+    assert ending.wind_up_all(engine) == 1
+    assert (path.read_text() == earlier) == (same or when == "before the name")
+    assert len(path.read_text().splitlines()) == 101
+    assert ending.wind_up_all(engine) == 0
+
+
 def test_who_died_after_publishing_is_believed_by_the_next(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
