@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.errors import WrongState
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
@@ -16,6 +16,7 @@ from bulk_pipelines.engine.states import (
     ItemState,
     JobEvent,
     JobState,
+    after,
     sources,
 )
 from bulk_pipelines.errors import InvalidInput
@@ -38,7 +39,24 @@ def redrive(
     Returns how many; items that are in other states are left alone.
     """
     chosen = checked_statuses(statuses)
-    return sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    if not redriven and item_ids is None and chosen:
+        go_on(pool, job_key, run_follows=run_follows)
+    return redriven
+
+
+def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
+    """Take up a job that failed fast and of which nothing is buried any more, because that was discarded: its other
+    items were never worked, and no redrive of an item would lead to them. False: this is no such job."""
+    with transaction(pool) as connection:
+        job_id, state = jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        if state is not JobState.FAILED or not job.fail_fast or job.planned_at is None or job.dlq_items:
+            return False
+        jobs.write(connection, job_id, after(JOB_MOVES, state, JobEvent.REDRIVE))
+        if not run_follows:
+            dispatch.want(connection, job_id)
+        return True
 
 
 def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
