@@ -1,8 +1,8 @@
 """An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
 
-Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `silent` is as vsftpd, and shows
-what it must not read as empty, and says so at the end; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS from the
-first byte.
+Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `silent` is as vsftpd: it shows
+what it must not read as empty, and says so at the end; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS from
+the first byte.
 """
 
 import sys
@@ -48,11 +48,11 @@ class SilentHandler(PlainHandler):
             return path
         return super().ftp_LIST(path)
 
-    def respond(self, resp: str, *more: Any) -> None:
+    def respond(self, resp: str, **more: Any) -> None:
         if self.failed and resp.startswith("226"):
             self.failed = False
             resp = "226 Transfer done (but failed to open directory)."
-        super().respond(resp, *more)
+        super().respond(resp, **more)
 
 
 class ExplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
