@@ -90,9 +90,11 @@ class Runs:
 
     def ready(self) -> None:
         """To be asked before a job is submitted: what keeps runs from starting would leave it behind."""
+        from bulk_pipelines.database import address
         from bulk_pipelines.up import home
 
-        home.ready(settings.current())
+        chosen = settings.current()
+        home.prepare(chosen, address.url(chosen))
 
     def __call__(self, job_key: str) -> "subprocess.Popen[bytes]":
         from bulk_pipelines.up import home
@@ -142,9 +144,9 @@ def doctor() -> None:
 def status() -> None:
     """Show jobs by kind and state, the workers, and how much is waiting."""
     from bulk_pipelines import status as overview
-    from bulk_pipelines.database import address
+    from bulk_pipelines.database import ready
 
-    click.echo(overview.shown(overview.read(address.url(settings.current()))))
+    click.echo(overview.shown(overview.read(ready.url(settings.current()))))
 
 
 @main.command()

@@ -9,7 +9,7 @@ from bulk_pipelines.drops.definitions import drops
 from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.exports import ending as ended_exports
-from bulk_pipelines.imports import ending, retention, submission
+from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.maintenance.prune import Part
@@ -28,7 +28,7 @@ retired = [
 passes = upkeep(
     launched,
     retired,
-    endings=[ending.wind_up_all, ended_exports.wind_up_all],
+    endings=[winding_up.wind_up_all, ended_exports.wind_up_all],
     brief=["import_file", "export_rows", "distribute_files"],
 )
 

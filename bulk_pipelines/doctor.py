@@ -11,7 +11,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.database import address, migrations, pool
+from bulk_pipelines.database import address, folders, logs, migrations, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
@@ -33,7 +33,11 @@ class Finding:
 
 def examine(chosen: Settings) -> list[Finding]:
     """Every check, in the order in which a person would put things right. What needs the database waits for it."""
-    findings = [python(), packages(), variables(), storage(chosen), definitions(), server(chosen)]
+    kept = storage(chosen)
+    findings = [python(), packages(), variables(), kept, definitions()]
+    if not kept.ok and not chosen.database_url:
+        return findings  # the embedded server is in that folder
+    findings.append(server(chosen))
     if findings[-1].ok:
         findings += [schema(chosen), instance(chosen)]
     return findings
@@ -80,7 +84,7 @@ def storage(chosen: Settings) -> Finding:
     folder = chosen.home
     remedy = f"make {folder} writable for this user, or name another folder as BULK_HOME"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folders.private(folder)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"written")
     except OSError as error:
@@ -173,7 +177,11 @@ def definitions() -> Finding:
 def instance(chosen: Settings) -> Finding:
     """Dagster's instance can be opened with its storage."""
     place = home.place(chosen)
-    if not place.prepared():
+    try:
+        made = home.has_storage(chosen, address.url(chosen)) and place.configuration.exists()
+    except BulkError as error:
+        return Finding("dagster instance", False, str(error), "then run `bulk doctor` again")
+    if not made:
         return Finding("dagster instance", True, "not made yet; `bulk up` makes it")
     done = home.dagster(chosen, address.url(chosen), "instance", "info")
     if done.returncode != 0:
@@ -186,6 +194,5 @@ def instance(chosen: Settings) -> Finding:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """What a failed program said last."""
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    return lines[-1] if lines else f"it ended with code {done.returncode}"
+    """Why a program failed."""
+    return logs.error_in(done.stderr or done.stdout) or f"it ended with code {done.returncode}"

@@ -21,27 +21,35 @@ from bulk_pipelines.database.locks import locked
 from bulk_pipelines.database.server import Server
 from bulk_pipelines_tests import sessions
 from bulk_pipelines_tests.storage_fixtures import (
+    any_key_s3_server,
     faulty_s3,
     ftp_server,
     ftpes_server,
     ftps_server,
     plain_ftp_server,
+    plain_sftp_server,
     s3_bucket,
     s3_server,
     sftp_server,
+    silent_ftp_server,
     sizeless_ftp_server,
+    vague_sftp_server,
 )
 
 __all__ = [
+    "any_key_s3_server",
     "faulty_s3",
     "ftp_server",
     "ftpes_server",
     "ftps_server",
     "plain_ftp_server",
+    "plain_sftp_server",
     "s3_bucket",
     "s3_server",
     "sftp_server",
+    "silent_ftp_server",
     "sizeless_ftp_server",
+    "vague_sftp_server",
 ]
 
 TEMPLATE = "migrated"

@@ -15,8 +15,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import pool
-from bulk_pipelines.imports import blocks, cutting, layout, loading, rejects, settlement, validation
+from bulk_pipelines.imports import blocks, cutting, layout, loading, rejects, settlement, unread, validation
 from bulk_pipelines.imports.blocks import Position
+from bulk_pipelines.imports.control import Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.cutting import Range
 from bulk_pipelines.imports.layout import Layout
@@ -76,7 +77,7 @@ class Run:
             notes.append(loading.load_batch(connection, self.terms, validated, direct=direct).counts)
         return block.following
 
-    def settle(self) -> "Run":
+    def settle(self, *, more_may_come: bool = False) -> "Run":
         noted: list[Counts] = []
 
         @contextmanager
@@ -85,9 +86,15 @@ class Run:
             with self.transaction() as (connection, noted):
                 yield connection
 
-        settlement.settle(
-            begin, self.terms, self.source, self.layout, self.ranges, lambda _, counts: noted.append(counts)
+        control = Control(
+            more_may_come=more_may_come,
+            note=lambda _, counts: noted.append(counts),
+            complete=lambda begin: unread.complete(begin, self.terms, self.source, self.layout, self.ranges),
+            accepts=lambda _, __: True,
+            at_work=lambda _: True,
+            end=lambda _: True,
         )
+        assert settlement.settle(begin, self.terms, self.layout, control)
         return self
 
     @contextmanager

@@ -86,7 +86,7 @@ class Installation:
                     found.append(process)
             except (psutil.Error, OSError):
                 continue
-        return [*found, *processes.marked(self.folder)]
+        return [*found, *processes.marked(processes.identity(self.folder))]
 
     def all_daemons_healthy(self) -> bool:
         statuses = self.ask(DAEMONS)["instance"]["daemonHealth"]["allDaemonStatuses"]

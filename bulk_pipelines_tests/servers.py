@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bulk_pipelines.storage.access import Access, LoginAccess, S3Access
+from bulk_pipelines_tests.privileges import modes_hold_for_good
 
 RCLONE = Path(sysconfig.get_path("scripts")) / "rclone"
 USER = "tester"
@@ -45,12 +46,15 @@ class Place:
 
     url: str
     access: Access
+    folder: Path | None = None
+    """What lies behind it, if it is a folder of this machine. (rclone remembers what it has listed of it.)"""
 
 
 @dataclass
 class S3Server:
     endpoint: str
     process: subprocess.Popen[bytes]
+    folder: Path | None = None
 
     @property
     def access(self) -> Access:
@@ -60,7 +64,7 @@ class S3Server:
         """A new, empty bucket."""
         name = f"test-{uuid.uuid4().hex[:12]}"
         self.client.create_bucket(Bucket=name)
-        return Place(f"s3://{name}", self.access)
+        return Place(f"s3://{name}", self.access, self.folder / name if self.folder else None)
 
     @cached_property
     def client(self):  # type: ignore[no-untyped-def]
@@ -94,7 +98,8 @@ class LoginServer:
 
     def place(self) -> Place:
         """A new, empty folder. (rclone remembers what a folder held: put files in through the server.)"""
-        return Place(f"{self.url}/{self.places.pop()}", self.access)
+        name = self.places.pop()
+        return Place(f"{self.url}/{name}", self.access, self.folder / name)
 
 
 @contextmanager
@@ -105,7 +110,23 @@ def s3(folder: Path) -> Iterator[S3Server]:
     with rclone(command, folder) as (process, log):
         wait_until(lambda: "Starting s3 server on [" in started(process, log), "rclone serves S3")
         endpoint = log.read_text().partition("Starting s3 server on [")[2].partition("]")[0].rstrip("/")
-        yield S3Server(endpoint, process)
+        yield S3Server(endpoint, process, data)
+
+
+@contextmanager
+def any_key_s3(folder: Path) -> Iterator[S3Server]:
+    """moto's: takes any key, as Amazon's does. (rclone's refuses those with empty, `.` and `..` parts.)"""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=dies_with_us) as process,  # noqa: PLW1509 - before any thread
+    ):
+        try:
+            wait_until(lambda: process.poll() is not None or answers(port), "moto serves S3", 60.0)
+            yield S3Server(f"http://127.0.0.1:{port}", process)
+        finally:
+            stop(process)
 
 
 @contextmanager
@@ -142,7 +163,7 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            scheme = {"plain": "ftp", "sizeless": "ftp", "explicit": "ftpes", "implicit": "ftps"}[kind]
+            scheme = {"explicit": "ftpes", "implicit": "ftps"}.get(kind, "ftp")
             yield LoginServer(scheme, port, data, process, access, places)
         finally:
             stop(process)
@@ -161,6 +182,27 @@ def sftp(folder: Path) -> Iterator[LoginServer]:
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
         access = Access(login=LoginAccess(USER, PASSWORD, known_hosts=str(folder / "known_hosts")))
         yield LoginServer("sftp", port, data, process, access, places)
+
+
+@contextmanager
+def other_sftp(folder: Path, kind: str) -> Iterator[LoginServer]:
+    """Of one of the kinds of `sftp_server.py`; it can only be read from."""
+    data, places = made(folder)
+    public = ssh_key(folder / "host_key")
+    program = Path(__file__).with_name("sftp_server.py")
+    command = [sys.executable, str(program), kind, str(data), USER, PASSWORD, str(folder / "host_key")]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, preexec_fn=dies_with_us) as process,  # noqa: PLW1509 - before any thread
+    ):
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
+            access = Access(login=LoginAccess(USER, PASSWORD, known_hosts=str(folder / "known_hosts")))
+            yield LoginServer("sftp", port, data, process, access, places)
+        finally:
+            stop(process)
 
 
 @contextmanager
@@ -219,7 +261,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def dies_with_us() -> None:
-    """A test run that is killed leaves no server behind; only Linux can do that."""
+    """A test run that is killed leaves no server behind; only Linux can do that. And no server may read everything."""
+    modes_hold_for_good()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server, server_owner
+from bulk_pipelines.database import owner, pool
+from bulk_pipelines.database.server import Server
 from bulk_pipelines_tests.servers import answers, dies_with_us, free_port, stop, wait_until
 
 TURNED = {
@@ -91,17 +91,18 @@ def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
         "max_client_conn": 500,
     } | settings
     root = os.geteuid() == 0
-    user, group = server_owner()
+    user, group = owner.of(server.data)
     with tempfile.TemporaryDirectory(prefix="bulk-pgbouncer-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        lines = ["[databases]", f"* = host={server.socket_directory} user=postgres", "[pgbouncer]"]
+        lines = ["[databases]", f"* = host={server.seen(server.socket_directory)} user=postgres", "[pgbouncer]"]
         lines += [f"{key} = {value}" for key, value in chosen.items()]
         (folder / "pgbouncer.ini").write_text("\n".join(lines))
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [program, str(folder / "pgbouncer.ini")],
                 stdin=subprocess.DEVNULL,
+                cwd=server.data,
                 stdout=log,
                 stderr=log,
                 user=user if root else None,

@@ -21,6 +21,12 @@ def s3_bucket(s3_server: S3Server) -> Place:
     return s3_server.bucket()
 
 
+@pytest.fixture(scope="session")
+def any_key_s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with servers.any_key_s3(tmp_path_factory.mktemp("any-key-s3")) as server:
+        yield server
+
+
 @pytest.fixture
 def faulty_s3(s3_server: S3Server) -> Iterator[FaultyProxy]:
     """The S3 server behind a proxy that fails as it is told to."""
@@ -61,4 +67,22 @@ def sizeless_ftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 @pytest.fixture(scope="session")
 def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
     with servers.sftp(tmp_path_factory.mktemp("sftp")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def plain_sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
+    with servers.other_sftp(tmp_path_factory.mktemp("plain-sftp"), "plain") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vague_sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
+    with servers.other_sftp(tmp_path_factory.mktemp("vague-sftp"), "vague") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def silent_ftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
+    with servers.other_ftp(tmp_path_factory.mktemp("silent-ftp"), "silent") as server:
         yield server

@@ -2,39 +2,79 @@
 -- Two relays at once would each see the room that only one of them may fill.
 SELECT pg_advisory_xact_lock(hashtextextended('bulk_pipelines.relay', 0));
 
--- name: wanting_jobs
--- Jobs to launch, the most urgent first. One that was offered and has not begun is offered again only after a while;
--- one that waits for others, not before they are over. No more of one owner and kind than may run at all: whoever submits
--- thousands of jobs does not hide those of the others.
-WITH ranked AS (
-    SELECT job_id, row_number() OVER (PARTITION BY owner, kind ORDER BY priority DESC, job_id) AS place
-    FROM job
-    WHERE run_wanted AND status IN ('SUBMITTED', 'RUNNING') AND kind = ANY (:kinds::text[])
-        AND (offered_at IS NULL OR offered_at < now() - make_interval(secs => :again_after))
-        AND NOT EXISTS (
-            SELECT FROM job AS earlier WHERE earlier.job_id = ANY (job.waits_for) AND earlier.finished_at IS NULL
-        )
-)
-SELECT job_key, kind, dispatch_count, priority, owner, offered_at IS NOT NULL AS counted
-FROM job JOIN ranked USING (job_id)
-WHERE place <= :most_of_each AND run_wanted AND status IN ('SUBMITTED', 'RUNNING')
-ORDER BY priority DESC, job_id
-LIMIT :most
-FOR NO KEY UPDATE OF job SKIP LOCKED;
-
--- name: active_jobs
+-- name: launched_by_kind
 -- Jobs at work or on their way to it: what the limits count.
 SELECT kind, owner, count(*) FROM job
-WHERE status IN ('SUBMITTED', 'RUNNING') AND (NOT run_wanted OR offered_at IS NOT NULL)
+WHERE (NOT run_wanted OR offered_at IS NOT NULL) AND status IN ('SUBMITTED', 'RUNNING')
 GROUP BY kind, owner;
 
--- name: mark_offered!
--- They keep a place in the limits from now on.
+-- name: repeated_offers
+-- Jobs that were offered a while ago and have not begun. They have their room already.
+SELECT job_key, kind, dispatch_count, priority, owner, job_id FROM job
+WHERE (NOT run_wanted OR offered_at IS NOT NULL) AND status IN ('SUBMITTED', 'RUNNING')
+    AND run_wanted AND kind = ANY (:kinds::text[]) AND offered_at < now() - make_interval(secs => :again_after);
+
+-- name: wanting_jobs
+-- Jobs to launch of the kinds that have room, the most urgent of each owner that has room: as many as both may have at the
+-- most, whoever else waits. One that waits for others is not there before they are over.
+-- The owners of a kind are found by going from one to the next in the index: whoever submits a hundred thousand jobs costs
+-- as little as one who submits ten.
+WITH RECURSIVE open_kind AS (
+    SELECT * FROM unnest(:kinds::text[], :rooms::int[]) AS k (kind, room)
+),
+busy AS (
+    SELECT * FROM unnest(:owners::text[], :left::int[]) AS b (owner, room)
+),
+queue AS (
+    SELECT kind, room, (
+        SELECT min(owner) FROM job
+        WHERE run_wanted AND offered_at IS NULL AND status IN ('SUBMITTED', 'RUNNING') AND job.kind = open_kind.kind
+    ) AS owner
+    FROM open_kind
+    UNION ALL
+    SELECT kind, room, (
+        SELECT min(owner) FROM job
+        WHERE run_wanted AND offered_at IS NULL AND status IN ('SUBMITTED', 'RUNNING') AND job.kind = queue.kind
+            AND job.owner > queue.owner
+    )
+    FROM queue WHERE owner IS NOT NULL
+),
+candidate AS (
+    SELECT waiting.*, queue.room,
+        row_number() OVER (PARTITION BY queue.kind ORDER BY waiting.priority DESC, waiting.job_id) AS place
+    FROM queue
+    LEFT JOIN busy ON busy.owner = queue.owner
+    CROSS JOIN LATERAL (
+        SELECT job_key, kind, dispatch_count, priority, owner, job_id FROM job
+        WHERE run_wanted AND offered_at IS NULL AND status IN ('SUBMITTED', 'RUNNING')
+            AND job.kind = queue.kind AND job.owner = queue.owner
+            AND NOT EXISTS (
+                SELECT FROM job AS earlier
+                WHERE earlier.job_id = ANY (job.waits_for) AND earlier.finished_at IS NULL
+            )
+        ORDER BY priority DESC, job_id
+        LIMIT least(queue.room, coalesce(busy.room, :of_owner::int))
+    ) AS waiting
+    WHERE queue.owner IS NOT NULL AND coalesce(busy.room, :of_owner::int) > 0
+)
+-- An owner's room may be filled by another kind: for each place that is lost so there is one more.
+SELECT job_key, kind, dispatch_count, priority, owner, job_id FROM candidate
+WHERE place <= room + :in_one_pass::int;
+
+-- name: mark_offered
+-- They keep a place in the limits from now on. Not what was paused, cancelled or taken since it was chosen, nor what
+-- somebody holds at this moment: that is offered with the next look.
 UPDATE job
 SET first_offered_at = CASE WHEN offered_at IS NULL THEN now() ELSE coalesce(first_offered_at, now()) END,
     offered_at = now(),
     updated_at = now()
-WHERE job_key = ANY (:job_keys::text[]);
+WHERE job_id = ANY (ARRAY(
+    SELECT job_id FROM job
+    WHERE job_id = ANY (:job_ids::bigint[]) AND run_wanted AND status IN ('SUBMITTED', 'RUNNING')
+    ORDER BY job_id
+    FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING job_id;
 
 -- name: put_off!
 -- As if they had been offered a while ago: the next offer comes sooner.

@@ -76,10 +76,28 @@ noted AS (
 SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM noted) AS watched;
 
 -- name: forget_unseen
--- Watched files that were not there at the last whole look: taken away again before they were complete.
+-- Watched files that were not there at the last whole look: taken away again before they were complete. Of what lies where
+-- the look could not look, nobody knows.
 UPDATE file_drop SET status = 'VANISHED', ended_at = now(), note = 'it went away before it was complete'
 WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
+    AND NOT EXISTS (
+        SELECT FROM unnest(:unread::text[]) AS unread (path)
+        WHERE file_drop.path = unread.path OR starts_with(file_drop.path, unread.path || '/')
+    )
 RETURNING path;
+
+-- name: note_unmatched!
+-- Files that no rule is for, as a look saw them; those that a whole look did not see are gone.
+WITH seen AS (
+    SELECT * FROM unnest(:paths::text[], :sizes::bigint[]) AS s (path, size)
+),
+gone AS (
+    DELETE FROM unmatched_drop AS known
+    WHERE :whole AND known.source = :source AND NOT EXISTS (SELECT FROM seen WHERE seen.path = known.path)
+)
+INSERT INTO unmatched_drop AS known (source, path, size)
+SELECT :source, path, size FROM seen
+ON CONFLICT (source, path) DO UPDATE SET size = excluded.size WHERE known.size <> excluded.size;
 
 -- name: ready_files
 -- Complete files: as they are for two looks and long enough, or said to be complete by a marker that is not older.
@@ -201,12 +219,28 @@ FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :no
 WHERE taken.drop_id = ended.drop_id AND taken.status IN ('TAKEN', 'FAILED');
 
 -- name: list_drops
--- The ledger, the newest first.
-SELECT source, path, size, resource, file_drop.status::text, job.job_key, note,
-    coalesce(ended_at, taken_at, seen_at) AS at
-FROM file_drop LEFT JOIN job USING (job_id)
-WHERE (:source::text IS NULL OR source = :source) AND (:status::drop_status IS NULL OR file_drop.status = :status)
-ORDER BY drop_id DESC
+-- The ledger, the newest first, with the files that no rule is for.
+SELECT source, path, size, resource, status, job_key, note, at
+FROM (
+    (
+        SELECT source, path, size, resource, file_drop.status::text, job.job_key, note,
+            coalesce(ended_at, taken_at, seen_at) AS at, first_seen_at, drop_id
+        FROM file_drop LEFT JOIN job USING (job_id)
+        WHERE (:source::text IS NULL OR source = :source) AND (:status::text IS NULL OR file_drop.status::text = :status)
+        ORDER BY drop_id DESC
+        LIMIT :most
+    )
+    UNION ALL
+    (
+        SELECT source, path, size, NULL, 'UNMATCHED', NULL, 'no rule of this source is for it', first_seen_at,
+            first_seen_at, NULL
+        FROM unmatched_drop
+        WHERE (:source::text IS NULL OR source = :source) AND coalesce(:status::text, 'UNMATCHED') = 'UNMATCHED'
+        ORDER BY first_seen_at DESC, path
+        LIMIT :most
+    )
+) AS listed
+ORDER BY first_seen_at DESC, drop_id DESC NULLS LAST, path
 LIMIT :most;
 
 -- name: failed_drop
@@ -230,9 +264,10 @@ WHERE drop_id = :drop_id AND status = 'FAILED'
 RETURNING path;
 
 -- name: note_whole_look!
--- The source was listed to its end: whatever has not been seen since that look began was not there.
-INSERT INTO drop_source (source, whole_look_at) VALUES (:source, :look_began)
-ON CONFLICT (source) DO UPDATE SET whole_look_at = excluded.whole_look_at;
+-- The source was listed to its end: whatever has not been seen since that look began was not there, but for what lies
+-- where it could not look.
+INSERT INTO drop_source (source, whole_look_at, unread) VALUES (:source, :look_began, :unread::text[])
+ON CONFLICT (source) DO UPDATE SET whole_look_at = excluded.whole_look_at, unread = excluded.unread;
 
 -- name: note_present!
 -- Files that no rule is for any more are there, too: their versions must not be forgotten, or a rule that comes back would
@@ -252,6 +287,10 @@ WHERE drop_id = ANY (ARRAY(
     SELECT drop_id FROM file_drop JOIN drop_source USING (source)
     WHERE ended_at < now() - make_interval(days => :days)
         AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day'
+        AND NOT EXISTS (
+            SELECT FROM unnest(drop_source.unread) AS unread (path)
+            WHERE file_drop.path = unread.path OR starts_with(file_drop.path, unread.path || '/')
+        )
     LIMIT :most
 ));
 
@@ -259,4 +298,13 @@ WHERE drop_id = ANY (ARRAY(
 -- What a dry run says.
 SELECT count(*) FROM file_drop JOIN drop_source USING (source)
 WHERE ended_at < now() - make_interval(days => :days)
-    AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day';
+    AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day'
+    AND NOT EXISTS (
+        SELECT FROM unnest(drop_source.unread) AS unread (path)
+        WHERE file_drop.path = unread.path OR starts_with(file_drop.path, unread.path || '/')
+    );
+
+-- name: prune_unmatched!
+-- Those of sources that are not looked at any more.
+DELETE FROM unmatched_drop USING drop_source
+WHERE drop_source.source = unmatched_drop.source AND looked_at < now() - make_interval(days => :days);

@@ -11,6 +11,7 @@ UPDATE import_count SET
     superseded = superseded + :superseded,
     valid = valid + :valid,
     waiting = waiting + :waiting,
+    unprocessed = unprocessed + :unprocessed,
     batches = batches + :batches
 WHERE job_id = :job_id;
 
@@ -20,7 +21,7 @@ SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, batches
 FROM import_count WHERE job_id = :job_id;
 
 -- name: set_unprocessed!
--- Records that were never reached, counted when the import is over.
+-- Records that were never reached, counted when nothing is open any more.
 UPDATE import_count SET unprocessed = :unprocessed WHERE job_id = :job_id;
 
 -- name: add_file!
@@ -47,11 +48,11 @@ ORDER BY item_id;
 SELECT input FROM job_item WHERE job_id = :job_id ORDER BY item_id;
 
 -- name: ended_without_result
--- Imports that were cancelled, aborted or given up, and whose end has not been written down yet.
-SELECT job_key FROM job
+-- Imports that were cancelled, aborted or given up, and whose end has not been written down yet; the next page of them.
+SELECT job_key, job_id FROM job
 WHERE finished_at IS NOT NULL AND result IS NULL AND kind = ANY (:kinds::text[])
-    AND running_items = 0 AND planned_at IS NOT NULL
-ORDER BY finished_at
+    AND running_items = 0 AND planned_at IS NOT NULL AND job_id > :after_id
+ORDER BY job_id
 LIMIT :most;
 
 -- name: batch_steps

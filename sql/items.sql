@@ -386,8 +386,12 @@ SET pending_items = pending_items + (SELECT count(*) FROM redriven),
     dlq_items = dlq_items - CASE WHEN :status = 'DLQ' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
     not_found_items = not_found_items
         - CASE WHEN :status = 'NOT_FOUND' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
-    -- A paused job stays paused; one that is over goes on.
+    -- A paused job stays paused; one that is over goes on, and what it came to is true no longer.
     status = CASE WHEN status = ANY (:over::job_status[]) THEN 'RUNNING' ELSE status END,
+    result = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE result END,
+    last_error = CASE WHEN status = ANY (:over::job_status[])
+        AND dlq_items = CASE WHEN :status = 'DLQ' THEN (SELECT count(*) FROM redriven) ELSE 0 END
+        THEN NULL ELSE last_error END,
     finished_at = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE finished_at END,
     run_wanted = run_wanted OR (status = ANY (:over::job_status[]) AND NOT :run_follows),
     dispatch_count = dispatch_count + CASE WHEN status = ANY (:over::job_status[]) THEN 1 ELSE 0 END,

@@ -19,12 +19,11 @@ from pathlib import Path
 
 import psycopg
 
-from bulk_pipelines.database import session
+from bulk_pipelines.database import folders, session
 from bulk_pipelines.database.binaries import embedded
 from bulk_pipelines.database.locks import locked, opened, taken
 from bulk_pipelines.database.pool import parsed
 from bulk_pipelines.database.server import Server
-from bulk_pipelines.errors import Unavailable
 
 PATIENCE = 60
 """Seconds for a server to recover from a crash."""
@@ -48,10 +47,15 @@ def held(folder: Path, binaries: Path | None = None) -> Iterator[Server]:
 
 def joined(folder: Path) -> int:
     """The lock of one user of this folder. Waits while the server is being stopped or removed."""
+    path = folders.ready(folder) / "users.lock"
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "users.lock"
-        users = opened(path)
+        try:
+            users = opened(path)
+        except FileNotFoundError:  # the folder was just removed
+            folders.ready(folder)
+            continue
+        except OSError as error:
+            raise folders.unusable(path, error) from error
         fcntl.flock(users, fcntl.LOCK_SH)
         if path.exists() and path.stat().st_ino == os.fstat(users).st_ino:
             return users
@@ -73,8 +77,8 @@ def revived(folder: Path) -> bool:
     if server.running():
         return False
     with STARTING, locked(folder / "start.lock"):
-        start(server)
-    return True
+        ensure_keeper(folder, server)
+        return start(server)
 
 
 def leave(users: int, server: Server) -> None:
@@ -89,19 +93,20 @@ def leave(users: int, server: Server) -> None:
         os.close(users)
 
 
-def start(server: Server) -> None:
-    """Start the server and see that it answers: one that is just dying still looks alive."""
+def start(server: Server) -> bool:
+    """Start the server and see that it answers: one that is just dying still looks alive. Whether that was needed."""
     deadline = time.monotonic() + PATIENCE
+    needed = False
     while True:
-        server.start()
+        needed = server.start() or needed
         try:
             psycopg.connect(**session.arguments(parsed(server.url()), "bulk start", 10)).close()
         except psycopg.OperationalError as error:
             if time.monotonic() > deadline:
-                raise Unavailable(f"PostgreSQL in {server.data} does not answer: {error}") from error
+                raise server.silent(str(error)) from error
             time.sleep(0.05)
         else:
-            return
+            return needed
 
 
 def ensure_keeper(folder: Path, server: Server) -> None:
@@ -128,7 +133,10 @@ def remove(folder: Path, patience: float = 0) -> bool:
     `patience`: seconds to wait for a last user that is just leaving.
     """
     deadline = time.monotonic() + patience
-    users = opened(folder / "users.lock")
+    try:
+        users = opened(folder / "users.lock")
+    except FileNotFoundError:  # somebody else removes it at this moment
+        return False
     try:
         while not taken(users, fcntl.LOCK_EX):
             if time.monotonic() >= deadline:

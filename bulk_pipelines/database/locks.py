@@ -1,10 +1,17 @@
-"""Locks on files, which the kernel gives back however their holder ends."""
+"""Locks on files and folders, which the kernel gives back however their holder ends.
+
+A lock belongs to the file itself: it is the same one by whatever path, from whatever container of this machine, the
+file is reached. A child process that inherits the open file shares the lock, which is free when the last of them has
+ended.
+"""
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from bulk_pipelines.errors import Unavailable
 
 
 @contextmanager
@@ -29,3 +36,31 @@ def taken(descriptor: int, mode: int) -> bool:
 
 def opened(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def folder(path: Path) -> int | None:
+    """The only lock of a folder, as a descriptor to close or to hand down; None while somebody else has it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if taken(descriptor, fcntl.LOCK_EX):
+            return descriptor
+    except OSError as error:
+        os.close(descriptor)
+        raise Unavailable(
+            f"the file system of {path} cannot lock a folder ({error.strerror}): name a folder on a disk of this "
+            "machine as BULK_HOME, or set BULK_DATABASE_URL"
+        ) from error
+    os.close(descriptor)
+    return None
+
+
+def folder_in_use(path: Path) -> bool:
+    """Whether somebody holds the lock of a folder. Looking does not keep another process from looking, too."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not taken(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)

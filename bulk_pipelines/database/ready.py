@@ -1,4 +1,4 @@
-"""A pool on the installation's database, its schema as this program needs it."""
+"""The installation's database, its schema as this program needs it."""
 
 from sqlalchemy import Engine
 
@@ -7,11 +7,17 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import Settings
 
 
-def opened(settings: Settings, application: str) -> Engine:
-    """The embedded database is migrated by whoever comes first; any other one is its owner's to migrate."""
-    url = address.url(settings)
+def url(settings: Settings) -> str:
+    """Where the database is. Whoever comes first migrates the embedded one; any other is its owner's to migrate."""
+    found = address.url(settings)
     if not settings.database_url:
-        migrations.apply(url)
-    elif migrations.pending(url):
+        migrations.apply(found)
+    elif migrations.pending(found):
         raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
-    return pool.connect(url, application=application, size=settings.pool_size, timeout=settings.connect_timeout)
+    return found
+
+
+def opened(settings: Settings, application: str) -> Engine:
+    return pool.connect(
+        url(settings), application=application, size=settings.pool_size, timeout=settings.connect_timeout
+    )

@@ -1,4 +1,7 @@
-"""Schemas beside the one of the data."""
+"""Schemas beside the one of the data. A role that may make none can use one that was made for it."""
+
+from contextlib import suppress
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -8,33 +11,37 @@ from bulk_pipelines.errors import Unavailable
 
 
 def ensure(url: str, name: str, timeout: int) -> None:
-    """Make the schema, if somebody with more rights has not made it before."""
+    """Make the schema if it is missing."""
     with pool.single(url, timeout=timeout) as connection:
         if exists(connection, name):
             return
-        try:
+        # Of two processes that find it missing, one is too late.
+        with suppress(psycopg.errors.UniqueViolation):
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
-        except psycopg.errors.UniqueViolation:
-            pass  # another process has made it at the same moment
-        except psycopg.errors.InsufficientPrivilege:
-            role = connection.info.user
-            raise Unavailable(
-                f"the role {role} may not make the schema {name}: let the database's owner run "
-                f'CREATE SCHEMA {name} AUTHORIZATION "{role}"'
-            ) from None
 
 
-def exists(connection: psycopg.Connection[tuple[object, ...]], name: str) -> bool:
-    """Whether the schema is there. One that this role may not use is refused."""
+def exists(connection: psycopg.Connection[Any], name: str) -> bool:
+    """Whether the schema is there; if not, it can be made. One that can neither be used nor made is `Unavailable`."""
     row = connection.execute(
-        "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE') FROM pg_namespace"
-        " WHERE nspname = %s",
+        "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')"
+        " FROM pg_namespace WHERE nspname = %s",
         [name],
     ).fetchone()
-    if row is not None and not row[0]:
-        role = connection.info.user
+    if row is not None and row[0]:
+        return True
+    found = connection.execute(
+        "SELECT current_user::text, has_database_privilege(current_database(), 'CREATE')"
+    ).fetchone()
+    assert found is not None
+    role, may_make = found
+    if row is not None:
         raise Unavailable(
             f"the role {role} may not use the schema {name}: let its owner run "
             f'GRANT USAGE, CREATE ON SCHEMA {name} TO "{role}"'
         )
-    return row is not None
+    if not may_make:
+        raise Unavailable(
+            f"the role {role} may not make the schema {name}: let the database's owner run "
+            f'CREATE SCHEMA {name} AUTHORIZATION "{role}"'
+        )
+    return False

@@ -10,7 +10,7 @@ from bulk_pipelines import settings
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-STATES = ["watched", "taken", "done", "duplicate", "failed", "vanished"]
+STATES = ["watched", "taken", "done", "duplicate", "failed", "vanished", "unmatched"]
 
 
 def connected() -> "Engine":

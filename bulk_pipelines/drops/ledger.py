@@ -74,7 +74,8 @@ class Listed(NamedTuple):
     source: str
     path: str
     size: int
-    resource: str
+    resource: str | None
+    """None where no rule is for it."""
     status: str
     job_key: str | None
     note: str | None
@@ -153,12 +154,21 @@ def note_present(connection: Connection, source: str, entries: Sequence[Entry]) 
     connection.execute(text("note_present"), values)
 
 
-def note_whole_look(connection: Connection, source: str, look_began: datetime) -> None:
-    connection.execute(text("note_whole_look"), {"source": source, "look_began": look_began})
+def note_unmatched(connection: Connection, source: str, entries: Sequence[Entry], whole: bool) -> None:
+    """Files that no rule is for, for people to see. After a whole look, others are gone."""
+    sizes = {entry.key: entry.size for entry in entries}
+    values = {"source": source, "paths": list(sizes), "sizes": list(sizes.values()), "whole": whole}
+    connection.execute(text("note_unmatched"), values)
 
 
-def forget_unseen(connection: Connection, source: str, look_began: datetime) -> list[str]:
-    values = {"source": source, "look_began": look_began}
+def note_whole_look(connection: Connection, source: str, look_began: datetime, unread: Sequence[str]) -> None:
+    values = {"source": source, "look_began": look_began, "unread": list(unread)}
+    connection.execute(text("note_whole_look"), values)
+
+
+def forget_unseen(connection: Connection, source: str, look_began: datetime, unread: Sequence[str]) -> list[str]:
+    """`unread`: what is there and could not be looked at, or into."""
+    values = {"source": source, "look_began": look_began, "unread": list(unread)}
     return [row[0] for row in connection.execute(text("forget_unseen"), values)]
 
 

@@ -1,11 +1,8 @@
 """One look at a source: list it, note what is there, take what is complete. Repeating it or cutting it is safe."""
 
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psycopg
@@ -14,17 +11,18 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import groups, ledger
 from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
+from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.storage.contract import Entry, Storage
+from bulk_pipelines.storage.contract import Storage
 
 Connection = psycopg.Connection[Any]
 
-TEMPORARY = re.compile(r"(^|/)[.~][^/]*$|\.(part|partial|tmp|temp|filepart|crdownload|swp)$|~$", re.IGNORECASE)
-NOTED_AT_A_TIME = 1_000
 TAKEN_AT_A_TIME = 5_000
 LOOK_SECONDS = 30.0
 """A look that takes longer stops listing, and says so: Dagster gives a tick a minute."""
+NAMED = 10
+"""So many names a tick tells, of those that nobody takes."""
 FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
 
@@ -52,6 +50,12 @@ class Looked:
     watched: int = 0
     temporary: int = 0
     unmatched: int = 0
+    unmatched_names: tuple[str, ...] = ()
+    """The first of them."""
+    left_out: int = 0
+    """Names that nobody can take, and what cannot be looked at."""
+    left_out_names: tuple[str, ...] = ()
+    """The first of them, and why."""
     behind_earlier: int = 0
     behind_needed: int = 0
     left_over: int = 0
@@ -76,9 +80,12 @@ class Looked:
             "left for the next look": self.left_over,
             "dealt with before": self.seen - self.watched,
             "with temporary names": self.temporary,
-            "that no rule is for": self.unmatched,
         }
         parts += [f"{count} {why}" for why, count in left.items() if count > 0]
+        if self.unmatched:
+            parts.append(f"{self.unmatched} that no rule is for ({named(self.unmatched_names, self.unmatched)})")
+        if self.left_out:
+            parts.append(f"{self.left_out} left out ({named(self.left_out_names, self.left_out)})")
         parts += [f"{path} went away" for path in self.vanished]
         parts += [f"{each.path} has been arriving for {each.age_seconds / 60:.0f} minutes" for each in self.stalled]
         if self.cut_short:
@@ -86,12 +93,9 @@ class Looked:
         return f"{self.source}: {', '.join(parts)}"
 
 
-@dataclass(frozen=True)
-class Listed:
-    began: datetime
-    looked: Looked
-    markers: dict[str, datetime | None]
-    """When each marker was written, by the file it is for."""
+def named(names: Sequence[str], count: int) -> str:
+    more = count - len(names)
+    return "; ".join(names) + (f"; and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -145,66 +149,39 @@ def take_what_is_complete(
     moments: Moments,
 ) -> Looked:
     left = moments.left
-    listed = list_files(pool, source, storage, moments)
+    listed = list_files(pool, source, storage, lambda: moments.left < 0)
     # A second listing that is cut short would see less than the first.
     time_for_another = moments.left > source.settle_seconds + (left - moments.left)
-    if listed.looked.watched and source.marker is None and time_for_another:
+    if listed.watched and source.marker is None and time_for_another:
         # The second look at what is new: nobody has to wait for the next tick.
         moments.sleep(source.settle_seconds)
-        listed = list_files(pool, source, storage, moments)
+        listed = list_files(pool, source, storage, lambda: moments.left < 0)
     jobs, complete = take(pool, source, listed, storage.url_of, submit, references)
     with transaction(pool) as connection:
         vanished = []
-        if not listed.looked.cut_short:
-            vanished = ledger.forget_unseen(connection, source.name, listed.began)
-            ledger.note_whole_look(connection, source.name, listed.began)
+        if not listed.cut_short:
+            vanished = ledger.forget_unseen(connection, source.name, listed.began, listed.unread)
+            ledger.note_whole_look(connection, source.name, listed.began, listed.unread)
+        ledger.note_unmatched(connection, source.name, listed.first_unmatched, whole=not listed.cut_short)
         stalled = ledger.stalled(connection, source.name, source.stalled_seconds)
-    return replace(
-        listed.looked,
-        jobs=tuple(jobs),
-        taken=len(complete.files),
+    return Looked(
+        source.name,
+        seen=listed.seen,
+        watched=listed.watched,
+        temporary=listed.temporary,
+        unmatched=listed.unmatched,
+        unmatched_names=tuple(repr(entry.key) for entry in listed.first_unmatched[:NAMED]),
+        left_out=listed.left_out,
+        left_out_names=tuple(str(each) for each in listed.first_left_out[:NAMED]),
         behind_earlier=complete.behind_earlier,
         behind_needed=complete.behind_needed,
         left_over=complete.left_over,
+        jobs=tuple(jobs),
+        taken=len(complete.files),
         vanished=tuple(vanished),
         stalled=tuple(stalled),
+        cut_short=listed.cut_short,
     )
-
-
-def list_files(pool: Engine, source: DropSource, storage: Storage, moments: Moments) -> Listed:
-    """Everything that is there, into the ledger, a bounded number at a time."""
-    with transaction(pool) as connection:
-        began = ledger.moment(connection)
-    looked = Looked(source.name)
-    markers: dict[str, datetime | None] = {}
-    entries = storage.entries()
-    while batch := list(islice(entries, NOTED_AT_A_TIME)):
-        files, others = [], []
-        for entry in own_files(source, batch):
-            if source.marker and entry.key.endswith(source.marker):
-                markers[entry.key.removesuffix(source.marker)] = entry.modified
-            elif TEMPORARY.search(entry.key):
-                looked = replace(looked, temporary=looked.temporary + 1)
-            elif (rule := source.rule_for(entry.key)) is None:
-                looked = replace(looked, unmatched=looked.unmatched + 1)
-                others.append(entry)
-            else:
-                files.append((entry, rule.resource))
-        with transaction(pool) as connection:
-            watched = ledger.note_files(connection, source.name, files)
-            if others:
-                ledger.note_present(connection, source.name, others)
-        looked = replace(looked, seen=looked.seen + len(files), watched=looked.watched + watched)
-        if moments.left < 0:
-            looked = replace(looked, cut_short=True)
-            break
-    return Listed(began, looked, markers)
-
-
-def own_files(source: DropSource, entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Without those that were put aside here before."""
-    aside = tuple(f"{folder}/" for folder in (source.done_folder, source.failed_folder) if folder)
-    return (entry for entry in entries if not entry.key.startswith(aside))
 
 
 def take(

@@ -15,6 +15,8 @@ def prune_ledger(pool: Engine, chosen: Settings, dry_run: bool) -> int:
         with transaction(pool) as connection:
             row = connection.execute(ledger.text("count_prunable_drops"), values).fetchone()
         return int(row[0]) if row else 0
+    with transaction(pool) as connection:
+        connection.execute(ledger.text("prune_unmatched"), values)
     removed = 0
     while True:
         with transaction(pool) as connection:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from bulk_pipelines.database import folders
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import addresses, paths
 from bulk_pipelines.storage.paths import Pattern
@@ -78,7 +79,7 @@ def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
 def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
     """The sources of the file; where there is none, the standard one, whose folder is made."""
     if not path.exists():
-        inbox.mkdir(parents=True, exist_ok=True)
+        folders.ready(inbox)
         return [standard(inbox, resources)]
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))

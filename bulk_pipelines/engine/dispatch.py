@@ -2,10 +2,10 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import psycopg
 from psycopg.rows import class_row
@@ -65,21 +65,87 @@ class Launched:
 def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits) -> list[Offer]:
     """What is to be launched now. One pass at a time, so that two relays never fill the same room."""
     connection.execute(queries.text("dispatch", "one_at_a_time"))
+    rooms = Rooms.left(connection, limits)
+    chosen = choose(repeated(connection, kinds), wanting(connection, kinds, rooms), rooms)
+    if not chosen:
+        return []
+    values = {"job_ids": [each.job_id for each in chosen]}
+    marked = {row[0] for row in connection.execute(queries.text("dispatch", "mark_offered"), values)}
+    return [each.offer for each in chosen if each.job_id in marked]
+
+
+class Candidate(NamedTuple):
+    """A job that could be launched."""
+
+    offer: Offer
+    owner: str
+    job_id: int
+
+
+class Rooms:
+    """How many more jobs may be launched, of each kind and of each owner."""
+
+    def __init__(self, limits: DispatchLimits, launched: Iterable[tuple[str, str, int]]) -> None:
+        self.limits = limits
+        self.kinds: Counter[str] = Counter()
+        self.owners: Counter[str] = Counter()
+        for kind, owner, count in launched:
+            self.kinds[kind] += count
+            self.owners[owner] += count
+
+    @classmethod
+    def left(cls, connection: Connection, limits: DispatchLimits) -> Self:
+        return cls(limits, connection.execute(queries.text("dispatch", "launched_by_kind")))
+
+    def of_kind(self, kind: str) -> int:
+        return max(0, self.limits.of_kind - self.kinds[kind])
+
+    def of_owner(self, owner: str) -> int:
+        return max(0, self.limits.of_owner - self.owners[owner])
+
+    def take(self, kind: str, owner: str) -> bool:
+        if not self.of_kind(kind) or not self.of_owner(owner):
+            return False
+        self.kinds[kind] += 1
+        self.owners[owner] += 1
+        return True
+
+
+def repeated(connection: Connection, kinds: Sequence[str]) -> list[Candidate]:
+    values = {"kinds": list(kinds), "again_after": OFFER_AGAIN_SECONDS}
+    return candidates(connection, "repeated_offers", values)
+
+
+def wanting(connection: Connection, kinds: Sequence[str], rooms: Rooms) -> list[Candidate]:
+    """Only what has room: jobs of full kinds and owners are not even read."""
+    opened = [kind for kind in kinds if rooms.of_kind(kind)]
+    if not opened:
+        return []
     values = {
-        "kinds": list(kinds),
-        "again_after": OFFER_AGAIN_SECONDS,
-        "most_of_each": min(limits.of_kind, limits.of_owner),
-        "most": BATCH,
+        "kinds": opened,
+        "rooms": [rooms.of_kind(kind) for kind in opened],
+        "owners": list(rooms.owners),
+        "left": [rooms.of_owner(owner) for owner in rooms.owners],
+        "of_owner": rooms.limits.of_owner,
+        "in_one_pass": rooms.limits.in_one_pass,
     }
-    rows = connection.execute(queries.text("dispatch", "wanting_jobs"), values).fetchall()
-    wanting = [(Offer(*row[:4]), row[4], row[5]) for row in rows]
-    of_kind: Counter[str] = Counter()
-    of_owner: Counter[str] = Counter()
-    for kind, owner, count in connection.execute(queries.text("dispatch", "active_jobs")):
-        of_kind[kind] += count
-        of_owner[owner] += count
-    chosen = choose(wanting, of_kind, of_owner, limits)
-    connection.execute(queries.text("dispatch", "mark_offered"), {"job_keys": [offer.job_key for offer in chosen]})
+    return candidates(connection, "wanting_jobs", values)
+
+
+def candidates(connection: Connection, query: str, values: dict[str, Any]) -> list[Candidate]:
+    rows = connection.execute(queries.text("dispatch", query), values)
+    return [Candidate(Offer(*row[:4]), row[4], row[5]) for row in rows]
+
+
+def choose(repeated: Sequence[Candidate], wanting: Sequence[Candidate], rooms: Rooms) -> list[Candidate]:
+    """In order of urgency, as far as there is room. What is offered again has its room already."""
+    again = {each.job_id for each in repeated}
+    chosen: list[Candidate] = []
+    for each in sorted([*repeated, *wanting], key=lambda one: (-one.offer.priority, one.job_id)):
+        if len(chosen) == rooms.limits.in_one_pass:
+            break
+        if each.job_id in again or rooms.take(each.offer.kind, each.owner):
+            chosen.append(each)
     return chosen
 
 
@@ -87,24 +153,6 @@ def put_off(connection: Connection, job_keys: Sequence[str]) -> None:
     """What was offered and cannot be launched yet is offered again soon. It keeps its place in the limits."""
     values = {"job_keys": list(job_keys), "seconds": OFFER_AGAIN_SECONDS - PUT_OFF_SECONDS}
     connection.execute(queries.text("dispatch", "put_off"), values)
-
-
-def choose(
-    wanting: Sequence[tuple[Offer, str, bool]], of_kind: Counter[str], of_owner: Counter[str], limits: DispatchLimits
-) -> list[Offer]:
-    """In order of urgency, as far as there is room. `wanting` says of each its owner, and whether it has its room."""
-    chosen: list[Offer] = []
-    of_kind, of_owner = Counter(of_kind), Counter(of_owner)
-    for offer, owner, counted in wanting:
-        if len(chosen) == limits.in_one_pass:
-            break
-        if not counted:
-            if of_kind[offer.kind] >= limits.of_kind or of_owner[owner] >= limits.of_owner:
-                continue
-            of_kind[offer.kind] += 1
-            of_owner[owner] += 1
-        chosen.append(offer)
-    return chosen
 
 
 def taken(connection: Connection, job_id: int) -> bool:

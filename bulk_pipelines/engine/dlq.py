@@ -1,7 +1,8 @@
 """The dead letters: items that were given up. Listed, looked at, tried again, or discarded."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs, redrive
+from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.pages import EPOCH, START, Position
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import InvalidInput, NotFound
@@ -68,26 +70,57 @@ def show(connection: Connection, item_id: int) -> dict[str, Any]:
     return found
 
 
-def try_again(pool: Engine, wanted: Wanted) -> int:
-    """Redrive all that are wanted; returns how many."""
-    return sum(redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids) for job_key, item_ids in by_job(pool, wanted))
+@dataclass(frozen=True)
+class TriedAgain:
+    """What a redrive of dead letters came to."""
+
+    items: int
+    left: Mapping[str, int]
+    """How many dead letters of each cancelled job stay what they are."""
+    goes_on: bool = False
+    """The one job that was asked for had nothing buried any more, and goes on with what it had never begun."""
+
+
+def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
+    """Redrive all that are wanted. Those of cancelled jobs are left, and keep no other from being tried again."""
+    items = 0
+    left: Counter[str] = Counter()
+    for job_key, item_ids in by_job(pool, wanted):
+        try:
+            items += redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids)
+        except WrongState:
+            if wanted.job_key is not None:
+                raise
+            left[job_key] += len(item_ids)
+        except UnknownJob:
+            continue  # retention has just removed it
+    goes_on = False
+    if not items and wanted.job_key is not None and wanted == Wanted(job_key=wanted.job_key):
+        with suppress(UnknownJob):
+            goes_on = redrive.go_on(pool, wanted.job_key)
+    return TriedAgain(items, left, goes_on)
 
 
 def discard(pool: Engine, wanted: Wanted) -> int:
     """Give up for good all that are wanted; returns how many. Their jobs stay as they ended."""
     if wanted.everything:
         raise InvalidInput("discard", "name a job, a kind, an error class or an age: not everything at once")
-    total = 0
-    for job_key, item_ids in by_job(pool, wanted):
-        with transaction(pool) as connection:
-            values = {
-                "job_id": jobs.find(connection, job_key).job_id,
-                "item_ids": item_ids,
-                "discarded": target(ITEM_MOVES, ItemEvent.DISCARD),
-            }
-            row = connection.execute(queries.text("dlq", "discard_items"), values).fetchone()
-            total += row[0] if row else 0
-    return total
+    return sum(discard_of(pool, job_key, item_ids) for job_key, item_ids in by_job(pool, wanted))
+
+
+def discard_of(pool: Engine, job_key: str, item_ids: list[int]) -> int:
+    with transaction(pool) as connection:
+        try:
+            job = jobs.find(connection, job_key)
+        except UnknownJob:
+            return 0  # retention has just removed it
+        values = {
+            "job_id": job.job_id,
+            "item_ids": item_ids,
+            "discarded": target(ITEM_MOVES, ItemEvent.DISCARD),
+        }
+        row = connection.execute(queries.text("dlq", "discard_items"), values).fetchone()
+        return row[0] if row else 0
 
 
 def by_job(pool: Engine, wanted: Wanted) -> Iterator[tuple[str, list[int]]]:

@@ -9,7 +9,7 @@ from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.kinds import Ending, Kind
+from bulk_pipelines.engine.kinds import Connection, Ending, Finish, Kind
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.errors import Unavailable
 
@@ -29,8 +29,7 @@ def verdict(job: Job) -> Ending:
 
 def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     """End the job if it is time to: by whoever comes first, worker or finalizer, with the same answer."""
-    with transaction(pool) as connection:
-        job = jobs.find(connection, job_key)
+    job = look(pool, job_key)
     if not is_due(job):
         return job
     kind = kinds[job.kind]
@@ -39,8 +38,13 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
             return job  # somebody else is at it
-        kind.settle(pool, job)
-        return end(pool, kind, job_key)
+        job = look(pool, job_key)  # whoever was at it before may have ended the job
+        return end(pool, kind, job_key) if is_due(job) and kind.settle(pool, job) else look(pool, job_key)
+
+
+def look(pool: Engine, job_key: str) -> Job:
+    with transaction(pool) as connection:
+        return jobs.find(connection, job_key)
 
 
 def is_due(job: Job) -> bool:
@@ -49,14 +53,20 @@ def is_due(job: Job) -> bool:
 
 def end(pool: Engine, kind: Kind, job_key: str) -> Job:
     with transaction(pool) as connection:
-        job_id, state = jobs.locked(connection, job_key)
-        job = jobs.find(connection, job_key)
-        if not is_due(job):
-            return job
-        ending = kind.finish(connection, job) if kind.finish else verdict(job)
-        target = jobs.checked_move(job_key, state, ending.event)
-        jobs.write(connection, job_id, target, ending.error, ending.result)
+        end_in(connection, kind.finish, job_key)
         return jobs.find(connection, job_key)
+
+
+def end_in(connection: Connection, decide: Finish | None, job_key: str) -> bool:
+    """End the job in the caller's transaction; false if it may not end any more."""
+    job_id, state = jobs.locked(connection, job_key)
+    job = jobs.find(connection, job_key)
+    if not is_due(job):
+        return False
+    ending = decide(connection, job) if decide else verdict(job)
+    target = jobs.checked_move(job_key, state, ending.event)
+    jobs.write(connection, job_id, target, ending.error, ending.result)
+    return True
 
 
 def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
@@ -70,8 +80,9 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
     for (job_key,) in ready:
         try:
             ended.append(attempt(pool, kinds, job_key))
-        except Unavailable:
-            raise
+        except Unavailable as error:
+            look(pool, job_key)  # when it is the database that is away, none can be ended
+            log.warning("job %s cannot be ended now: %s", job_key, error)
         except Exception:
             log.exception("job %s cannot be ended; the others do not wait for it", job_key)
     return ended + [jobs.cancel(pool, job_key) for (job_key,) in half_cancelled]

@@ -132,6 +132,13 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
     return Submitted(find(connection, job_key), created=False)
 
 
+def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job | None:
+    """The job that its owner submitted with this idempotency key."""
+    values = {"owner": owner, "idempotency_key": idempotency_key}
+    row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
+    return None if row is None else find(connection, row[0])
+
+
 def request_hash(request: Request) -> bytes:
     body = payload.canonical("params", {"kind": request.kind, "params": dict(request.params)}, 2 * payload.MAX_BYTES)
     return hashlib.sha256(body.encode() + b"\0" + request.digest).digest()

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import payload
+from bulk_pipelines.engine import outcomes, payload
 from bulk_pipelines.engine.retry import LONGEST_DELAY
 from bulk_pipelines.errors import InvalidInput, NotFound
 
@@ -71,7 +71,7 @@ def give_back(connection: Connection, name: str, unused: int) -> None:
 
 def block(connection: Connection, name: str, seconds: float) -> None:
     """Nobody takes a token for that long: the other side said so."""
-    bounded = 0.0 if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_DELAY)
+    bounded = min(max(outcomes.seconds(seconds) or 0.0, 0.0), LONGEST_DELAY)
     connection.execute(queries.text("rate_limit", "block_limit"), {"name": name, "seconds": bounded})
 
 

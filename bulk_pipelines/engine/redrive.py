@@ -6,8 +6,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.engine.errors import WrongState
+from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -16,6 +17,7 @@ from bulk_pipelines.engine.states import (
     ItemState,
     JobEvent,
     JobState,
+    after,
     sources,
 )
 from bulk_pipelines.errors import InvalidInput
@@ -38,7 +40,28 @@ def redrive(
     Returns how many; items that are in other states are left alone.
     """
     chosen = checked_statuses(statuses)
-    return sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    if not redriven and item_ids is None and chosen:
+        go_on(pool, job_key, run_follows=run_follows)
+    return redriven
+
+
+def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
+    """Take up a job that failed fast and of which nothing is buried any more, because that was discarded: its other
+    items were never worked, and no redrive of an item would lead to them. False: this is no such job."""
+    with transaction(pool) as connection:
+        job_id, state = jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        if not may_go_on(job):
+            return False
+        jobs.write(connection, job_id, after(JOB_MOVES, state, JobEvent.REDRIVE))
+        if not run_follows:
+            dispatch.want(connection, job_id)
+        return True
+
+
+def may_go_on(job: Job) -> bool:
+    return job.status is JobState.FAILED and job.fail_fast and job.planned_at is not None and not job.dlq_items
 
 
 def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:

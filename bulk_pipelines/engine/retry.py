@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
@@ -86,16 +87,25 @@ class Settlement(NamedTuple):
 def outcome_of(error: Exception) -> Outcome:
     """The one place where a handler's exception becomes an outcome."""
     error_class = class_of(error)
+    said = outcomes.text(error)
     if error_class is ErrorClass.UNKNOWN:
-        return RetryLater(f"{type(error).__name__}: {error}", error_class=error_class)
+        return RetryLater(f"{type(error).__name__}: {said}", error_class=error_class)
     if error_class is ErrorClass.PERMANENT:
-        return Bury(str(error))
-    return RetryLater(str(error), after=getattr(error, "retry_after", None), error_class=error_class)
+        return Bury(said)
+    return RetryLater(said, after=attribute(error, "retry_after"), error_class=error_class)
+
+
+def attribute(error: Exception, name: str) -> Any:
+    """What an error says of itself; looking at it may be somebody's own code."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - then it says nothing
+        return None
 
 
 def class_of(error: Exception) -> ErrorClass:
     """As the error says itself (HandlerError, and the storages' errors); else by what kind of error it is."""
-    said = getattr(error, "error_class", None)
+    said = attribute(error, "error_class")
     if isinstance(said, str) and said in set(ErrorClass):
         return ErrorClass(said)
     if isinstance(error, Unavailable):

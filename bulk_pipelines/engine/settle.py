@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.engine import jobs, payload, retry
+from bulk_pipelines.engine import jobs, outcomes, payload, retry
 from bulk_pipelines.engine.retry import Settlement
 from bulk_pipelines.engine.states import JOB_MOVES, ItemEvent, JobEvent, JobState, sources
 from bulk_pipelines.errors import InvalidInput
@@ -25,6 +25,9 @@ class Settled(NamedTuple):
 
 MOST_JSON = 64 * 1024 * 1024
 """Characters of JSON in one statement: PostgreSQL would take a gigabyte, and so would the memory of both sides."""
+
+VALUE_ERRORS = {"22", "23", "54"}
+"""Classes of SQLSTATE: data exceptions, constraints, and what is too large."""
 
 Record = Callable[[Connection, Sequence[Settled]], None]
 
@@ -112,9 +115,25 @@ def writable(batch: Sequence[Settled]) -> list[Settled]:
         try:
             columns([each])
             found.append(each)
-        except InvalidInput as error:
-            found.append(each._replace(settlement=retry.buried(f"what its handler came to cannot be written: {error}")))
+        except Exception as error:  # noqa: BLE001 - objects of the handler's own run their own code when they are read
+            found.append(unwritable(each, error))
     return found
+
+
+def unwritable(each: Settled, error: Exception) -> Settled:
+    """A burial in place of what cannot be written."""
+    said = (
+        outcomes.text(error) if isinstance(error, InvalidInput) else f"{type(error).__name__}: {outcomes.text(error)}"
+    )
+    return each._replace(settlement=retry.buried(f"what its handler came to cannot be written: {said}"))
+
+
+def is_about_values(error: Exception) -> bool:
+    """Whether it is for what is to be written that it cannot be: as PostgreSQL says, or what made the values ready for
+    it. Not when it is for the database itself: a table that is not there, or one that may only be read."""
+    if not isinstance(error, psycopg.Error):
+        return True
+    return error.sqlstate is None or error.sqlstate[:2] in VALUE_ERRORS
 
 
 def settled_before(connection: Connection, batch: Sequence[Settled]) -> set[int]:

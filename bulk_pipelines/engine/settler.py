@@ -19,7 +19,7 @@ from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.retry import Settlement
 from bulk_pipelines.engine.settle import Record, Settled
 from bulk_pipelines.engine.states import ItemEvent, JobState
-from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -188,12 +188,6 @@ class Settler:
                         self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
                     known = settle.settled_before(connection, written.lost) if tried_before and written.lost else set()
-            except InvalidInput:
-                mended = settle.writable(batch)
-                if mended == batch:
-                    raise
-                batch = mended
-                continue
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise
@@ -201,8 +195,28 @@ class Settler:
                 log.warning("settling %d items of job %d waits for the database: %s", len(batch), self.job_id, error)
                 time.sleep(self.limits.retry_seconds)
                 continue
+            except Exception as error:
+                if not settle.is_about_values(error):
+                    raise
+                self.write_apart(batch, error)
+                return
             self.take_note(written, known)
             return
+
+    def write_apart(self, batch: list[Settled], error: Exception) -> None:
+        """What cannot be written is buried instead, so that no handler's answer stops a worker: all that do not even
+        make a statement at once, else half by half, down to the one that the database or the record refuses."""
+        mended = settle.writable(batch)
+        if any(now is not before for now, before in zip(mended, batch, strict=True)):
+            self.write(mended)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            self.write(batch[:half])
+            self.write(batch[half:])
+        elif batch[0].settlement.event is ItemEvent.SUCCEED:
+            self.write([settle.unwritable(batch[0], error)])
+        else:
+            raise error
 
     def take_note(self, written: settle.Written, known: set[int]) -> None:
         lost = [each for each in written.lost if each.item_id not in known]

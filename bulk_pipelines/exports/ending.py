@@ -1,6 +1,7 @@
 """The end of an export: what its job keeps of the file, and nothing of the file when there is to be none."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -16,12 +17,15 @@ from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.exports import handling, progress, target
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
+from bulk_pipelines.exports.target import Place
 from bulk_pipelines.storage.errors import Permanent, StorageError
 
 log = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 
 AT_A_TIME = 100
+NOTES = {"preview", handling.REPLACES}
+"""What is said of the file while its job is at work, and not kept."""
 IN_VAIN = {JobState.CANCELLED, JobState.FAILED}
 
 
@@ -30,7 +34,7 @@ def finish(connection: Connection, job: Job) -> Ending:
     if job.dlq_items or result is None:
         return Ending(JobEvent.FAIL, error=error)
     progress.forget(connection, job.job_id)
-    return Ending(JobEvent.COMPLETE, {name: value for name, value in result.items() if name != "preview"})
+    return Ending(JobEvent.COMPLETE, {name: value for name, value in result.items() if name not in NOTES})
 
 
 def file_of(connection: Connection, job: Job) -> tuple[dict[str, Any] | None, str | None]:
@@ -54,7 +58,7 @@ def removed(job: Job, found: Progress) -> bool:
     asked = Asked.parse(job.params)
     try:
         with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
-            if place.is_ours or handling.is_written(place, found):
+            if place.is_ours or is_to_be_taken_back(place, found):
                 place.storage.delete(place.key)
             handling.sweep(place)
     except Permanent as error:
@@ -65,10 +69,32 @@ def removed(job: Job, found: Progress) -> bool:
     return True
 
 
+def is_to_be_taken_back(place: Place, found: Progress) -> bool:
+    """The file of a name that was given, if it is this export's and took nobody's place: the earlier one cannot come
+    back, and without this one there would be none."""
+    return found.written is not None and not found.written.get(handling.REPLACES) and handling.is_written(place, found)
+
+
 def wind_up_all(pool: Engine) -> int:
-    """Exports that nobody was left to wind up; returns how many."""
-    with transaction(pool) as connection:
-        rows = connection.execute(queries.text("exports", "ended_in_vain"), {"most": AT_A_TIME}).fetchall()
-    for (job_key,) in rows:
-        wind_up(pool, job_key)
-    return len(rows)
+    """Wind up the exports that nobody was left to wind up; returns how many. The others do not wait for one that cannot
+    be wound up."""
+    count = 0
+    for job_key in ended_in_vain(pool):
+        try:
+            wind_up(pool, job_key)
+            count += 1
+        except Exception:
+            log.exception("export %s cannot be wound up; the others do not wait for it", job_key)
+    return count
+
+
+def ended_in_vain(pool: Engine) -> Iterator[str]:
+    last = 0
+    while True:
+        with transaction(pool) as connection:
+            values = {"most": AT_A_TIME, "after_id": last}
+            rows = connection.execute(queries.text("exports", "ended_in_vain"), values).fetchall()
+        if not rows:
+            return
+        yield from (job_key for job_key, _ in rows)
+        last = rows[-1][1]

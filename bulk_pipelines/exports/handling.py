@@ -34,6 +34,8 @@ LOOK_SECONDS = 1.0
 """Between two looks at whether it is still wanted."""
 ABANDONED = timedelta(days=1)
 """After so long without a byte, an unfinished file beside one that anybody may write is nobody's."""
+REPLACES = "replaces"
+"""In the note of what is about to be published: that it takes the place of an earlier file."""
 PREVIEW_ROWS = 10
 PREVIEW_CHARACTERS = 200
 
@@ -46,7 +48,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
             if result is not None:
                 return Done(result)
             sweep(place)
-        attempt = Attempt(lease, tools)
+        attempt = Attempt(lease, tools, place)
         try:
             written = write(
                 tools.pool,
@@ -66,9 +68,10 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
 class Attempt:
     """One try: tells how far it is, and holds its lease while it publishes."""
 
-    def __init__(self, lease: Lease, tools: Tools, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lease: Lease, tools: Tools, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
         self.lease = lease
         self.tools = tools
+        self.place = place
         self.clock = clock
         self.told = -TELL_SECONDS
         self.looked = clock()
@@ -96,12 +99,23 @@ class Attempt:
 
     @contextmanager
     def publishing(self, result: ExportResult) -> Iterator[None]:
-        self.save(as_json(result))
+        self.save(as_json(result) | {REPLACES: is_taken(self.place)})
         with transaction(self.tools.pool) as connection:
             self.tools.hold(connection, self.lease)
-            if jobs.find(connection, self.tools.job.job_key).finished:
+            if jobs.find(connection, self.tools.job.job_key).status is not JobState.RUNNING:
                 raise Cancelled(SAID)
             yield
+
+
+def is_taken(place: Place) -> bool:
+    """Whether a file of that name is there already, which nobody can bring back once it is replaced."""
+    if place.is_ours:
+        return False
+    try:
+        place.storage.stat(place.key)
+    except NotFound:
+        return False
+    return True
 
 
 def as_json(result: ExportResult) -> dict[str, Any]:

@@ -119,10 +119,9 @@ def replay(job_key: str) -> None:
     chosen = settings.current()
     pool = connected()
     click.get_current_context().find_root().obj.ready()
-    submitted = submission.replay(
-        pool, job_key, landed.place(chosen), access_of(chosen), owner=getpass.getuser(), origin="cli"
-    )
-    click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected")
+    submitted = submission.replay(pool, job_key, landed.place(chosen), access_of(chosen), origin="cli")
+    again = "" if submitted.created else ", submitted before"
+    click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)
 
 

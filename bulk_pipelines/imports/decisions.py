@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.imports import conflicts, tables, verdicts
+from bulk_pipelines.imports import conflicts, tables, verdicts, waiting
 from bulk_pipelines.imports.layout import Format, Layout
 from bulk_pipelines.imports.parsed import Reason
 from bulk_pipelines.imports.terms import Mode, Terms
@@ -29,6 +29,15 @@ def decisions(connection: Connection, terms: Terms, layout: Layout) -> Iterator[
         cursor.execute(query(terms, names, keys))
         while rows := cursor.fetchmany(CHUNK):
             yield [decision for row in rows if (decision := decided(terms, layout, names, keys, row))[1]]
+
+
+def reject(connection: Connection, terms: Terms, layout: Layout) -> int:
+    """Reject the records that something stands against; how many. They wait no longer."""
+    rejected = 0
+    for found in decisions(connection, terms, layout):
+        write_rejects(connection, terms.job_id, found)
+        rejected += waiting.remove(connection, terms, [line for line, _ in found])
+    return rejected
 
 
 def decided(terms: Terms, layout: Layout, names: list[str], keys: list[Key], row: Sequence[Any]) -> Decision:

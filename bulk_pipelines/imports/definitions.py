@@ -11,7 +11,7 @@ from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.imports import ending, planning, progress, rejects, report, submission
+from bulk_pipelines.imports import ending, planning, progress, rejects, report, submission, winding_up
 from bulk_pipelines.imports.asked import Options
 from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.imports.names import name_of
@@ -33,7 +33,7 @@ TABLE_OF_REJECTS = dg.TableSchema(
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    return Pipeline(KINDS[name_of(resource.name)], planning.plan, metadata, small, ending.wind_up)
+    return Pipeline(KINDS[name_of(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
 
 
 def small(job: Job) -> bool:
@@ -49,7 +49,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
         "rows_read": counts.read,
         "rows_loaded": counts.loaded,
         "rows_rejected": counts.rejected,
-        "rows_unprocessed": found.progress.unprocessed,
+        "rows_unprocessed": counts.unprocessed,
         "batches": found.progress.batches,
         "rows_per_second": float(found.result.get("rows_per_second", 0.0)),
         "error_rate": float(found.result.get("error_rate", 0.0)),
@@ -125,7 +125,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
             passed=problem is None,
             severity=dg.AssetCheckSeverity.ERROR,
             description=problem or "they add up",
-            metadata={**vars(found.counts), "unprocessed": found.unprocessed},
+            metadata=vars(found.counts),
         )
 
     return [error_rate, counts_add_up]

@@ -5,50 +5,47 @@ An owner of a key is its first record, loaded or not; that does not change when 
 place aside, which is why each step below can be done alone and again.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 
-from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
+from bulk_pipelines.imports import conflicts, decisions, marks, tables, trial, waiting
+from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
 from bulk_pipelines.imports.terms import Terms
 from bulk_pipelines.resources.declaration import Key
 
 Connection = psycopg.Connection[Any]
-Begin = Callable[[], AbstractContextManager[Connection]]
-Note = Callable[[Connection, Counts], None]
 
 AT_ONCE = 20_000
 
 
-def settle_inserts(begin: Begin, terms: Terms, layout: Layout, note: Note) -> None:
+def settle_inserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> None:
     for key in terms.resource.keys:
-        while displaced(begin, terms, key, note):
+        while displaced(begin, terms, key, control):
             pass
-    while promoted(begin, terms, note):
+    while promoted(begin, terms, control):
         pass
     with begin() as connection:
         for found in decisions.decisions(connection, terms, layout):
             decisions.write_reasons(connection, terms.job_id, found)
-        waiting.remove(connection, terms)
+        if not control.more_may_come:
+            waiting.clear(connection, terms.resource, terms.job_id)
 
 
-def settle_validation(begin: Begin, terms: Terms, layout: Layout, note: Note) -> None:
+def settle_validation(begin: Begin, terms: Terms, layout: Layout, control: Control) -> None:
     with begin() as connection:
         marks.mark(connection, terms)
-        rejected = 0
-        for found in decisions.decisions(connection, terms, layout):
-            decisions.write_rejects(connection, terms.job_id, found)
-            rejected += len(found)
-        total = waiting.remove(connection, terms)
-        note(connection, Counts(waiting=-total, rejected=rejected, valid=total - rejected))
+        rejected = decisions.reject(connection, terms, layout)
+        trial.refuse(connection, terms)
+        rejected += decisions.reject(connection, terms, layout)
+        valid = waiting.clear(connection, terms.resource, terms.job_id)
+        control.note(connection, Counts(waiting=-rejected - valid, rejected=rejected, valid=valid))
 
 
-def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
+def displaced(begin: Begin, terms: Terms, key: Key, control: Control) -> int:
     """Takes back rows of this import whose key an earlier record of the file has, and sets them aside. Rows that others
     changed or refer to meanwhile are no longer ours to take."""
     resource = terms.resource
@@ -90,7 +87,7 @@ def displaced(begin: Begin, terms: Terms, key: Key, note: Note) -> int:
             connection, is_new_reference, lambda: connection.execute(statement, prepare=False).rowcount
         )
         if moved:
-            note(connection, Counts(loaded=-moved, rejected=moved))
+            control.note(connection, Counts(loaded=-moved, rejected=moved))
         return moved
 
 
@@ -99,7 +96,7 @@ def is_new_reference(error: psycopg.Error) -> bool:
     return isinstance(error, errors.ForeignKeyViolation | errors.DeadlockDetected)
 
 
-def promoted(begin: Begin, terms: Terms, note: Note) -> int:
+def promoted(begin: Begin, terms: Terms, control: Control) -> int:
     """Loads records that own all their keys and that nothing stands against any more; how many were looked at."""
     with begin() as connection:
         lines = ready(connection, terms)
@@ -111,7 +108,7 @@ def promoted(begin: Begin, terms: Terms, note: Note) -> int:
             loaded = 0
             marks.mark_missing(connection, terms)
         if loaded:
-            note(connection, Counts(loaded=loaded, rejected=-loaded))
+            control.note(connection, Counts(loaded=loaded, rejected=-loaded))
         return len(lines)
 
 

@@ -3,10 +3,12 @@
 Whether a record may have another key, such as an address, is decided by the table as it is before the first change, and
 by the file as a whole: no record gives way to one that is rejected, and none takes what a row of the table still holds,
 even when the same file would change that row.
+
+An upsert changes its table in one transaction, the one that ends its job, or not at all. Until that commits, whoever
+aborts, cancels, pauses or kills it finds the table as it was.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -14,32 +16,52 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
+from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
 from bulk_pipelines.imports.terms import Terms
 from bulk_pipelines.resources.declaration import Column, Fill, Key
 
 Connection = psycopg.Connection[Any]
-Begin = Callable[[], AbstractContextManager[Connection]]
-Note = Callable[[Connection, Counts], None]
 
 AT_ONCE = 20_000
 
 
-def settle_upserts(begin: Begin, terms: Terms, layout: Layout, note: Note) -> None:
+class Overtaken(Exception):
+    """The import may not end any more: it was paused, cancelled or taken up again while it was merged."""
+
+
+class NotAccepted(Exception):
+    """The table refused more records than the import accepts."""
+
+    def __init__(self, refused: list[tuple[str, int]]) -> None:
+        super().__init__(f"{len(refused)} records were refused")
+        self.refused = refused
+
+
+def settle_upserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> bool:
+    """Merge everything that waits, and end the import with it; false when it was overtaken, and nothing was merged."""
     assert terms.match_on is not None
-    left = True
-    while left:
+    while True:
         with begin() as connection:
-            resolve(connection, terms, terms.match_on, layout, note)
-        while merged(begin, terms, terms.match_on, layout, note):
-            pass
-        with begin() as connection:
-            left = waiting.is_any(connection, terms)
+            resolve(connection, terms, terms.match_on, layout, control)
+        control.complete(begin)
+        try:
+            with begin() as connection:
+                control.note(connection, merged(connection, terms, terms.match_on, layout, control))
+                if not control.end(connection):
+                    raise Overtaken
+            return True
+        except Overtaken:
+            return False
+        except conflicts.PASSING as error:
+            # Others changed the table since it was compared.
+            if not conflicts.is_passing(terms.resource, error):
+                raise
 
 
-def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout, note: Note) -> None:
-    """Drops what a later record supersedes, and rejects what cannot be merged. What is left fits, in any order."""
+def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> None:
+    """Drop what a later record supersedes, and reject what cannot be merged. What is left fits, in any order."""
     superseded = connection.execute(
         sql.SQL(
             """
@@ -54,34 +76,59 @@ def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout,
         prepare=False,
     ).rowcount
     marks.mark(connection, terms)
-    rejected = 0
-    for found in decisions.decisions(connection, terms, layout):
-        decisions.write_rejects(connection, terms.job_id, found)
-        rejected += waiting.remove(connection, terms, [line for line, _ in found])
+    rejected = decisions.reject(connection, terms, layout)
     if superseded or rejected:
-        note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
+        control.note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
 
 
-def merged(begin: Begin, terms: Terms, match_on: Key, layout: Layout, note: Note) -> bool:
-    """Merges the next records; false when there are none, or when others changed the table so that it has to be
-    resolved again."""
-    with begin() as connection:
-        lines = next_lines(connection, terms)
+def merged(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> Counts:
+    """Merge all that waits, or nothing if that shows more rejects than the import accepts; what it came to."""
+    loaded = 0
+    if control.accepts(connection, 0):
         try:
             with connection.transaction():
-                loaded = merge_lines(connection, terms, match_on, layout, lines)
-        except conflicts.PASSING:
-            return False
-        if loaded:
-            note(connection, Counts(waiting=-loaded, loaded=loaded))
-        return bool(lines)
-
-
-def next_lines(connection: Connection, terms: Terms) -> list[int]:
-    query = sql.SQL(
-        "SELECT import_line FROM {} WHERE import_job = {} AND refused IS NULL ORDER BY import_line LIMIT {}"
+                loaded = merge_all(connection, terms, match_on, layout, control)
+                check_refused(connection, terms, control)
+        except NotAccepted as error:
+            loaded = 0
+            marks.refuse_again(connection, terms, error.refused)
+    rejected = decisions.reject(connection, terms, layout)
+    if rejected:
+        control.complete(lambda: nullcontext(connection))
+    given_up = waiting.clear(connection, terms.resource, terms.job_id)
+    return Counts(
+        read=-given_up,
+        loaded=loaded,
+        rejected=rejected,
+        waiting=-loaded - rejected - given_up,
+        unprocessed=given_up,
     )
-    return [line for (line,) in connection.execute(query.format(tables.aside(terms.resource), terms.job_id, AT_ONCE))]
+
+
+def check_refused(connection: Connection, terms: Terms, control: Control) -> None:
+    refused = marks.refused(connection, terms)
+    if not control.accepts(connection, len(refused)):
+        raise NotAccepted(refused)
+
+
+def merge_all(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> int:
+    """Merge what waits, in pieces; how many records the table took."""
+    loaded, last = 0, -1
+    while lines := next_lines(connection, terms, last):
+        if not control.at_work(connection):
+            raise Overtaken
+        loaded += merge_lines(connection, terms, match_on, layout, lines)
+        last = lines[-1]
+    return loaded
+
+
+def next_lines(connection: Connection, terms: Terms, last: int) -> list[int]:
+    """The next lines that wait behind this one. What is merged stays in the index until the transaction ends, so that a
+    look from the beginning would pass by all of it."""
+    query = sql.SQL(
+        "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
+    ).format(tables.aside(terms.resource), terms.job_id, AT_ONCE)
+    return [line for (line,) in connection.execute(query, [last])]
 
 
 def merge_lines(connection: Connection, terms: Terms, match_on: Key, layout: Layout, lines: list[int]) -> int:

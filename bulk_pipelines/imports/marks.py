@@ -36,6 +36,19 @@ def refuse(connection: Connection, terms: Terms, line: int, error: psycopg.Error
     connection.execute(statement, [error.diag.message_primary, line])
 
 
+def refused(connection: Connection, terms: Terms) -> list[tuple[str, int]]:
+    """What the table said of records, and their lines."""
+    query = sql.SQL("SELECT refused, import_line FROM {} WHERE import_job = {} AND refused IS NOT NULL")
+    return connection.execute(query.format(tables.aside(terms.resource), terms.job_id)).fetchall()
+
+
+def refuse_again(connection: Connection, terms: Terms, refused: list[tuple[str, int]]) -> None:
+    """Note again what the table said, after the changes of which it was said were rolled back."""
+    note = sql.SQL("UPDATE {} SET refused = %s WHERE import_job = {} AND import_line = %s")
+    with connection.cursor() as cursor:
+        cursor.executemany(note.format(tables.aside(terms.resource), terms.job_id), refused)
+
+
 def held(terms: Terms, key: Key) -> sql.Composed:
     holder = tables.lookup(terms.resource, key, "t", "a", sql.SQL("true"))
     if terms.match_on and key == terms.resource.id_key:

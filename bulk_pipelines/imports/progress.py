@@ -19,7 +19,6 @@ Connection = psycopg.Connection[Any]
 @dataclass(frozen=True)
 class Progress:
     counts: Counts
-    unprocessed: int = 0
     batches: int = 0
 
 
@@ -55,8 +54,8 @@ def read(connection: Connection, job_id: int) -> Progress:
     row = connection.execute(queries.text("import_progress", "counts"), {"job_id": job_id}).fetchone()
     if row is None:
         return Progress(Counts())
-    *counts, unprocessed, batches = row
-    return Progress(Counts(*counts), unprocessed, batches)
+    *counts, batches = row
+    return Progress(Counts(*counts), batches)
 
 
 def set_unprocessed(connection: Connection, job_id: int, count: int) -> None:

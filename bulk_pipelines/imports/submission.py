@@ -8,10 +8,11 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import dlq, jobs
+from bulk_pipelines.engine.dlq import Wanted
 from bulk_pipelines.engine.jobs import Job, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import progress, rejects, undo
+from bulk_pipelines.imports import ending, progress, rejects, undo
 from bulk_pipelines.imports.asked import Asked, AskedFile, Options
 from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.imports.layout import Format
@@ -80,12 +81,22 @@ def undoable(job: Job) -> Resource:
     return asked.declared
 
 
-def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: str, origin: str) -> Submitted:
-    """The rejects of an import that is over, run again as an import of their own."""
+def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: str) -> Submitted:
+    """Run the rejects of an import that is over again, as an import of their own; once, and whoever asks for it, the
+    replay belongs to the owner of the import."""
+    key = f"replay of {job_key}"
     with transaction(pool) as connection:
         job = import_job(connection, job_key)
         if not job.finished:
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
+        if ending.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
+            raise Conflict(
+                f"job {job_key} has ranges in the DLQ: its rejects are not complete before they are tried again "
+                f"(bulk dlq redrive --job {job_key}) or discarded (bulk dlq discard --job {job_key})"
+            )
+        before = jobs.find_by_key(connection, job.owner, key)
+        if before is not None:
+            return Submitted(before, created=False)
         first = Asked.from_params(job.params)
         layouts = [file.layout for file in progress.files(connection, job.job_id) if file.layout is not None]
         if not rejects.count(connection, job.job_id):
@@ -109,4 +120,4 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, owner: st
     told = Format.NDJSON if kind is Format.JSON else kind
     asked = Asked(first.resource, (source,), first.mode, told, None, first.match_on, first.on_error, replay_of=job_key)
     with transaction(pool) as connection:
-        return submit(connection, asked, owner=owner, origin=origin, idempotency_key=f"replay of {job_key}")
+        return submit(connection, asked, owner=job.owner, origin=origin, idempotency_key=key)

@@ -8,6 +8,7 @@ from psycopg import sql
 
 from bulk_pipelines.imports import tables
 from bulk_pipelines.imports.terms import Terms
+from bulk_pipelines.resources.declaration import Resource
 
 Connection = psycopg.Connection[Any]
 
@@ -35,9 +36,36 @@ def windows(connection: Connection, terms: Terms) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def remove(connection: Connection, terms: Terms, lines: list[int] | None = None) -> int:
-    """Removes these records, or all; how many there were."""
-    statement = sql.SQL("DELETE FROM {} WHERE import_job = {}").format(tables.aside(terms.resource), terms.job_id)
-    if lines is None:
-        return connection.execute(statement).rowcount
-    return connection.execute(statement + sql.SQL(" AND import_line = ANY(%s)"), [lines]).rowcount
+def remove(connection: Connection, terms: Terms, lines: list[int]) -> int:
+    """Remove these records; how many there were."""
+    statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
+    return connection.execute(statement.format(tables.aside(terms.resource), terms.job_id), [lines]).rowcount
+
+
+def clear(connection: Connection, resource: Resource, job_id: int) -> int:
+    """Remove all records of an import; how many there were."""
+    statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
+    return connection.execute(statement.format(tables.aside(resource), job_id)).rowcount
+
+
+def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, str | None]]:
+    """Imports that can never go on, and of which records still wait: the id of each, and its key if it is known. Each
+    import with waiting records is found by one look into the index, however many they are."""
+    query = sql.SQL(
+        """
+        WITH RECURSIVE waiting AS (
+            (SELECT import_job FROM {aside} ORDER BY import_job LIMIT 1)
+            UNION ALL
+            SELECT (SELECT a.import_job FROM {aside} a WHERE a.import_job > waiting.import_job
+                    ORDER BY a.import_job LIMIT 1)
+            FROM waiting WHERE waiting.import_job IS NOT NULL
+        )
+        SELECT waiting.import_job, job.job_key
+        FROM waiting LEFT JOIN job ON job.job_id = waiting.import_job
+        WHERE waiting.import_job IS NOT NULL AND (job.job_id IS NULL OR (
+            job.finished_at IS NOT NULL AND job.running_items = 0 AND job.result IS NOT NULL
+            AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
+        ))
+        """
+    ).format(aside=tables.aside(resource))
+    return connection.execute(query).fetchall()

@@ -89,7 +89,8 @@ def told(seen: Seen) -> str:
     parts = [f"{counts.read:,} read", f"{counts.loaded:,} loaded", f"{counts.rejected:,} rejected"]
     parts += [f"{counts.superseded:,} superseded"] if counts.superseded else []
     parts += [f"{counts.valid:,} valid"] if counts.valid else []
-    parts += [f"{seen.counted.unprocessed:,} unprocessed"] if seen.counted.unprocessed else []
+    parts += [f"{counts.waiting:,} undecided"] if job.finished and counts.waiting else []
+    parts += [f"{counts.unprocessed:,} unprocessed"] if counts.unprocessed else []
     lines = [f"{job.job_key} {job.status}: {', '.join(parts)}"]
     if job.last_error:
         lines.append(job.last_error)

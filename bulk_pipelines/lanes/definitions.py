@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import dispatch, drain, finish, jobs
@@ -22,7 +23,14 @@ from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.runner import Slice, Worker, worker_name
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Unavailable
-from bulk_pipelines.lanes.runs.definitions import MAX_RETRIES, hand_over, seconds_left, started, taken_up, tell_end
+from bulk_pipelines.lanes.runs.definitions import (
+    MAX_RETRIES,
+    hand_over,
+    partitions_name,
+    seconds_left,
+    taken_up,
+    tell_end,
+)
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -31,6 +39,8 @@ Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
 STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
 """For a step whose process was killed, or that lost the database for longer than it waits by itself."""
+
+LANE = "lane_"
 
 LEAST_SECONDS = 3.0
 """What a lane works at least: also the run whose budget went by before its lanes had started gets on."""
@@ -66,6 +76,10 @@ class Pipeline:
     def resource_keys(self) -> set[str]:
         return {"database", *self.resources}
 
+    def lanes_for(self, job: Job, most: int) -> int:
+        """How many lanes the open items are worth. At least one: a job without items is ended by a lane, too."""
+        return max(1, min(most, -(-job.open_items // self.items_per_lane)))
+
     def run_config(self, job: Job) -> dict[str, Any]:
         return {"execution": {"config": {"in_process": self.small(job)}}}
 
@@ -80,14 +94,14 @@ class Launchable:
 
 def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
     """The jobs of a kind, by their keys."""
-    return dg.DynamicPartitionsDefinition(name=f"{kind}_jobs")
+    return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
 
 
 def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Callable[..., object]:
     """The steps, to be given to dg.graph_asset. `stands_on`: the names of its `ins`, by which only order passes."""
     plan = plan_op(pipeline, lanes, stands_on)
     lane = lane_op(pipeline)
-    end = finish_op(pipeline)
+    end = finish_op(pipeline, lanes)
 
     def composed(**ins: object) -> object:
         planned = plan.alias("plan")(**ins)
@@ -106,7 +120,13 @@ def with_parameters(composed: Callable[..., object], names: Sequence[str]) -> Ca
 
 
 def lane_name(number: int) -> str:
-    return f"lane_{number}"
+    return f"{LANE}{number}"
+
+
+def has_no_lanes(run: dg.DagsterRun) -> bool:
+    """Executed again from where it failed, and that was the last step: one process would work all that is left."""
+    steps = run.step_keys_to_execute
+    return steps is not None and not any(step.rpartition(".")[2].startswith(LANE) for step in steps)
 
 
 def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDefinition:
@@ -120,7 +140,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
     )
     def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
-        job = started(context, database.engine)
+        job = taken_up(context, database.engine, pipeline.kind.name)
         if job.status is JobState.FAILED:
             raise failure(context, pipeline, database.engine, job)
         if job.status is not JobState.RUNNING:
@@ -138,8 +158,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     raise failure(context, pipeline, database.engine, job) from error
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job.job_key)
-        # At least one: a job without items is ended by a lane, too.
-        wanted = max(1, min(lanes, -(-job.open_items // pipeline.items_per_lane)))
+        wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
             yield dg.Output(None, lane_name(number))
@@ -166,7 +185,7 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def lane(context: dg.OpExecutionContext) -> None:
         database: Database = context.resources.database
-        taken_up(context, database.engine)
+        taken_up(context, database.engine, pipeline.kind.name)
         drained = worked(context, pipeline, database.engine, at_least=LEAST_SECONDS)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
@@ -174,7 +193,7 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     return lane
 
 
-def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
+def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
     @dg.op(
         name=f"{pipeline.kind.name}_finish",
         ins={"lanes": dg.In(dg.Nothing)},
@@ -185,8 +204,10 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
-        taken_up(context, database.engine)
-        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, context.partition_key)
+        job = taken_up(context, database.engine, pipeline.kind.name)
+        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, job.job_key)
+        if job.status is JobState.RUNNING and has_no_lanes(context.run) and pipeline.lanes_for(job, lanes) > 1:
+            return hand_over(context, database.engine, job, "it is work for several lanes, and this run has none")
         if job.status is JobState.RUNNING:
             drained = worked(context, pipeline, database.engine)
             if drained.end is End.WAITING:
@@ -194,7 +215,8 @@ def finish_op(pipeline: Pipeline) -> dg.OpDefinition:
             with transaction(database.engine) as connection:
                 job = jobs.find(connection, job.job_key)
             if drained.end is End.OUT_OF_TIME and job.status is JobState.RUNNING:
-                return hand_over(context, database.engine, job)
+                spent = f"this one has spent its {settings.current().run_seconds:,} seconds"
+                return hand_over(context, database.engine, job, spent)
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
         if job.status is JobState.FAILED:

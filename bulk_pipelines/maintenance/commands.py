@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
+MOST_NAMED = 5
+"""Jobs that are named in one line."""
+
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -93,7 +96,13 @@ def redrive(**wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
     from bulk_pipelines.engine import dlq as letters
 
-    click.echo(f"{letters.try_again(connected(), chosen(wanted))} items are tried again")
+    done = letters.try_again(connected(), chosen(wanted))
+    click.echo(f"{done.items} items are tried again")
+    if done.goes_on:
+        click.echo(f"job {wanted['job_key']} goes on with what it had not begun")
+    if done.left:
+        named = ", ".join([*sorted(done.left)[:MOST_NAMED], *(["…"] if len(done.left) > MOST_NAMED else [])])
+        click.echo(f"{sum(done.left.values())} stay, their jobs are cancelled (bulk dlq discard --job …): {named}")
 
 
 @dlq.command()

@@ -7,18 +7,26 @@ A stream that ends without an error gave every byte of the one version its entry
 from __future__ import annotations
 
 import io
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.errors import Missing
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+LARGEST = (1 << 63) - 1
+PAGE = 1_000
+"""About how many files a storage tells of at once."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,45 @@ class Entry:
     """In UTC; None where the server does not tell."""
     version: str
     """Another one whenever the content changes: the ETag, else the time of change and the size."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a listing passes over: a file whose name is no key, or what could not be looked at."""
+
+    name: str
+    """As the other side has it, so it may be any text."""
+    why: str
+    unread: bool = False
+    """It is there, and nobody knows what it is, or what lies below it."""
+
+    def __str__(self) -> str:
+        shown = self.name if len(self.name) <= paths.LONGEST_KEY else f"{self.name[: paths.LONGEST_KEY]}…"
+        return f"{shown!r} {self.why}"
+
+
+@dataclass(slots=True)
+class Page:
+    """A part of a listing. An empty one says that the storage is still at it."""
+
+    entries: list[Entry] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Names and sizes are facts of the other side: what cannot be taken must not stop the listing."""
+        if problem := paths.fault(entry.key):
+            self.leave_out(entry.key, problem)
+        elif not 0 <= entry.size <= LARGEST:
+            self.leave_out(entry.key, "has a size that no file has")
+        else:
+            self.entries.append(entry)
+
+    def leave_out(self, name: str, why: str, unread: bool = False) -> None:
+        self.left_out.append(LeftOut(name, why, unread))
+
+    @property
+    def full(self) -> bool:
+        return len(self.entries) + len(self.left_out) >= PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +160,25 @@ class Storage(Source):
         with self.open(key, start, stop, version) as reader:
             return b"".join(reader)
 
+    @property
     @abstractmethod
+    def url(self) -> str:
+        """The address of the folder, to show."""
+
+    @abstractmethod
+    def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
+        """The files that match (`paths.Pattern`), but for those in the folders `aside`, which are not even looked into.
+
+        In no promised order, a bounded number at a time, without holding all of them in memory. Whoever has no time
+        left may stop after any page: there is one after every answer of a server, even if it is empty. A folder below
+        the first one that cannot be listed is left out, and so is a name that is no key; the others go on."""
+
     def entries(self, pattern: str = "**") -> Iterator[Entry]:
-        """The files that match (`paths.Pattern`), in no promised order, without holding all of them in memory."""
+        """The files that match; what is left out is told to the log."""
+        for page in self.pages(pattern):
+            for each in page.left_out:
+                log.warning("left out of the listing of %s: %s", self.url, each)
+            yield from page.entries
 
     @abstractmethod
     def publish(self, key: str) -> AbstractContextManager[Sink]:

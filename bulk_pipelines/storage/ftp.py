@@ -9,17 +9,18 @@ from __future__ import annotations
 import ftplib
 import logging
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage
+from bulk_pipelines.storage.contract import Entry, Page, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import Missing, Permanent, Refused, SourceChanged, StorageError, Transient
-from bulk_pipelines.storage.ftp_errors import NO_SUCH, code, failures, said
+from bulk_pipelines.storage.ftp_errors import NO_SUCH, NotListed, code, failures, said
 from bulk_pipelines.storage.ftp_pool import Pool
+from bulk_pipelines.storage.ftp_walk import walk
 
 if TYPE_CHECKING:
     import socket
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.ftp_connection import Connection
     from bulk_pipelines.storage.ftp_listing import Listed
 
-PAGE = 200
+AT_ONCE = 200
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +73,14 @@ class FtpStorage(Storage):
             return self.entry(key, found)
         # Servers say "no such file", "not a file" and "not now" by the same numbers: the folder's listing tells.
         folder, _, name = key.rpartition("/")
-        for each in connection.listing(self.path(connection, folder)):
-            if each.name == name:
-                # With the exact time, as `timed`: what a listing calls its version must be what this calls it.
-                exact = each.modified or connection.modified(self.path(connection, key))
-                return self.entry(key, replace(each, modified=exact))
+        with suppress(NotListed):
+            # To its end, or the connection would be left in the middle of it.
+            listing = [each for part in connection.listing(self.path(connection, folder)) for each in part]
+            for each in listing:
+                if each.name == name:
+                    # With the exact time, as `timed`: what a listing calls its version must be what this calls it.
+                    exact = each.modified or connection.modified(self.path(connection, key))
+                    return self.entry(key, replace(each, modified=exact))
         raise Missing(f"{self.url_of(key)} does not exist")
 
     def entry(self, key: str, found: Listed) -> Entry:
@@ -141,42 +145,25 @@ class FtpStorage(Storage):
         if now.version != entry.version:
             raise SourceChanged(f"{self.url_of(entry.key)} was written to while it was read")
 
-    def entries(self, pattern: str = "**") -> Iterator[Entry]:
+    def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
         wanted = paths.Pattern(pattern)
-        for files in self.folders_of(wanted.folder, wanted.reaches):
+        for files, left_out in walk(self, wanted.folder, lambda key: key not in aside and wanted.reaches(key)):
+            yield Page([], left_out)
             chosen = [(key, each) for key, each in files if wanted.matches(key) and not paths.is_unfinished(key)]
             yield from self.timed(chosen)
 
-    def folders_of(self, first: str, reaches: Callable[[str], bool]) -> Iterator[list[tuple[str, Listed]]]:
-        """The files of a folder and of those in it that are reached, one folder's listing at a time."""
-        with self.pool.connection(self.url) as connection:
-            if not connection.answer(f"CWD {self.path(connection, '')}"):
-                raise Missing(f"{self.url} does not exist")
-        waiting = [first]
-        while waiting:
-            folder = waiting.pop()
-            with self.pool.connection(self.url) as connection:
-                listing = connection.listing(self.path(connection, folder))
-            files: list[tuple[str, Listed]] = []
-            for each in listing:
-                key = f"{folder}/{each.name}" if folder else each.name
-                if problem := paths.fault(key):
-                    log.warning("left out of the listing of %s: %r %s", self.url, key, problem)
-                elif each.kind == "file":
-                    files.append((key, each))
-                elif each.kind == "folder" and reaches(key):
-                    waiting.append(key)
-            yield files
-
-    def timed(self, files: list[tuple[str, Listed]]) -> Iterator[Entry]:
-        """Entries with the exact times, which LIST does not tell."""
-        for start in range(0, len(files), PAGE):
-            page = files[start : start + PAGE]
-            if any(each.modified is None for _, each in page):
+    def timed(self, files: list[tuple[str, Listed]]) -> Iterator[Page]:
+        """Pages with the exact times, which LIST does not tell."""
+        for start in range(0, len(files), AT_ONCE):
+            chosen = files[start : start + AT_ONCE]
+            if any(each.modified is None for _, each in chosen):
                 with self.pool.connection(self.url) as connection:
-                    times = [connection.modified(self.path(connection, key)) for key, _ in page]
-                page = [(key, replace(each, modified=time)) for (key, each), time in zip(page, times, strict=True)]
-            yield from (self.entry(key, each) for key, each in page)
+                    times = [connection.modified(self.path(connection, key)) for key, _ in chosen]
+                chosen = [(key, replace(each, modified=time)) for (key, each), time in zip(chosen, times, strict=True)]
+            page = Page()
+            for key, each in chosen:
+                page.add(self.entry(key, each))
+            yield page
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
@@ -259,9 +246,10 @@ class FtpStorage(Storage):
 
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
-        for files in self.folders_of(paths.folder_of(of), lambda _: not of):
-            for entry in self.timed([(key, each) for key, each in files if paths.is_unfinished(key, of)]):
-                if entry.modified and entry.modified < before:
-                    self.delete(entry.key)
-                    swept += 1
+        for files, _ in walk(self, paths.folder_of(of), lambda _: not of):
+            for page in self.timed([(key, each) for key, each in files if paths.is_unfinished(key, of)]):
+                for entry in page.entries:
+                    if entry.modified and entry.modified < before:
+                        self.delete(entry.key)
+                        swept += 1
         return swept

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bulk_pipelines.storage import tls
 from bulk_pipelines.storage.errors import Refused
-from bulk_pipelines.storage.ftp_errors import NO_COMMAND, NO_SUCH, code, failures
+from bulk_pipelines.storage.ftp_errors import NO_COMMAND, NO_SUCH, NOT_NOW, NotListed, code, failures, said
 from bulk_pipelines.storage.ftp_listing import Listed, facts, listed, moment
 from bulk_pipelines.storage.ftp_tls import SECONDS, SecureFTP
 from bulk_pipelines.storage.paths import unfinished
@@ -40,6 +40,8 @@ class Connection:
         self.ftp.encoding = "utf-8"
         self.between = True
         """Between transfers: usable for the next command."""
+        self.goodbye = ""
+        """What the server said at the end of the last transfer."""
         try:
             with failures(address.server):
                 self.log_in(address, access)
@@ -116,14 +118,19 @@ class Connection:
         goodbye(data)
         data.close()
         try:
-            self.ftp.voidresp()
+            self.goodbye = self.ftp.voidresp()
         except ftplib.Error:
             self.between = True
             raise
         self.between = True
 
     def modified(self, path: str) -> datetime | None:
-        answer = self.answer(f"MDTM {path}")
+        try:
+            answer = self.answer(f"MDTM {path}")
+        except (ftplib.error_perm, ftplib.error_temp) as error:
+            if code(error) not in NOT_NOW:
+                raise
+            return None
         return moment(answer[4:]) if answer else None
 
     def stat(self, path: str) -> Listed | None:
@@ -134,23 +141,27 @@ class Connection:
         answer = self.answer(f"SIZE {path}")
         return Listed(path, "file", int(answer[4:]), self.modified(path)) if answer else None
 
-    def listing(self, path: str) -> list[Listed]:
-        """What lies in a folder; nothing if there is no such folder."""
+    def listing(self, path: str) -> Iterator[list[Listed]]:
+        """What lies in a folder, as it arrives; `NotListed` if there is no such folder, or it is not to be read."""
         read: Callable[[str], Listed | None]
         if "MLST" in self.features:
             read, command = facts, f"MLSD {path}"
         elif self.answer(f"CWD {path}"):  # not all servers take a name with a blank or a bracket in it for LIST
             read, command = listed, "LIST -a"
         else:
-            return []
+            raise NotListed("there is no way into it")
+        rest = b""
         try:
-            text = b"".join(self.received(self.begin(command))).decode(errors="surrogateescape")
+            for piece in self.received(self.begin(command)):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield told(lines, read)
         except (ftplib.error_perm, ftplib.error_temp) as error:
-            if code(error) in NO_SUCH:
-                return []
+            if code(error) in NO_SUCH | NOT_NOW:
+                raise NotListed(said(error), isinstance(error, ftplib.error_temp)) from None
             raise
-        found = (read(line) for line in text.replace("\r\n", "\n").split("\n") if line)
-        return [each for each in found if each and each.name not in {".", ".."}]
+        yield told([rest], read)
+        if "failed to open" in self.goodbye:  # so vsftpd ends the listing of what it must not read: with success
+            raise NotListed(f"FTP answered {self.goodbye[:100]}")
 
     def rename(self, path: str, to: str) -> None:
         """To a name that may be taken."""
@@ -168,6 +179,11 @@ class Connection:
                 self.ftp.rename(aside, to)
                 raise
             self.ftp.delete(aside)
+
+
+def told(lines: list[bytes], read: Callable[[str], Listed | None]) -> list[Listed]:
+    found = (read(line.removesuffix(b"\r").decode(errors="surrogateescape")) for line in lines if line.strip(b"\r"))
+    return [each for each in found if each and each.name not in {".", ".."}]
 
 
 def goodbye(data: socket.socket) -> None:

@@ -11,6 +11,16 @@ from bulk_pipelines.storage.errors import Full, Permanent, Refused, StorageError
 NO_SUCH = {450, 501, 550, 551, 553}
 """How servers say that there is no such file; they say other things by the same numbers."""
 NO_COMMAND = {500, 502, 504}
+NOT_NOW = {451, 530, 532}
+"""How servers refuse to list a folder, besides: a local error, or no permission."""
+
+
+class NotListed(Exception):
+    """The server does not list a folder: there is none, or it must not be read. The connection is fine."""
+
+    def __init__(self, message: str, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 UNIX = re.compile(r"([-bcdlps])[-rwxsStTlL]{9}[+@.]?\s+\d+\s+\S+\s+\S+\s+(\d+)\s+\w{3}\s+\d{1,2}\s+[\d:]{4,5} (.+)")
 WINDOWS = re.compile(r"\d\d-\d\d-\d\d(?:\d\d)?\s+\d\d:\d\d(?:AM|PM)?\s+(<DIR>|\d+)\s+(.+)")
 
+NO_SIZE = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -23,18 +25,23 @@ def facts(line: str) -> Listed:
     text, _, name = line.lstrip(" ").partition(" ")
     known = {key.lower(): value for key, _, value in (fact.partition("=") for fact in text.split(";") if fact)}
     kind = {"file": "file", "dir": "folder"}.get(known.get("type", "").lower(), "other")
-    return Listed(name, kind, int(known.get("size", 0)), moment(known.get("modify", "")))
+    return Listed(name, kind, size_of(known.get("size", "0")), moment(known.get("modify", "")))
 
 
 def listed(line: str) -> Listed | None:
     """One line of LIST; None for a line that tells of no file."""
     if found := UNIX.fullmatch(line):
         kind = {"-": "file", "d": "folder"}.get(found[1], "other")
-        return Listed(found[3], kind, int(found[2]), None)
+        return Listed(found[3], kind, size_of(found[2]), None)
     if found := WINDOWS.fullmatch(line):
         folder = found[1] == "<DIR>"
-        return Listed(found[2], "folder" if folder else "file", 0 if folder else int(found[1]), None)
+        return Listed(found[2], "folder" if folder else "file", 0 if folder else size_of(found[1]), None)
     return None
+
+
+def size_of(text: str) -> int:
+    """One line that makes no sense, such as the rest of a name with a line break in it, must not hide the others."""
+    return int(text) if re.fullmatch(r"[0-9]{1,30}", text) else NO_SIZE
 
 
 def moment(text: str) -> datetime | None:

@@ -1,24 +1,25 @@
 """A folder of this machine.
 
 A file is written under a temporary name beside its place, brought to the disk, and renamed: whoever reads finds the
-old file or the new one. Symbolic links may not lead out of the folder.
+old file or the new one. It is for its owner alone, and so are the folders that are made for it. Symbolic links may not
+lead out of the folder.
 """
 
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bulk_pipelines.database import folders
 from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage, copy
+from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage, copy
 from bulk_pipelines.storage.errors import (
     Full,
     Missing,
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PIECE = 1 << 20
+GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+"""Taken away since; or links in circles."""
+LEADS_OUT = "is a link that leads out of the folder"
 KINDS: dict[int, type[StorageError]] = {
     **dict.fromkeys([errno.EACCES, errno.EPERM, errno.EROFS], Refused),
     **dict.fromkeys([errno.ENOSPC, errno.EDQUOT, errno.EFBIG], Full),
     **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
 }
-
-log = logging.getLogger(__name__)
 
 
 class LocalStorage(Storage):
@@ -98,48 +100,70 @@ class LocalStorage(Storage):
         if identity(now) != identity(found):
             raise SourceChanged(f"{url} was replaced while it was read")
 
-    def entries(self, pattern: str = "**") -> Iterator[Entry]:
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
         wanted = paths.Pattern(pattern)
-        with translated(str(self.root)):
+        with translated(self.url):
             regular_folder(self.root)
         waiting = [wanted.folder]
         while waiting:
             folder = waiting.pop()
-            with translated(str(self.root / folder)):
-                for found in scanned(self.place(folder) if folder else self.root):
-                    key = f"{folder}/{found.name}" if folder else found.name
-                    if found.is_dir(follow_symlinks=False):
-                        waiting += [key] if wanted.reaches(key) and self.addressable(key) else []
-                    elif wanted.matches(key) and (entry := self.listed(key, found)):
-                        yield entry
+            try:
+                yield from self.pages_of(folder, wanted, aside, waiting)
+            except OSError as error:
+                if folder == wanted.folder:
+                    raise error_of(error, str(self.root / folder)) from error
+                yield Page([], [LeftOut(folder, f"cannot be listed: {error.strerror}", unread=True)])
+            except UnsafePath:  # replaced by a link since
+                if folder == wanted.folder:
+                    raise
+                yield Page([], [LeftOut(folder, LEADS_OUT)])
 
-    def listed(self, key: str, found: os.DirEntry[str]) -> Entry | None:
-        """What a listing says of a file; None for what cannot be read as a file of this storage."""
-        if paths.is_unfinished(key) or not self.addressable(key):
-            return None
-        try:
-            if found.is_symlink():
-                return self.stat(key)
-            return entry_of(key, regular(found.stat(follow_symlinks=False), found.path))
-        except UnsafePath as error:
-            log.warning("left out of the listing of %s: %s", self.root, error)
-        except (FileNotFoundError, Permanent):  # taken away since; or a pipe, a socket, a link to a folder
-            pass
-        return None
+    def pages_of(
+        self, folder: str, wanted: paths.Pattern, aside: Collection[str], waiting: list[str]
+    ) -> Iterator[Page]:
+        """The files of one folder; the folders in it are left `waiting`."""
+        page = Page()
+        for found in scanned(self.place(folder) if folder else self.root):
+            key = f"{folder}/{found.name}" if folder else found.name
+            if not found.is_dir(follow_symlinks=False):
+                self.add(page, wanted, key, found)
+            elif problem := paths.fault(key):
+                page.leave_out(key, problem)
+            elif key not in aside and wanted.reaches(key):
+                waiting.append(key)
+            if page.full:
+                yield page
+                page = Page()
+        yield page
 
-    def addressable(self, key: str) -> bool:
+    def add(self, page: Page, wanted: paths.Pattern, key: str, found: os.DirEntry[str]) -> None:
+        """What a listing says of a file. Of what is no file, such as a pipe or a link to a folder, it says nothing."""
         if problem := paths.fault(key):
-            log.warning("left out of the listing of %s: %r %s", self.root, key, problem)
-        return problem is None
+            page.leave_out(key, problem)
+        elif wanted.matches(key) and not paths.is_unfinished(key):
+            try:
+                link = found.is_symlink()
+                seen = self.place(key).stat() if link else found.stat(follow_symlinks=False)
+                if stat.S_ISREG(seen.st_mode):
+                    page.add(entry_of(key, seen))
+            except UnsafePath:
+                page.leave_out(key, LEADS_OUT)
+            except OSError as error:
+                if error.errno not in GONE:
+                    page.leave_out(key, f"cannot be looked at: {error.strerror}", unread=True)
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
         url = self.url_of(key)
         with translated(url):
             target = self.place(key, follow=False)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            folders.private(target.parent)
             written = self.root / paths.unfinished(key, secrets.token_hex(8))
-            file = written.open("xb", buffering=PIECE)
+            file = open(written, "xb", buffering=PIECE, opener=folders.owner_only)  # noqa: SIM115 - closed below
         published = False
 
         def write(data: Buffer) -> None:
@@ -210,7 +234,9 @@ def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def entry_of(key: str, found: os.stat_result) -> Entry:
-    modified = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
+    modified = None
+    with suppress(ValueError, OverflowError, OSError):  # a file system may hold years that no calendar has
+        modified = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
     return Entry(key, found.st_size, modified, f"{found.st_mtime_ns:x}-{found.st_size:x}")
 
 

@@ -7,7 +7,7 @@ at once, each pinned to the version that the first one saw. obstore retries a fa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -17,9 +17,10 @@ import obstore
 from obstore.exceptions import BaseError
 
 from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage, copy
+from bulk_pipelines.storage.contract import Entry, Page, Reader, Sink, Storage, copy
 from bulk_pipelines.storage.errors import Missing, SourceChanged, StorageError
 from bulk_pipelines.storage.s3_errors import NotSatisfiable, error_of
+from bulk_pipelines.storage.s3_listing import Listed, Listing
 from bulk_pipelines.storage.s3_ranges import PlainRanges
 from bulk_pipelines.storage.s3_store import store_of
 
@@ -37,7 +38,6 @@ PART = 16 << 20
 UPLOADS = 4
 LARGEST_COPY = 1 << 30
 """What S3 copies within itself in one request and in good time."""
-PAGE = 1000
 LAST = "\U0010ffff"
 FAILURES = (BaseError, OSError, ValueError)
 
@@ -48,6 +48,7 @@ class S3Storage(Storage):
         self.root = paths.check(root) if root else ""
         self.store, self.signed = store_of(bucket, access, ca_file)
         self.plain = PlainRanges(self.store, bucket, access, self.signed, ca_file)
+        self.listing = Listing(self.plain, access, self.url)
 
     def url_of(self, key: str) -> str:
         return f"s3://{self.bucket}/{self.name(key)}"
@@ -152,25 +153,35 @@ class S3Storage(Storage):
         except NotSatisfiable:
             return b""
 
-    def entries(self, pattern: str = "**") -> Iterator[Entry]:
-        """Names come sorted, so what lies in a folder that the pattern does not reach is skipped, not paged through."""
+    @property
+    def url(self) -> str:
+        return f"s3://{self.bucket}/{self.root}".rstrip("/")
+
+    def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
+        """Names come sorted, so a folder that the pattern does not reach is skipped, not paged through."""
         wanted = paths.Pattern(pattern)
-        under = "/".join(each for each in (self.root, wanted.folder) if each)
-        prefix = f"{self.root}/" if self.root else ""
+        root = f"{self.root}/" if self.root else ""
+        prefix = f"{root}{wanted.folder}/" if wanted.folder else root
         after: str | None = None
         while True:
-            with self.translated(f"s3://{self.bucket}/{under}"):
-                for page in obstore.list(self.store, under or None, offset=after, chunk_size=PAGE):
-                    after = None
-                    for found in page:
-                        key = found["path"].removeprefix(prefix)
-                        if wanted.matches(key) and not paths.is_unfinished(key):
-                            yield entry_of(key, found)
-                    if useless := unreached(wanted, page[-1]["path"].removeprefix(prefix)):
-                        after = f"{prefix}{useless}/{LAST}"
-                        break
-                else:
-                    return
+            for found in self.listing.pages(prefix, after):
+                page = Page()
+                for each in found:
+                    self.add(page, wanted, aside, each.name.removeprefix(root), each)
+                yield page
+                if useless := unreached(wanted, aside, found[-1].name.removeprefix(root)):
+                    after = f"{root}{useless}/{LAST}"
+                    break
+            else:
+                return
+
+    def add(self, page: Page, wanted: paths.Pattern, aside: Collection[str], key: str, found: Listed) -> None:
+        if found.is_marker or within(aside, key):
+            return
+        if problem := paths.fault(key):
+            page.leave_out(key, problem)
+        elif wanted.matches(key) and not paths.is_unfinished(key):
+            page.add(Entry(key, found.size, found.modified, version_of(found.etag, found.modified, found.size)))
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
@@ -241,14 +252,22 @@ class Abandoned(Exception):
     pass
 
 
-def unreached(wanted: paths.Pattern, key: str) -> str | None:
+def within(folders: Collection[str], key: str) -> bool:
+    return any(key.startswith(f"{folder}/") for folder in folders)
+
+
+def unreached(wanted: paths.Pattern, aside: Collection[str], key: str) -> str | None:
     """The outermost folder of the key that holds no match."""
     parts = key.split("/")[:-1]
     folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
-    return next((folder for folder in folders if not wanted.reaches(folder)), None)
+    return next((folder for folder in folders if folder in aside or not wanted.reaches(folder)), None)
 
 
 def entry_of(key: str, meta: ObjectMeta) -> Entry:
     modified = meta["last_modified"]
-    version = (meta["e_tag"] or "").removeprefix("W/").strip('"') or f"{modified.timestamp():.0f}-{meta['size']:x}"
-    return Entry(key, meta["size"], modified, version)
+    return Entry(key, meta["size"], modified, version_of(meta["e_tag"] or "", modified, meta["size"]))
+
+
+def version_of(etag: str, modified: datetime | None, size: int) -> str:
+    time = f"{modified.timestamp():.0f}" if modified else ""
+    return etag.removeprefix("W/").strip('"') or f"{time}-{size:x}"

@@ -57,8 +57,12 @@ class PlainRanges:
     def address(self, name: str, method: Literal["GET", "PUT"] = "GET") -> str:
         if self.signed:
             return obstore.sign(self.store, method, name, EXPIRES)
+        return f"{self.bucket_address}/{quote(name)}"
+
+    @property
+    def bucket_address(self) -> str:
         endpoint = self.access.endpoint or f"https://s3.{self.access.region}.amazonaws.com"
-        return f"{endpoint.rstrip('/')}/{self.bucket}/{quote(name)}"
+        return f"{endpoint.rstrip('/')}/{self.bucket}"
 
     @contextmanager
     def open(self, key: str, name: str, start: int, stop: int) -> Iterator[tuple[Entry, Iterator[bytes]]]:

@@ -10,6 +10,7 @@ from bulk_pipelines.storage.access import S3Access
 from bulk_pipelines.storage.tls import authorities
 
 if TYPE_CHECKING:
+    from botocore.credentials import Credentials
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential, S3CredentialProvider
 
 FOUND_CREDENTIALS_LAST = timedelta(minutes=10)
@@ -41,18 +42,28 @@ def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store,
         if access.session_token:
             config["session_token"] = access.session_token
     else:
-        provider = found_credentials()
+        provider = found_credentials(access)
         if provider is None:
             config["skip_signature"] = True
     store = S3Store(bucket, config=config, client_options=client, retry_config=retry, credential_provider=provider)
     return store, "skip_signature" not in config
 
 
-def found_credentials() -> "S3CredentialProvider | None":
-    """What boto3 finds in its usual places, renewed when it runs out; None when it finds nothing."""
-    import boto3  # noqa: PLC0415 - slow to import, and needed only here
+@lru_cache(maxsize=64)
+def credentials_of(access: S3Access) -> "Credentials | None":
+    """Those of the settings, else what boto3 finds in its usual places; None when it finds nothing."""
+    from botocore.credentials import Credentials  # noqa: PLC0415 - slow to import, and needed only here
 
-    credentials = boto3.Session().get_credentials()
+    if access.access_key_id:
+        return Credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+    import boto3  # noqa: PLC0415
+
+    return boto3.Session().get_credentials()
+
+
+def found_credentials(access: S3Access) -> "S3CredentialProvider | None":
+    """Asked again when they run out; None when there are none."""
+    credentials = credentials_of(access)
     if credentials is None:
         return None
 

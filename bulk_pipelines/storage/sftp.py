@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,8 +18,9 @@ from urllib.parse import quote
 import paramiko
 
 from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.contract import Entry, Reader, Sink, Storage
+from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError, Transient
+from bulk_pipelines.storage.sftp_listing import listing
 from bulk_pipelines.storage.sftp_pool import Pool, failures
 
 if TYPE_CHECKING:
@@ -108,14 +109,16 @@ class SftpStorage(Storage):
         if now.version != entry.version:
             raise SourceChanged(f"{url} was written to while it was read")
 
-    def entries(self, pattern: str = "**") -> Iterator[Entry]:
+    def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
         wanted = paths.Pattern(pattern)
-        for entry in self.found(wanted.folder, wanted):
-            if wanted.matches(entry.key) and not paths.is_unfinished(entry.key):
-                yield entry
+        for page in self.walk(wanted.folder, lambda key: key not in aside and wanted.reaches(key)):
+            page.entries = [
+                each for each in page.entries if wanted.matches(each.key) and not paths.is_unfinished(each.key)
+            ]
+            yield page
 
-    def found(self, first: str, wanted: paths.Pattern | None) -> Iterator[Entry]:
-        """The files of a folder and of those in it that the pattern reaches, one folder's listing at a time."""
+    def walk(self, first: str, reaches: Callable[[str], bool]) -> Iterator[Page]:
+        """The files of a folder and of those in it that are reached, one answer of the server at a time."""
         with self.pool.channel(self.url) as channel:
             channel.stat(self.path(""))
         waiting = [first]
@@ -123,17 +126,43 @@ class SftpStorage(Storage):
             folder = waiting.pop()
             try:
                 with self.pool.channel(self.url) as channel:
-                    listing = list(channel.listdir_iter(self.path(folder)))
+                    for part in listing(channel, self.path(folder)):
+                        yield self.page(folder, part, waiting, reaches)
             except Missing:
                 continue
-            for each in listing:
-                key = f"{folder}/{each.filename}" if folder else each.filename
+            except StorageError as error:
+                # Servers say many things by one word, "failure": those that still answer mean the folder.
+                if folder == first or not self.answers():
+                    raise
+                why = str(error).removeprefix(f"{self.url}: ")
+                yield Page([], [LeftOut(folder, f"cannot be listed: {why}", unread=True)])
+
+    def page(
+        self,
+        folder: str,
+        found: list[tuple[str, paramiko.SFTPAttributes]],
+        waiting: list[str],
+        reaches: Callable[[str], bool],
+    ) -> Page:
+        page = Page()
+        for name, about in found:
+            key = f"{folder}/{name}" if folder else name
+            if stat.S_ISREG(about.st_mode or 0):
+                page.add(self.entry(key, about))
+            elif stat.S_ISDIR(about.st_mode or 0):
                 if problem := paths.fault(key):
-                    log.warning("left out of the listing of %s: %r %s", self.url, key, problem)
-                elif stat.S_ISREG(each.st_mode or 0):
-                    yield self.entry(key, each)
-                elif stat.S_ISDIR(each.st_mode or 0) and (wanted is None or wanted.reaches(key)):
+                    page.leave_out(key, problem)
+                elif reaches(key):
                     waiting.append(key)
+        return page
+
+    def answers(self) -> bool:
+        try:
+            with self.pool.channel(self.url) as channel:
+                channel.stat(self.path(""))
+        except StorageError:
+            return False
+        return True
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
@@ -211,9 +240,9 @@ class SftpStorage(Storage):
 
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
-        only = paths.Pattern(paths.escape(of)) if of else None
-        for entry in self.found(paths.folder_of(of), only):
-            if paths.is_unfinished(entry.key, of) and entry.modified and entry.modified < before:
-                self.delete(entry.key)
-                swept += 1
+        for page in self.walk(paths.folder_of(of), lambda _: not of):
+            for entry in page.entries:
+                if paths.is_unfinished(entry.key, of) and entry.modified and entry.modified < before:
+                    self.delete(entry.key)
+                    swept += 1
         return swept

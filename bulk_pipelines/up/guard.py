@@ -4,7 +4,6 @@ Its standard input is a pipe whose other end only the supervisor holds: the pipe
 """
 
 import sys
-from pathlib import Path
 
 from bulk_pipelines.up import processes
 
@@ -12,4 +11,4 @@ GRACE = 10
 
 if __name__ == "__main__":
     sys.stdin.read()
-    processes.end(Path(sys.argv[1]), GRACE)
+    processes.end(sys.argv[1], GRACE)

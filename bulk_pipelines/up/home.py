@@ -1,14 +1,12 @@
 """The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bulk_pipelines.database import address, pool, schemas
-from bulk_pipelines.database.server import make_private, socket_folder
+from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
@@ -34,8 +32,9 @@ class Home:
 
     folder: Path
 
-    def prepared(self) -> bool:
-        return (self.folder / "dagster.yaml").exists()
+    @property
+    def configuration(self) -> Path:
+        return self.folder / "dagster.yaml"
 
     @property
     def workspace(self) -> Path:
@@ -48,32 +47,35 @@ class Home:
     @property
     def socket(self) -> Path:
         """Where the code server listens."""
-        return socket_folder(self.folder, "code.sock") / "code.sock"
+        return folders.for_sockets(self.folder, "code.sock") / "code.sock"
 
 
 def prepare(settings: Settings, url: str) -> Home:
-    """Write the instance's configuration and make its schema."""
+    """Write the instance's configuration and make its schema, whichever is missing: a home may come to another
+    database, and a database to another home."""
     home = place(settings)
-    home.folder.mkdir(parents=True, exist_ok=True)
-    home.logs.mkdir(exist_ok=True)
-    home.socket.unlink(missing_ok=True)  # of a code server that was killed
-    make_private(home.socket.parent, (os.geteuid(), os.getegid()))
-    (home.folder / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text() + STORAGE)
-    home.workspace.write_text(
-        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n"
-    )
+    folders.ready(home.folder)
+    folders.ready(home.logs)
+    folders.write(home.configuration, (CHECKOUT / "dagster.yaml").read_text() + STORAGE)
     schemas.ensure(url, SCHEMA, settings.connect_timeout)
     return home
 
 
-def ready(settings: Settings) -> str:
-    """See that runs can be started here, before anything is submitted; where the database is."""
-    url = address.url(settings)
-    if place(settings).prepared():
-        schemas.ensure(url, SCHEMA, settings.connect_timeout)
-    else:
-        prepare(settings, url)
-    return url
+def write_workspace(home: Home) -> None:
+    """Tell the web server and the daemon where the code server will listen."""
+    home.socket.unlink(missing_ok=True)  # of a code server that was killed
+    folders.write(
+        home.workspace,
+        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n",
+    )
+
+
+def has_storage(settings: Settings, url: str) -> bool:
+    """Whether Dagster has kept something in this database before."""
+    with pool.single(url, timeout=settings.connect_timeout) as connection:
+        if not schemas.exists(connection, SCHEMA):
+            return False
+        return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() != (None,)
 
 
 def place(settings: Settings) -> Home:
@@ -104,14 +106,16 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
+        umask=folders.UMASK,
     )
 
 
 def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C is not for it."""
-    url = ready(settings)
-    home = place(settings)
-    with (home.logs / "worked-here.log").open("ab") as output:
+    url = address.url(settings)
+    log = prepare(settings, url).logs / "worked-here.log"
+    logs.shorten(log)
+    with open(log, "ab", opener=folders.owner_only) as output:
         return subprocess.Popen(
             [sys.executable, "-m", "bulk_pipelines.up.definitions", job_key],
             env=child_environment(**environment(settings, url)),
@@ -120,13 +124,15 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
             stdout=output,
             stderr=output,
             start_new_session=True,
+            umask=folders.UMASK,
         )
 
 
 def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int, str | None]]:
     """One pass of the sweeper, the finalizer or retention, by the functions that their schedules run: what was done,
     how often, and why it could not be."""
-    url = ready(settings)
+    url = address.url(settings)
+    prepare(settings, url)
     done = subprocess.run(
         [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
         env=child_environment(**environment(settings, url)),
@@ -134,9 +140,10 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
         capture_output=True,
         text=True,
         check=False,
+        umask=folders.UMASK,
     )
     if done.returncode != 0:
-        raise BulkError(f"{name} was not done: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        raise BulkError(f"{name} was not done: {logs.error_in(done.stderr) or 'no reason given'}")
     answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
         raise BulkError(answer["error"])
@@ -145,9 +152,9 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
 
 def migrate(settings: Settings, url: str) -> None:
     """Bring Dagster's storage to the installed Dagster's version. Nothing to do before the first `bulk up`."""
-    if not place(settings).prepared():
+    if not has_storage(settings, url):
         return
+    prepare(settings, url)
     done = dagster(settings, url, "instance", "migrate")
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise BulkError(f"Dagster's storage was not migrated: {lines[-1]}")
+        raise BulkError(f"Dagster's storage was not migrated: {logs.error_in(done.stderr) or 'no reason given'}")

@@ -11,14 +11,22 @@ MARK = "STARTED_BY_BULK_UP"
 LOOK_AGAIN = 0.1
 
 
+def identity(home: Path) -> str:
+    """What tells this installation from others, by whatever path its folder is reached; "" when there is no folder."""
+    try:
+        found = home.stat()
+    except FileNotFoundError:
+        return ""
+    return f"{found.st_dev}-{found.st_ino}"
+
+
 def mark(home: Path) -> dict[str, str]:
     """What to add to the environment of a process so that it is found again."""
-    return {MARK: str(home.resolve())}
+    return {MARK: identity(home)}
 
 
-def marked(home: Path) -> list[psutil.Process]:
-    """Every living process that `bulk up` of this installation started, directly or through others."""
-    wanted = str(home.resolve())
+def marked(wanted: str) -> list[psutil.Process]:
+    """Every living process that `bulk up` of the installation of this identity started, directly or through others."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -32,15 +40,15 @@ def marked(home: Path) -> list[psutil.Process]:
     return found
 
 
-def end(home: Path, grace: float, hurry: Callable[[], bool] = lambda: False) -> int:
+def end(wanted: str, grace: float, hurry: Callable[[], bool] = lambda: False) -> int:
     """End all marked processes: asked first, killed when `grace` seconds have passed or `hurry` says so.
 
-    How many were killed.
+    How many were killed. The installation's folder may be gone by then, so its identity is given.
     """
     deadline = time.monotonic() + grace
     asked: set[psutil.Process] = set()
     killed: set[psutil.Process] = set()
-    while living := marked(home):
+    while living := marked(wanted):
         late = time.monotonic() > deadline or hurry()
         for process in living:
             if late:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bulk_pipelines.database import folders, logs
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up.home import Home
@@ -19,8 +20,6 @@ STEADY = 30
 
 EARLY_ENDS = 4
 """How many ends in a row, each before that, are put up with: accidents can come together."""
-
-LONGEST_LOG = 10_000_000
 
 
 @dataclass
@@ -37,9 +36,8 @@ class Service:
     early_ends: int = field(default=0, init=False)
 
     def start(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > LONGEST_LOG:
-            self.log.replace(self.log.with_suffix(".log.old"))
-        with self.log.open("ab") as output:
+        logs.shorten(self.log)
+        with open(self.log, "ab", opener=folders.owner_only) as output:
             # A session of its own: a Ctrl-C at the terminal is for the supervisor alone.
             self.process = subprocess.Popen(
                 self.command,
@@ -49,6 +47,7 @@ class Service:
                 env=self.environment,
                 cwd=CHECKOUT,
                 start_new_session=True,
+                umask=folders.UMASK,
             )
         self.started = time.monotonic()
 
@@ -65,8 +64,7 @@ class Service:
         return True
 
     def last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return logs.error_in(logs.end_of(self.log)) or "it said nothing"
 
 
 def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Service]:

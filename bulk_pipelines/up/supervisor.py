@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import address, migrations
+from bulk_pipelines.database import address, folders, logs, migrations
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes
@@ -49,21 +49,22 @@ class Signals:
 def run(chosen: Settings, say: Callable[[str], None]) -> None:
     """Run everything until a signal asks to stop; a second signal does not wait for running work."""
     signals = Signals()
-    chosen.home.mkdir(parents=True, exist_ok=True)
-    with only_one(chosen.home / "up.lock"):
-        if processes.marked(chosen.home):
+    with only_one(folders.ready(chosen.home) / "up.lock"):
+        mine = processes.identity(chosen.home)
+        if processes.marked(mine):
             say("Ending what an earlier run left behind")
-            processes.end(chosen.home, GRACE, signals.hurry)
+            processes.end(mine, GRACE, signals.hurry)
         refuse_taken_port(chosen.ui_port)
-        with address.held(chosen) as url, guarded(chosen.home):
+        with address.held(chosen) as url, guarded(mine):
             migrations.apply(url)
             place = home.prepare(chosen, url)
+            home.write_workspace(place)
             variables = home.environment(chosen, url) | processes.mark(chosen.home)
             try:
                 supervise(services(place, chosen.ui_port, settings.environment(**variables)), chosen, signals, say)
             finally:
                 say("Stopping")
-                processes.end(chosen.home, GRACE, signals.hurry)
+                processes.end(mine, GRACE, signals.hurry)
     say("Everything has stopped")
 
 
@@ -85,13 +86,19 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
         for service in running:
             if service.ensure_running():
                 say(f"The {service.name} had ended and was started again")
+        for log in (*running[0].log.parent.glob("*.log"), address.embedded_folder(chosen) / "postgres" / "server.log"):
+            logs.shorten(log)
         time.sleep(PAUSE)
 
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
     """Hold the lock of this installation's supervisor; another one that lives is a `Conflict`."""
-    with path.open("a+") as file:
+    try:
+        file = open(path, "a+", opener=folders.owner_only)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise folders.unusable(path, error) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -104,10 +111,10 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(folder: Path) -> Iterator[None]:
+def guarded(identity: str) -> Iterator[None]:
     """A guard beside this process, so that even its sudden end leaves nothing running."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "bulk_pipelines.up.guard", str(folder)],
+        [sys.executable, "-m", "bulk_pipelines.up.guard", identity],
         stdin=subprocess.PIPE,
         start_new_session=True,
         cwd="/",

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import adaptive, jobs, persist
+from bulk_pipelines.engine import adaptive, dispatch, jobs, persist
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.leases import Lease
@@ -28,6 +28,11 @@ LANES = 3
 def handle(lease: Lease, tools: Tools) -> Outcome:
     first = lease.attempt_count == 1
     match lease.input.get("do"):
+        case "pause" if first:
+            press_pause(tools)
+        case "bury beside another run" if not healed(tools.pool):
+            another_run_works(tools)
+            return Bury("cannot be done")
         case "die" if first:
             os.kill(os.getpid(), signal.SIGKILL)
         case "retry" if first:
@@ -37,6 +42,18 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
         case "last":
             return lasting(lease, tools)
     return Done({"pid": os.getpid(), "attempt": lease.attempt_count})
+
+
+def press_pause(tools: Tools) -> None:
+    """As a person does, while two runs are at the job."""
+    another_run_works(tools)
+    with transaction(tools.pool) as connection:
+        jobs.pause(connection, tools.job.job_key)
+
+
+def another_run_works(tools: Tools) -> None:
+    with transaction(tools.pool) as connection:
+        dispatch.begun(connection, tools.job.job_id, "another run")
 
 
 def lasting(lease: Lease, tools: Tools) -> Outcome:

@@ -24,7 +24,7 @@ MATERIALIZED = """query ($partitions: [String!]) { assetOrError(assetKey: {path:
 def run_workers(installation: Installation) -> list[psutil.Process]:
     """The processes that work a run: children of a code server. Steps of an export run in that same process."""
     found = []
-    for server in processes.marked(installation.folder):
+    for server in processes.marked(processes.identity(installation.folder)):
         with suppress(psutil.Error):
             if "api" in server.cmdline():
                 found += [each for each in server.children() if "spawn_main" in " ".join(each.cmdline())]

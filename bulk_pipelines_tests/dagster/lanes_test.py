@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, dlq, jobs
+from bulk_pipelines.engine import dispatch, dlq, jobs, runs
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.lanes.definitions import failed_unless_planned
@@ -265,3 +265,141 @@ def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engi
         echo_definitions.plan(engine, stale)
     job = failed_unless_planned(engine, stale, met.value)
     assert (job.status, job.total_items) == (JobState.RUNNING, 1)
+
+
+def test_a_pause_is_not_undone_by_the_next_step_of_a_person_s_run(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    """What the run's beginning means is decided once, whatever other runs of the job write meanwhile."""
+    job_key = submitted(engine, instance, items=[{"do": "pause"}, {}, {}, {}, {}, {}, {}, {}])
+    with run(instance, database_url, job_key, in_process=True) as result:
+        assert result.success
+        assert_ended_with(instance, result.run_id, "is PAUSED: nothing is materialized")
+    job = found(engine, job_key)
+    assert job.status is JobState.PAUSED
+    assert job.open_items
+    assert job.attempts == 1, "a run is one, however many steps it has"
+    with run(instance, database_url, job_key, in_process=True, parent=result.run_id) as again:
+        assert again.success
+    assert (found(engine, job_key).status, found(engine, job_key).attempts) == (JobState.COMPLETED, 2)
+
+
+def test_what_a_person_s_run_buries_is_not_redriven_by_its_own_last_step(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    job_key = submitted(engine, instance, items=[{"do": "bury beside another run"}])
+    with run(instance, database_url, job_key, in_process=True) as result:
+        assert not result.success
+    with transaction(engine) as connection:
+        assert connection.execute("SELECT status::text, lease_term FROM job_item").fetchall() == [("DLQ", 1)]
+    job = found(engine, job_key)
+    assert (job.status, job.attempts) == (JobState.FAILED, 1)
+
+
+def test_a_run_that_died_while_it_redrove_goes_on_with_it(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    job_key = submitted(engine, instance, items=[{"do": "bury"}] * 5)
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as first:
+        assert not first.success
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE healed ()")
+        connection.execute(
+            "UPDATE job_item SET status = 'DLQ', error_message = 'x', lease_until = NULL, leased_at = NULL"
+        )
+        connection.execute("UPDATE job SET dlq_items = 5, pending_items = 0, running_items = 0")
+        job = jobs.find(connection, job_key)
+    taken = runs.take_up(engine, job_key, "cut short", by_person=False)
+    assert not taken.redriven
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO job_run (dagster_run_id, job_id, redriving) VALUES ('a', %s, true)", [job.job_id]
+        )
+    again = runs.take_up(engine, job_key, "a", by_person=True)
+    assert (again.redriven, again.job.status, again.first) == (5, JobState.RUNNING, False)
+    assert again.job.attempts == 2
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET status = 'PAUSED'")
+    assert runs.take_up(engine, job_key, "a", by_person=True).job.status is JobState.PAUSED
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_run_whose_partition_key_was_pruned_adds_it_again(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str, in_process: bool
+) -> None:
+    job_key = submitted(engine, instance, items=[{"do": "bury"}])
+    with run(instance, database_url, job_key, in_process=True) as first:
+        assert not first.success
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE healed ()")
+    instance.delete_dynamic_partition("echo_jobs", job_key)
+    with run(instance, database_url, job_key, in_process=in_process, parent=first.run_id) as again:
+        assert again.success
+    assert materialized(instance, job_key)
+    assert instance.has_dynamic_partition("echo_jobs", job_key)
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ({"dagster/partition": "J20200101_000009"}, "no job has the key 'J20200101_000009'"),
+        ({"dagster/partition": "FOREIGN"}, "is of the kind other: launch other with it, not echo"),
+        ({}, "partition: is missing: launch the run with the key of a job"),
+        (
+            {"dagster/asset_partition_range_start": "a", "dagster/asset_partition_range_end": "b"},
+            "partition: is a range of keys: launch one run for each",
+        ),
+    ],
+)
+def test_a_run_that_names_no_job_of_its_kind_says_so_at_once(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str, tags: dict[str, str], said: str
+) -> None:
+    with transaction(engine) as connection:
+        request = jobs.Request("other", "me", {})
+        foreign = jobs.submit(connection, Kinds([Kind("other", echo_definitions.handle)]), request).job
+    given = {name: foreign.job_key if value == "FOREIGN" else value for name, value in tags.items()}
+    instance.add_dynamic_partitions("echo_jobs", sorted({"a", "b", *given.values()}))
+    with dg.execute_job(
+        dg.reconstructable(echo_job),
+        instance=instance,
+        run_config={
+            "execution": {"config": {"in_process": True}},
+            "resources": {"database": {"config": {"url": database_url}}},
+        },
+        tags=given,
+    ) as result:
+        assert not result.success
+        (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
+        assert said in str(failed.step_failure_data.user_failure_data)
+        assert not [event for event in result.all_events if event.event_type_value == "STEP_UP_FOR_RETRY"]
+        ended = instance.get_run_by_id(result.run_id)
+    assert ended is not None
+    assert ended.tags["dagster/max_retries"] == "0"
+    assert found(engine, foreign.job_key).status is JobState.SUBMITTED
+
+
+def test_work_for_several_lanes_is_not_left_to_the_last_step_alone(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    """Executed again from where it failed, and that was `finish`: the relay launches a run that has lanes."""
+    job_key = submitted(engine, instance, items=[{"do": "bury"}, *[{}] * 30])
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as first:
+        assert not first.success
+    left = found(engine, job_key).open_items
+    assert left > 20
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE healed ()")
+    tags = BY_THE_RELAY | NO_BUDGET
+    again = run(
+        instance, database_url, job_key, in_process=True, parent=first.run_id, steps=["echoes.finish"], tags=tags
+    )
+    with again as second:
+        assert second.success
+        assert_ended_with(instance, second.run_id, "goes on in another run: it is work for several lanes")
+    assert found(engine, job_key).open_items == left + 1
+    with transaction(engine) as connection:
+        (offer,) = dispatch.offers(connection, ["echo"], dispatch.DispatchLimits())
+    assert offer.job_key == job_key
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as third:
+        assert third.success
+    assert found(engine, job_key).status is JobState.COMPLETED

@@ -179,6 +179,51 @@ def test_thousands_of_one_owner_do_not_hide_the_others(engine: Engine) -> None:
     assert f"{other.job_key}:0" in offered(engine, DispatchLimits(of_kind=10, of_owner=5))
 
 
+CROWD = """
+INSERT INTO job (kind, owner, origin, request_hash, priority)
+SELECT 'other', 'owner' || n %% %s, 'api', '', 100 FROM generate_series(1, %s) AS n
+"""
+
+
+def test_a_kind_that_is_full_hides_no_other(engine: Engine) -> None:
+    """However many owners wait for it, and however urgent they are."""
+    with transaction(engine) as connection:
+        connection.execute(CROWD, [130, 1_300])
+        full = dispatch.offers(connection, ["echo", "other"], DispatchLimits(of_kind=10, of_owner=10))
+    assert [offer.kind for offer in full] == ["other"] * 10
+    one = submitted(engine, "somebody")
+    with transaction(engine) as connection:
+        (offer,) = dispatch.offers(connection, ["echo", "other"], DispatchLimits(of_kind=10, of_owner=10))
+    assert offer.job_key == one.job_key
+
+
+def test_a_look_reads_what_has_room_and_nothing_else(engine: Engine) -> None:
+    """Four looks a second: with a hundred thousand waiting jobs of which few have room, by indexes alone."""
+    submitted(engine, "somebody")
+    with transaction(engine) as connection:
+        connection.execute(CROWD, [100, 100_000])
+        connection.execute("ANALYZE job")
+        dispatch.offers(connection, ["other"], DispatchLimits(of_kind=10, of_owner=10))
+    before = blocks(engine)
+    with transaction(engine) as connection:
+        assert dispatch.offers(connection, ["other"], DispatchLimits(of_kind=10, of_owner=10)) == []
+        assert len(dispatch.offers(connection, ["other"], DispatchLimits(of_kind=20, of_owner=10))) == 10
+    assert blocks(engine) - before < 5_000, "the table alone has as many pages"
+
+
+def blocks(engine: Engine) -> int:
+    """Pages of the table of jobs and its indexes that were read by now."""
+    with transaction(engine) as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+    with transaction(engine) as connection:
+        row = connection.execute(
+            "SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::bigint"
+            " FROM pg_statio_user_tables WHERE relname = 'job'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def test_a_priority_is_part_of_the_submission_but_not_of_what_is_asked_for(engine: Engine) -> None:
     submitted(engine, "a")
     with transaction(engine) as connection:

@@ -49,7 +49,7 @@ def nothing_is_left(installation: Installation) -> None:
 
 def service(installation: Installation, word: str) -> psutil.Process:
     """The first process of this installation with this word in its command."""
-    return next(each for each in processes.marked(installation.folder) if word in each.cmdline())
+    return next(each for each in processes.marked(processes.identity(installation.folder)) if word in each.cmdline())
 
 
 def test_the_ui_answers_and_the_next_start_finds_the_same_history(installation: Installation) -> None:
@@ -108,7 +108,7 @@ def test_killed_together_with_its_guard_it_does_not_block_the_next_start(install
         guards[0].kill()
         process.kill()
         process.wait()
-        orphans = processes.marked(installation.folder)
+        orphans = processes.marked(processes.identity(installation.folder))
         assert orphans
     with started(installation) as process:
         assert set(orphans).isdisjoint(installation.left())

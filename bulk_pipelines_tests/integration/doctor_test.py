@@ -91,6 +91,22 @@ def test_a_folder_that_cannot_be_written(chosen: Settings) -> None:
     assert "BULK_HOME" in finding.remedy
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_the_doctor_says_all_it_can_in_a_home_that_cannot_be_written(
+    given: bool, chosen: Settings, database_url: str
+) -> None:
+    chosen.home.write_text("a file stands where the folder should be")
+    variables = {"BULK_DATABASE_URL": database_url if given else "", "BULK_HOME": str(chosen.home / "below")}
+    done = CliRunner().invoke(main, ["doctor"], env=variables)
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert re.search(r"^FAIL  storage: .*below cannot be written: Not a directory$", done.output, re.MULTILINE)
+    assert re.search(r"^ok    packages", done.output, re.MULTILINE)
+    assert re.search(r"^(ok|FAIL) +definitions", done.output, re.MULTILINE)
+    assert bool(re.search(r"^ok    migrations", done.output, re.MULTILINE)) == given
+    assert not re.search(r"embedded|postgres.*server\.log", done.output)
+
+
 def test_a_full_disk(chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "SMALLEST_DISK", 10**18)
     finding = doctor.storage(chosen)

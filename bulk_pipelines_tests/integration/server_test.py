@@ -1,7 +1,6 @@
 """A private server: its life, its crashes, and what it refuses."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import psutil
 import pytest
 
 from bulk_pipelines.database import pool, session
-from bulk_pipelines.database.server import Server, ended
+from bulk_pipelines.database.server import Server
 from bulk_pipelines.errors import InvalidInput, Unavailable
 
 
@@ -54,7 +53,7 @@ def test_a_server_starts_keeps_its_data_and_stops(own: Server) -> None:
     own.stop()
     assert not own.running()
     assert process is not None
-    assert ended(process, timeout=0)
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     own.stop()
 
 
@@ -81,16 +80,30 @@ def test_no_tcp_and_nobody_else_may_use_the_socket(own: Server) -> None:
 
 
 @pytest.mark.parametrize("place", [f"{'long' * 20}/{'path' * 20}", "with space, and comma", "it's"])
-def test_a_long_or_strange_path_gets_a_short_socket_folder(place: str, folder: Path, binaries: Path) -> None:
+def test_a_long_or_strange_path_gets_a_short_link_for_its_socket(place: str, folder: Path, binaries: Path) -> None:
     deep = Server(folder / place / "postgres", binaries)
     try:
         deep.start()
         keep_a_row(deep)
         assert deep.socket_directory != deep.data
+        assert deep.socket_directory.samefile(deep.data)
         assert deep.socket_directory.stat().st_mode & 0o077 == 0
     finally:
         deep.stop_immediately()
-        shutil.rmtree(deep.socket_directory, ignore_errors=True)
+        deep.socket_directory.unlink()
+
+
+def test_a_link_that_somebody_else_put_in_the_place_of_ours_is_refused(folder: Path, binaries: Path) -> None:
+    deep = Server(folder / "with space" / "postgres", binaries)
+    deep.data.mkdir(parents=True)
+    link = deep.socket_directory
+    link.unlink()
+    link.symlink_to("/tmp")
+    try:
+        with pytest.raises(Unavailable, match="made by somebody else: remove it"):
+            deep.url()
+    finally:
+        link.unlink()
 
 
 def test_the_process_id_of_a_crashed_server_may_belong_to_others(own: Server) -> None:

@@ -1,13 +1,12 @@
 """The overview: counts from the jobs, workers from the leases."""
 
-import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from bulk_pipelines import status
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import pool
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines_tests.installation import made
 
 JOBS = """
     INSERT INTO job (kind, owner, origin, request_hash, status, planned_at, started_at, finished_at,
@@ -57,5 +56,14 @@ def test_jobs_queue_and_workers(engine: Engine, database_url: str) -> None:
 
 
 def test_a_schema_that_is_not_there_yet(empty_database_url: str) -> None:
-    with pytest.raises(Unavailable, match="run `bulk migrate`"):
-        status.read(empty_database_url)
+    done = CliRunner().invoke(main, ["status"], env={"BULK_DATABASE_URL": empty_database_url})
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: the database's schema is not up to date: run `bulk migrate`\n",
+    )
+
+
+def test_the_embedded_database_is_migrated_as_by_every_other_command() -> None:
+    with made() as installation:
+        done = installation.bulk("status")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "no jobs yet\n", "")

@@ -1,15 +1,19 @@
 """The parts of `bulk up`: services that are kept running, processes that are found again, Dagster's storage address."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import make_url
 
-from bulk_pipelines.errors import Conflict, Unavailable
+from bulk_pipelines.cli import main
+from bulk_pipelines.database import logs, pool
+from bulk_pipelines.errors import BulkError, Conflict, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes, services, supervisor
 from bulk_pipelines.up.services import Service
@@ -73,7 +77,7 @@ def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_put_aside_at_the_next_start(endless: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "LONGEST_LOG", 10)
+    monkeypatch.setattr(logs, "LONGEST", 10)
     endless.log.write_text("x" * 20)
     endless.start()
     assert endless.log.stat().st_size == 0
@@ -96,9 +100,9 @@ def test_marked_processes_and_their_children_are_ended_even_when_they_do_not_lis
     try:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "ready\n"
-        until(lambda: len(processes.marked(tmp_path)) == 2, "parent and child are found")
-        assert processes.end(tmp_path, grace=0.5) == 2
-        assert processes.marked(tmp_path) == []
+        until(lambda: len(processes.marked(processes.identity(tmp_path))) == 2, "parent and child are found")
+        assert processes.end(processes.identity(tmp_path), grace=0.5) == 2
+        assert processes.marked(processes.identity(tmp_path)) == []
         assert stranger.poll() is None
     finally:
         parent.kill()
@@ -135,6 +139,66 @@ def test_dagster_stores_in_a_schema_of_its_own_by_the_driver_that_works(url: str
     assert str(theirs.query["options"]).endswith("-csearch_path=dagster")
     for name, value in ours.query.items():
         assert value == theirs.query[name] or (name == "options" and str(theirs.query[name]).startswith(str(value)))
+
+
+def test_a_home_that_comes_to_another_database_prepares_it(
+    tmp_path: Path, database_url: str, empty_database_url: str
+) -> None:
+    chosen = [Settings(database_url=url, home=tmp_path) for url in (database_url, empty_database_url)]
+    for each in chosen:
+        assert not home.has_storage(each, each.database_url)
+        home.prepare(each, each.database_url)
+        with pool.single(each.database_url) as connection:
+            assert connection.execute("SELECT to_regnamespace('dagster')").fetchone() != (None,)
+    home.migrate(chosen[1], empty_database_url)
+    assert not home.has_storage(chosen[1], empty_database_url), "there was nothing to migrate"
+
+
+def test_a_database_that_another_home_used_is_migrated_from_a_new_one(tmp_path: Path, database_url: str) -> None:
+    first, second = (Settings(database_url=database_url, home=tmp_path / name) for name in ("first", "second"))
+    home.prepare(first, database_url)
+    done = home.dagster(first, database_url, "instance", "info")
+    assert done.returncode == 0, done.stderr
+    assert home.has_storage(second, database_url)
+    home.migrate(second, database_url)
+    with pool.single(database_url) as connection:
+        connection.execute("DROP TABLE dagster.alembic_version; CREATE VIEW dagster.alembic_version AS SELECT 1 AS x")
+    with pytest.raises(BulkError, match=r"Dagster's storage was not migrated: .*Error") as refused:
+        home.migrate(second, database_url)
+    assert "Background" not in str(refused.value)
+
+
+def test_preparing_again_leaves_what_a_running_installation_uses(tmp_path: Path, database_url: str) -> None:
+    chosen = Settings(database_url=database_url, home=tmp_path)
+    place = home.prepare(chosen, database_url)
+    home.write_workspace(place)
+    place.socket.touch()
+    before = place.configuration.stat()
+    home.prepare(chosen, database_url)
+    assert place.socket.exists()
+    assert place.configuration.stat().st_ino == before.st_ino, "nobody reads a file that is half written"
+    for path in (place.folder, place.logs, place.configuration, place.workspace):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_an_installation_is_known_by_its_folder_however_it_is_reached(tmp_path: Path) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    assert processes.mark(folder) == processes.mark(link)
+    assert processes.identity(folder) != processes.identity(tmp_path)
+    assert processes.identity(tmp_path / "none") == ""
+    assert processes.marked("") == []
+
+
+@pytest.mark.parametrize("place", ["a-file/home", "a-file"])
+def test_a_home_that_cannot_be_is_one_line(place: str, tmp_path: Path) -> None:
+    (tmp_path / "a-file").touch()
+    for command in ("up", "status", "migrate"):
+        done = CliRunner().invoke(main, [command], env={"BULK_HOME": str(tmp_path / place), "BULK_DATABASE_URL": ""})
+        assert done.exit_code == 1
+        assert isinstance(done.exception, SystemExit)
+        assert re.fullmatch(r"Error: .* cannot be used \(.*\): .* name another BULK_HOME\n", done.output)
 
 
 def test_the_password_stands_in_no_file(tmp_path: Path, database_url: str) -> None:

@@ -7,10 +7,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, jobs, redrive
+from bulk_pipelines.engine import dispatch, jobs, runs
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Unavailable
 
+PARTITION = "dagster/partition"
+RANGE = "dagster/asset_partition_range_start"
 MAX_RETRIES = "dagster/max_retries"
 RETRY_NUMBER = "dagster/retry_number"
 """Of a run that Dagster launched because the one before had died."""
@@ -21,39 +24,51 @@ UNLIMITED = "unlimited"
 """For a run that somebody waits for: no other one would go on with its job where nothing but the command runs."""
 
 
-def started(context: dg.OpExecutionContext, pool: Engine) -> Job:
-    """The job of this run's partition, at work if it may be."""
-    job = taken_up(context, pool)
-    with transaction(pool) as connection:
-        _, state = jobs.locked(connection, job.job_key)
-        if state in sources(JOB_MOVES, JobEvent.START):
-            return jobs.start(connection, job.job_key, context.run_id)
-        return jobs.find(connection, job.job_key)
+def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
+    """The job of this run's partition, at work if it may be. Every step begins with this: a run may be executed again
+    from where it failed, so any step can be its first."""
+    try:
+        job_key = partition_of(context.run)
+        with transaction(pool) as connection:
+            job = jobs.find(connection, job_key)
+        if job.kind != kind:
+            raise Conflict(f"job {job_key} is of the kind {job.kind}: launch {job.kind} with it, not {kind}")
+    except Unavailable:
+        raise  # may pass: the step is tried again
+    except BulkError as error:
+        raise refused(context, str(error)) from None
+    # Retention may have pruned the key; without it nothing can be materialized.
+    if not context.instance.has_dynamic_partition(partitions_name(kind), job_key):
+        context.instance.add_dynamic_partitions(partitions_name(kind), [job_key])
+    taken = runs.take_up(pool, job_key, context.run_id, by_person=is_by_hand(context.run))
+    if taken.first and is_by_hand(context.run):
+        if taken.was is JobState.PAUSED:
+            context.log.info(f"job {job_key} was paused: this run goes on with it")
+        if taken.redriven:
+            context.log.info(f"job {job_key} was {taken.was}: {taken.redriven} items are tried again")
+        # Copied from a run that had failed for good; this one may be started again when it dies.
+        context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
+    return taken.job
 
 
-def taken_up(context: dg.OpExecutionContext, pool: Engine) -> Job:
-    """A run that a person began resumes a paused job, and tries again what one that is over gave up: with its first
-    step, whichever that is, as a run may be executed again from where it failed. No run does so by itself."""
-    with transaction(pool) as connection:
-        job = jobs.find(connection, context.partition_key)
-    if job.dagster_run_id == context.run_id or not is_by_hand(context.run):
-        return job
-    if job.status in sources(JOB_MOVES, JobEvent.REDRIVE) and job.dlq_items:
-        redriven = redrive.redrive(pool, job.job_key, run_follows=True)
-        context.log.info(f"job {job.job_key} was {job.status}: {redriven} items are tried again")
-    with transaction(pool) as connection:
-        _, state = jobs.locked(connection, job.job_key)
-        if state is JobState.PAUSED:
-            context.log.info(f"job {job.job_key} was paused: this run goes on with it")
-            jobs.resume(connection, job.job_key)
-        job = jobs.find(connection, job.job_key)
-        if state is JobState.FAILED and job.planned_at is None:
-            job = jobs.move(connection, job.job_key, JobEvent.REDRIVE)  # it failed before it had items: plan again
-        if job.status in sources(JOB_MOVES, JobEvent.START):
-            job = jobs.start(connection, job.job_key, context.run_id)
-    # Copied from a run that had failed for good; this one may be started again when it dies.
-    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
-    return job
+def partitions_name(kind: str) -> str:
+    """Where Dagster keeps the keys of the jobs of a kind."""
+    return f"{kind}_jobs"
+
+
+def partition_of(run: dg.DagsterRun) -> str:
+    """The one key that the run is for, whatever Dagster let it be launched with."""
+    if PARTITION in run.tags:
+        return run.tags[PARTITION]
+    if RANGE in run.tags:
+        raise InvalidInput("partition", "is a range of keys: launch one run for each")
+    raise InvalidInput("partition", "is missing: launch the run with the key of a job that was submitted before")
+
+
+def refused(context: dg.OpExecutionContext, why: str) -> dg.Failure:
+    """The run fails for good: another try would find the same."""
+    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
+    return dg.Failure(why, allow_retries=False)
 
 
 def is_by_hand(run: dg.DagsterRun) -> bool:
@@ -61,24 +76,28 @@ def is_by_hand(run: dg.DagsterRun) -> bool:
     return RETRY_NUMBER not in run.tags if run.parent_run_id else LAUNCH_TAG not in run.tags
 
 
+def is_waited_for(run: dg.DagsterRun) -> bool:
+    """Nobody waits for a run that was executed again, though the tags of the first one are copied to it."""
+    return run.tags.get(BUDGET_TAG) == UNLIMITED and not run.parent_run_id
+
+
 def seconds_left(context: dg.OpExecutionContext) -> float | None:
     """Of the run's budget; None: it has none."""
-    if context.run.tags.get(BUDGET_TAG) == UNLIMITED:
+    if is_waited_for(context.run):
         return None
     record = context.instance.get_run_record_by_id(context.run_id)
     begun = record.start_time if record and record.start_time else time.time()
     return begun + settings.current().run_seconds - time.time()
 
 
-def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job) -> None:
-    """The run's budget is spent: it ends well, and the relay launches one that goes on."""
+def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job, why: str) -> None:
+    """The run ends well, and the relay launches one that goes on."""
     with transaction(pool) as connection:
         dispatch.hand_over(connection, job.job_id, context.run_id)
     done = job.total_items - job.open_items
     tell_end(
         context,
-        f"job {job.job_key} goes on in another run: this one has spent its {settings.current().run_seconds:,} seconds; "
-        f"{done:,} of {job.total_items:,} items are done",
+        f"job {job.job_key} goes on in another run: {why}; {done:,} of {job.total_items:,} items are done",
     )
 
 

@@ -35,7 +35,7 @@ worker is killed alone, its steps go on, and could bring the work to its end bef
 
 def victims(place: Installation, what: str) -> list[psutil.Process]:
     """The processes to kill; none when there is no such thing just now."""
-    mine = processes.marked(place.folder)
+    mine = processes.marked(processes.identity(place.folder))
     match what:
         case "daemon":
             return [each for each in mine if "dagster._daemon" in command(each)]

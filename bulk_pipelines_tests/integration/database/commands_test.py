@@ -97,6 +97,14 @@ def test_a_role_that_may_make_no_schema_leaves_no_job_behind(worker: str, databa
         assert done.stderr.count("\n") == 1
     with pool.single(database_url) as connection:
         assert connection.execute("SELECT count(*) FROM job").fetchone() == (0,)
+    finding = doctor.instance(Settings(database_url=worker, home=tmp_path))
+    assert not finding.ok
+    assert "may not make the schema dagster" in finding.message
+    with pool.single(database_url) as connection:
+        connection.execute("CREATE SCHEMA dagster")
+    finding = doctor.instance(Settings(database_url=worker, home=tmp_path))
+    assert not finding.ok
+    assert "GRANT USAGE, CREATE ON SCHEMA dagster TO" in finding.message
 
 
 def test_a_role_whose_tables_are_closed_to_it_is_seen_by_the_doctor(

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import Engine
@@ -22,26 +23,22 @@ EMAILS = ["INFO@example.org", "info2@example.org", "Igor@Example.ORG", "zoe@exam
 @pytest.fixture(scope="module")
 def turkish_server(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a Turkish locale of its own: few machines have one installed."""
-    locales = tmp_path_factory.mktemp("locales")
     program = shutil.which("localedef")
     if program is None:
         pytest.skip("no localedef is installed here (Debian: apt-get install libc-bin)")
-    made = subprocess.run(
-        [program, "-i", "tr_TR", "-f", "UTF-8", str(locales / "tr_TR.UTF-8")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if not (locales / "tr_TR.UTF-8").exists():
-        pytest.skip(f"no Turkish locale can be made here (Debian: apt-get install locales): {made.stderr.strip()}")
-    for each in (locales, *locales.parents[:2]):
-        each.chmod(0o755)
-    server = Server(tmp_path_factory.mktemp("turkish") / "postgres", binaries)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOCPATH", str(locales))
-        server.start()
-    yield server
-    server.stop_immediately()
+    # Where the server's own user can read it.
+    with TemporaryDirectory(prefix="bulk-locales-", dir="/tmp") as locales:
+        Path(locales).chmod(0o755)
+        command = [program, "-i", "tr_TR", "-f", "UTF-8", f"{locales}/tr_TR.UTF-8"]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not Path(locales, "tr_TR.UTF-8").exists():
+            pytest.skip(f"no Turkish locale can be made here (Debian: apt-get install locales): {made.stderr.strip()}")
+        server = Server(tmp_path_factory.mktemp("turkish") / "postgres", binaries)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOCPATH", locales)
+            server.start()
+        yield server
+        server.stop_immediately()
 
 
 @pytest.fixture

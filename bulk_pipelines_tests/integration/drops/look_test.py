@@ -4,7 +4,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.contract import Entry, Storage
+from bulk_pipelines.storage.contract import Page, Storage
 from bulk_pipelines.storage.local import LocalStorage
 from bulk_pipelines_tests.servers import PASSWORD, USER, LoginServer, Place
 
@@ -278,10 +278,10 @@ def test_a_file_that_is_listed_twice_is_one(inbox: Inbox) -> None:
     path = inbox.drop("users.csv")
 
     class Twice(LocalStorage):
-        def entries(self, pattern: str = "**") -> Iterator[Entry]:
-            yield from super().entries(pattern)
+        def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
+            yield from super().pages(pattern, aside)
             os.utime(path, (1, 1))
-            yield from super().entries(pattern)
+            yield from super().pages(pattern, aside)
 
     assert inbox.look(open_storage=lambda: Twice(inbox.folder)).taken == 1
     assert inbox.look().taken == 0
@@ -384,10 +384,10 @@ def test_a_long_listing_is_not_begun_again_only_to_be_cut_short(inbox: Inbox) ->
     now = 0.0
 
     class Slow(LocalStorage):
-        def entries(self, pattern: str = "**") -> Iterator[Entry]:
+        def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
             nonlocal now
             now += 20.0
-            yield from super().entries(pattern)
+            yield from super().pages(pattern, aside)
 
     taken = [inbox.look(open_storage=lambda: Slow(inbox.folder), seconds=30.0, clock=lambda: now) for _ in range(2)]
     assert [looked.taken for looked in taken] == [0, 1]

@@ -6,11 +6,12 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import look, retention
+from bulk_pipelines.drops import retention
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import contract
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
 
@@ -99,7 +100,7 @@ def test_a_listing_that_is_cut_short_says_nothing_of_what_it_did_not_see(
 ) -> None:
     loaded(inbox, *(f"users_{number}.csv" for number in range(6)))
     days_pass(engine, 91)
-    monkeypatch.setattr(look, "NOTED_AT_A_TIME", 2)
+    monkeypatch.setattr(contract, "PAGE", 2)
     assert inbox.look(seconds=-1.0).cut_short
     assert pruned(engine) == 0
     monkeypatch.undo()

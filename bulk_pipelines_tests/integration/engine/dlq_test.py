@@ -4,13 +4,15 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dlq, jobs
+from bulk_pipelines.engine import dispatch, dlq, finish, jobs, redrive
 from bulk_pipelines.engine.dlq import Wanted
+from bulk_pipelines.engine.errors import WrongState
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.outcomes import Done
-from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.outcomes import Bury, Done
+from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines_tests.engine_jobs import check_counters, claimed, found, running, settled
 
 KINDS = Kinds([Kind("a", lambda lease, tools: Done()), Kind("b", lambda lease, tools: Done())])
 
@@ -65,7 +67,7 @@ def test_one_is_shown_with_all_that_is_known(engine: Engine) -> None:
 def test_tried_again_their_jobs_go_on_and_want_a_run(engine: Engine) -> None:
     first = failed_job(engine, "a", [("a1", "transient"), ("a2", "permanent")])
     second = failed_job(engine, "b", [("b1", "transient")])
-    assert dlq.try_again(engine, Wanted(error_class="transient")) == 2
+    assert dlq.try_again(engine, Wanted(error_class="transient")).items == 2
     with transaction(engine) as connection:
         a, b = jobs.find(connection, first.job_key), jobs.find(connection, second.job_key)
         wanted = connection.execute("SELECT bool_and(run_wanted) FROM job").fetchone()
@@ -80,13 +82,70 @@ def test_discarded_for_good(engine: Engine) -> None:
         dlq.discard(engine, Wanted())
     assert dlq.discard(engine, Wanted(error_class="permanent")) == 1
     with transaction(engine) as connection:
-        found = jobs.find(connection, job.job_key)
-    assert (found.dlq_items, found.cancelled_items, found.status) == (1, 1, JobState.FAILED)
+        left = jobs.find(connection, job.job_key)
+    assert (left.dlq_items, left.cancelled_items, left.status) == (1, 1, JobState.FAILED)
     assert keys(engine, Wanted()) == ["a1"]
 
 
 def test_more_than_fit_one_look(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dlq, "AT_A_TIME", 3)
     failed_job(engine, "a", [(f"a{n}", "transient") for n in range(8)])
-    assert dlq.try_again(engine, Wanted(kind="a")) == 8
+    assert dlq.try_again(engine, Wanted(kind="a")).items == 8
     assert keys(engine, Wanted()) == []
+
+
+def test_a_cancelled_job_and_a_removed_one_keep_no_other_from_being_tried_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every one of them is looked at apart, and the cancelled one has more than fit one look."""
+    monkeypatch.setattr(dlq, "AT_A_TIME", 2)
+    first = failed_job(engine, "a", [("a1", "transient")])
+    cancelled = failed_job(engine, "a", [(f"c{n}", "transient") for n in range(5)])
+    last = failed_job(engine, "b", [("b1", "transient")])
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET status = 'CANCELLED' WHERE job_key = %s", [cancelled.job_key])
+    done = dlq.try_again(engine, Wanted())
+    assert (done.items, done.left, done.goes_on) == (2, {cancelled.job_key: 5}, False)
+    with transaction(engine) as connection:
+        states = [jobs.find(connection, job.job_key).status for job in (first, cancelled, last)]
+    assert states == [JobState.RUNNING, JobState.CANCELLED, JobState.RUNNING]
+    with pytest.raises(WrongState, match="is CANCELLED: it cannot redrive"):
+        dlq.try_again(engine, Wanted(job_key=cancelled.job_key))
+    assert dlq.discard(engine, Wanted(job_key=cancelled.job_key)) == 5
+
+
+FAST = Kinds([Kind("work", lambda lease, tools: Done(), fail_fast=True)])
+
+
+@pytest.mark.parametrize("way", ["dead letters", "redrive"])
+def test_a_job_that_failed_fast_goes_on_when_what_failed_it_is_discarded(engine: Engine, way: str) -> None:
+    job = running(engine, 3, kinds=FAST)
+    settled(engine, job, claimed(engine, job, 1), Bury("never"))
+    assert found(engine, job).status is JobState.FAILED
+    assert dlq.discard(engine, Wanted(job_key=job.job_key)) == 1
+    if way == "redrive":
+        assert redrive.redrive(engine, job.job_key) == 0
+    else:
+        assert dlq.try_again(engine, Wanted(job_key=job.job_key)).goes_on
+    assert found(engine, job).status is JobState.RUNNING
+    with transaction(engine) as connection:
+        (offer,) = dispatch.offers(connection, ["work"], dispatch.DispatchLimits())
+    assert offer.job_key == job.job_key
+    settled(engine, job, claimed(engine, job), Done())
+    assert finish.attempt(engine, FAST, job.job_key).status is JobState.COMPLETED
+    check_counters(engine, job)
+    assert not dlq.try_again(engine, Wanted(job_key=job.job_key)).goes_on
+
+
+def test_a_job_that_has_other_dead_letters_stays_as_it_ended(engine: Engine) -> None:
+    job = running(engine, 3, kinds=FAST)
+    given = claimed(engine, job, 2)
+    settled(engine, job, given, Bury("never"))
+    with transaction(engine) as connection:
+        letter = dlq.page(connection, Wanted(), 1)[0]
+        connection.execute("UPDATE job_item SET error_class = 'died' WHERE item_id = %s", [letter.item_id])
+    assert dlq.discard(engine, Wanted(error_class="died")) == 1
+    assert redrive.redrive(engine, job.job_key, [ItemState.NOT_FOUND]) == 0
+    assert found(engine, job).status is JobState.FAILED
+    assert redrive.redrive(engine, job.job_key) == 1
+    assert found(engine, job).pending_items == 2

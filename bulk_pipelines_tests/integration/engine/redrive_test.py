@@ -181,4 +181,4 @@ def test_what_is_buried_again_meanwhile_is_not_redriven_again(pool: Engine, hope
         patch.setattr(redrive, "one_batch", one_batch_and_wait)
         assert redrive.redrive(pool, hopeless.job_key) == 20
         patch.setattr(dlq, "AT_A_TIME", 5)
-        assert dlq.try_again(pool, Wanted(hopeless.job_key)) == 20
+        assert dlq.try_again(pool, Wanted(hopeless.job_key)).items == 20

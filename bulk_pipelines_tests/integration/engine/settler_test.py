@@ -368,3 +368,41 @@ def test_a_renewal_that_fails_is_tried_again(own_server: Server, own_pool: Engin
     clock.now += LEASE / 2
     until(renewed(own_pool, given[0], before), "the lease is renewed")
     writer.stop()
+
+
+@pytest.mark.parametrize("error", ["python", "constraint", "value"])
+def test_what_the_record_refuses_is_buried_and_the_others_are_written(pool: Engine, error: str) -> None:
+    job = running(pool, 20)
+    given = claimed(pool, job)
+
+    def record(connection: psycopg.Connection[Any], batch: Sequence[Settled]) -> None:
+        if any(each.item_id == given[7].item_id for each in batch):
+            match error:
+                case "constraint":
+                    connection.execute("INSERT INTO job (kind, owner, origin, request_hash) VALUES ('x', 'x', '?', '')")
+                case "value":
+                    connection.execute("SELECT 'x'::int")
+                case _:
+                    raise KeyError("path")
+
+    settler = Settler(pool, job.job_id, lambda: LEASE, NEVER, record=record)
+    add(settler, given)
+    settler.stop()
+    refused = row(pool, given[7])
+    assert refused.status == ItemState.DLQ
+    assert str(refused.error_message).startswith("what its handler came to cannot be written: ")
+    assert found(pool, job).succeeded_items == 19
+    check_counters(pool, job)
+
+
+def test_a_database_that_takes_nothing_buries_nothing(pool: Engine) -> None:
+    job = running(pool, 3)
+
+    def record(connection: psycopg.Connection[Any], batch: Sequence[Settled]) -> None:
+        connection.execute("SELECT FROM no_such_table")
+
+    settler = Settler(pool, job.job_id, lambda: LEASE, NEVER, record=record)
+    add(settler, claimed(pool, job))
+    with pytest.raises(SettlerFailed, match="no_such_table"):
+        settler.stop()
+    assert set(statuses(pool, job).values()) == {ItemState.RUNNING}

@@ -260,6 +260,28 @@ def test_a_cancel_after_the_name_takes_the_file_back(
     assert ending.wind_up_all(engine) == 0
 
 
+def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "AT_A_TIME", 1)
+    insert_users(engine, 100)
+    broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
+    wrote = writing.write
+    for job in (broken, whole):
+
+        def write_and_cancel(*arguments: Any, job: Job = job, **options: Any) -> Any:
+            result = wrote(*arguments, **options)
+            jobs.cancel(engine, job.job_key)
+            return result
+
+        monkeypatch.setattr(handling, "write", write_and_cancel)
+        worked(engine, job)
+    with pool.transaction(engine) as connection:
+        connection.execute("UPDATE job SET params = '{}' WHERE job_id = %s", [broken.job_id])
+    assert ending.wind_up_all(engine) == 1
+    assert (len(names_in(tmp_path / "broken")), names_in(tmp_path / "whole")) == (1, [])
+
+
 def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name was given, and written by another since."""
     insert_users(engine, 100)
@@ -277,6 +299,49 @@ def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypat
     worked(engine, job)
     ending.wind_up_all(engine)
     assert path.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("when", ["before the name", "after the name"])
+def test_an_earlier_file_is_never_lost(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, same: bool
+) -> None:
+    """Paused around the publication and cancelled then: there is the earlier file or the new one, never none."""
+    insert_users(engine, 100)
+    path = tmp_path / "out" / "all.csv"
+    assert exported(engine, to=str(path), order="id").status is JobState.COMPLETED
+    earlier = path.read_text()
+    if not same:
+        with pool.transaction(engine) as connection:
+            connection.execute("UPDATE users SET name = 'another'")
+    job = started(engine, to=str(path), order="id")
+
+    def pause() -> None:
+        with pool.transaction(engine) as connection:
+            jobs.pause(connection, job.job_key)
+
+    wrote, saved = writing.write, handling.Attempt.save
+
+    def write_and_pause(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        pause()
+        return result
+
+    def save_and_pause(self: handling.Attempt, written: dict[str, Any] | None) -> None:
+        saved(self, written)
+        if written is not None:
+            pause()
+
+    if when == "before the name":
+        monkeypatch.setattr(handling.Attempt, "save", save_and_pause)
+    else:
+        monkeypatch.setattr(handling, "write", write_and_pause)
+    assert worked(engine, job).status is JobState.PAUSED
+    jobs.cancel(engine, job.job_key)
+    assert ending.wind_up_all(engine) == 1
+    assert (path.read_text() == earlier) == (same or when == "before the name")
+    assert len(path.read_text().splitlines()) == 101
+    assert ending.wind_up_all(engine) == 0
 
 
 def test_who_died_after_publishing_is_believed_by_the_next(

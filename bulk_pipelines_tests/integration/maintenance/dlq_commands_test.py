@@ -88,3 +88,14 @@ def test_tried_again_or_discarded_by_whatever_is_asked(engine: Engine) -> None:
     with transaction(engine) as connection:
         states = connection.execute("SELECT kind, status::text, run_wanted FROM job ORDER BY kind").fetchall()
     assert states == [("distribution", "RUNNING", True), ("import_users", "FAILED", True)]
+
+
+def test_those_of_cancelled_jobs_stay_and_are_named(engine: Engine) -> None:
+    cancelled = letters(engine, "import_users", "permanent", "died")
+    letters(engine, "distribution", "permanent")
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET status = 'CANCELLED' WHERE job_key = %s", [cancelled])
+    said = bulk("redrive").splitlines()
+    assert said[0] == "1 items are tried again"
+    assert said[1] == f"2 stay, their jobs are cancelled (bulk dlq discard --job …): {cancelled}"
+    assert f"job {cancelled} is CANCELLED" in bulk("redrive", "--job", cancelled, code=1)

@@ -26,7 +26,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import finish, jobs, leases, persist, redrive, rescue, retry, settle
+from bulk_pipelines.engine import dlq, finish, jobs, leases, persist, redrive, rescue, retry, settle
 from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.errors import ErrorClass, IdempotencyConflict, LeaseLost, WrongState
 from bulk_pipelines.engine.finish import verdict
@@ -465,7 +465,22 @@ class Lifecycle(RuleBasedStateMachine):
         assert redriven == len(things)
         for thing in things:
             thing.status, thing.attempts, thing.misses, thing.deaths = ItemState.PENDING, 0, 0, 0
-        if things and model.state in FINISHED_JOBS:
+        if model.state in FINISHED_JOBS and (things or (ids is None and self.failed_by_what_is_discarded(model))):
+            model.state = after(JOB_MOVES, model.state, JobEvent.REDRIVE)
+
+    def failed_by_what_is_discarded(self, model: Model) -> bool:
+        return model.state is JobState.FAILED and model.fail_fast and model.planned and not model.count(ItemState.DLQ)
+
+    @precondition(lambda self: self.any(ItemState.DLQ))
+    @rule(which=places)
+    def discard(self, which: int) -> None:
+        model = self.model(which)
+        things = [thing for thing in model.things.values() if thing.status is ItemState.DLQ]
+        assert dlq.discard(self.pool, dlq.Wanted(job_key=model.job_key)) == len(things)
+        for thing in things:
+            thing.status = ItemState.CANCELLED
+        if self.failed_by_what_is_discarded(model):
+            assert dlq.try_again(self.pool, dlq.Wanted(job_key=model.job_key)).goes_on
             model.state = after(JOB_MOVES, model.state, JobEvent.REDRIVE)
 
     @precondition(lambda self: self.any_planned())

@@ -1,0 +1,102 @@
+"""Imports that ended before their time, cancelled or aborted: nothing half decided stays, and what was never reached is
+counted."""
+
+import logging
+from collections.abc import Iterator
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines import resources
+from bulk_pipelines.database import advisory, queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.imports import ending, progress, unreached, waiting
+from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.handling import plan_of
+from bulk_pipelines.imports.names import name_of
+from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.resources.declaration import Resource
+
+log = logging.getLogger(__name__)
+Connection = psycopg.Connection[object]
+
+AT_A_TIME = 100
+
+
+def wind_up(pool: Engine, job_key: str) -> None:
+    """Called by whoever sees such an import first; the others find it done."""
+    with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
+        if not ours:
+            return
+        with transaction(pool) as connection:
+            job = jobs.find(connection, job_key)
+        if not job.finished or job.result is not None or job.planned_at is None or job.running_items:
+            return
+        plan = plan_of(pool, job.job_id, job.job_key)
+        if plan.asked.mode is Mode.UPSERT:
+            unreached.count(pool, job, plan)
+            ending.complete_rejects(lambda: transaction(pool), job, plan)
+        else:
+            ending.settle(pool, job)
+        with transaction(pool) as connection:
+            jobs.locked(connection, job_key)
+            job = jobs.find(connection, job_key)
+            if not job.finished:
+                return  # a redrive came in between
+            if not ending.may_go_on(job):
+                give_up(connection, plan.asked.declared, job.job_id)
+            result = ending.summary(connection, job, progress.read(connection, job.job_id))
+            jobs.set_result(connection, job.job_id, result)
+        ending.tell(job, result)
+
+
+def give_up(connection: Connection, resource: Resource, job_id: int) -> None:
+    """What still waits is never decided. Records of an insert that wait are counted as rejected already."""
+    waiting.clear(connection, resource, job_id)
+    undecided = progress.read(connection, job_id).counts.waiting
+    progress.add(connection, job_id, Counts(read=-undecided, waiting=-undecided, unprocessed=undecided))
+
+
+def wind_up_all(pool: Engine) -> int:
+    """Wind up the imports that nobody was left to wind up; returns how many. The others do not wait for one that cannot
+    be wound up."""
+    count = 0
+    for job_key in ended_without_result(pool):
+        try:
+            wind_up(pool, job_key)
+            count += 1
+        except Exception:
+            log.exception("import %s cannot be wound up; the others do not wait for it", job_key)
+    for resource in resources.RESOURCES:
+        forget_waiting(pool, resource)
+    return count
+
+
+def ended_without_result(pool: Engine) -> Iterator[str]:
+    kinds = [name_of(resource.name) for resource in resources.RESOURCES]
+    last = 0
+    while True:
+        with transaction(pool) as connection:
+            values = {"kinds": kinds, "most": AT_A_TIME, "after_id": last}
+            rows = connection.execute(queries.text("import_progress", "ended_without_result"), values).fetchall()
+        if not rows:
+            return
+        yield from (job_key for job_key, _ in rows)
+        last = rows[-1][1]
+
+
+def forget_waiting(pool: Engine, resource: Resource) -> None:
+    """Records that were kept for a redrive which can never come: the buried ranges were discarded, or retention has
+    removed them."""
+    with transaction(pool) as connection:
+        left_behind = waiting.left_behind(connection, resource)
+    for job_id, job_key in left_behind:
+        with transaction(pool) as connection:
+            if job_key is None:
+                waiting.clear(connection, resource, job_id)
+                continue
+            give_up(connection, resource, job_id)
+            job = jobs.find(connection, job_key)
+            counts = progress.read(connection, job_id).counts
+            jobs.set_result(connection, job_id, (job.result or {}) | vars(counts))

@@ -1,0 +1,91 @@
+"""An SFTP server by paramiko, to read from: `sftp_server.py KIND FOLDER USER PASSWORD HOST_KEY`.
+
+It tells the names of files as the bytes they are, and what its user must not read; rclone's changes the ones and shows
+the others as empty. Kinds: `plain` says why it refuses; `vague` says "failure" to all, as some do.
+"""
+
+import errno
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.sftp import SFTP_FAILURE, SFTP_PERMISSION_DENIED
+
+
+class Login(paramiko.ServerInterface):
+    def __init__(self, user: str, password: str) -> None:
+        self.known = user, password
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        return AUTH_SUCCESSFUL if (username, password) == self.known else AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return OPEN_SUCCEEDED
+
+
+class Folder(paramiko.SFTPServerInterface):
+    def __init__(self, server: paramiko.ServerInterface, folder: str, vague: bool) -> None:
+        super().__init__(server)
+        self.folder = folder
+        self.vague = vague
+
+    def place(self, path: str) -> Path:
+        return Path(self.folder + str(self.canonicalize(path)))
+
+    def refusal(self, error: OSError) -> int:
+        return SFTP_FAILURE if self.vague else paramiko.SFTPServer.convert_errno(error.errno or errno.EIO)
+
+    def list_folder(self, path: str) -> Any:
+        try:
+            found = []
+            for each in self.place(path).iterdir():
+                about = paramiko.SFTPAttributes.from_stat(each.lstat())
+                about.filename = os.fsencode(each.name)  # type: ignore[assignment] # bytes go as they are
+                found.append(about)
+        except OSError as error:
+            return self.refusal(error)
+        return found
+
+    def stat(self, path: str) -> Any:
+        try:
+            return paramiko.SFTPAttributes.from_stat(self.place(path).stat())
+        except OSError as error:
+            return self.refusal(error)
+
+    lstat = stat
+
+    def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> Any:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            return SFTP_PERMISSION_DENIED
+        try:
+            handle = paramiko.SFTPHandle(flags)
+            handle.readfile = self.place(path).open("rb")  # type: ignore[attr-defined]
+        except OSError as error:
+            return self.refusal(error)
+        return handle
+
+
+def serve(connection: socket.socket, host_key: paramiko.PKey, login: Login, folder: str, vague: bool) -> None:
+    transport = paramiko.Transport(connection)
+    transport.add_server_key(host_key)
+    transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Folder, folder, vague)
+    transport.start_server(server=login)
+
+
+def main(kind: str, folder: str, user: str, password: str, host_key: str) -> None:
+    key = paramiko.Ed25519Key.from_private_key_file(host_key)
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while True:
+            connection, _ = listener.accept()
+            arguments = connection, key, Login(user, password), folder, kind == "vague"
+            threading.Thread(target=serve, args=arguments, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
