@@ -11,11 +11,12 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.database import address, folders, logs, migrations, pool
+from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
 from bulk_pipelines.up.services import MODULE
+from bulk_pipelines.up.storage import SCHEMA
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
@@ -178,10 +179,10 @@ def instance(chosen: Settings) -> Finding:
     """Dagster's instance can be opened with its storage."""
     place = home.place(chosen)
     try:
-        made = home.has_storage(chosen, address.url(chosen)) and place.configuration.exists()
+        schemas.check(address.url(chosen), SCHEMA, chosen.connect_timeout)
     except BulkError as error:
         return Finding("dagster instance", False, str(error), "then run `bulk doctor` again")
-    if not made:
+    if not place.configuration.exists() or not home.has_storage(chosen, address.url(chosen)):
         return Finding("dagster instance", True, "not made yet; `bulk up` makes it")
     done = home.dagster(chosen, address.url(chosen), "instance", "info")
     if done.returncode != 0:

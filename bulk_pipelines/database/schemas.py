@@ -20,6 +20,12 @@ def ensure(url: str, name: str, timeout: int) -> None:
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
 
 
+def check(url: str, name: str, timeout: int) -> None:
+    """Refuse a role that can neither use the schema nor make it."""
+    with pool.single(url, timeout=timeout) as connection:
+        exists(connection, name)
+
+
 def exists(connection: psycopg.Connection[Any], name: str) -> bool:
     """Whether the schema is there; if not, it can be made. One that can neither be used nor made is `Unavailable`."""
     row = connection.execute(

@@ -73,9 +73,11 @@ def write_workspace(home: Home) -> None:
 def has_storage(settings: Settings, url: str) -> bool:
     """Whether Dagster has kept something in this database before."""
     with pool.single(url, timeout=settings.connect_timeout) as connection:
-        if not schemas.exists(connection, SCHEMA):
-            return False
-        return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() != (None,)
+        kept = (
+            "SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+            " WHERE nspname = %s AND relname = 'alembic_version'"
+        )
+        return connection.execute(kept, [SCHEMA]).fetchone() is not None
 
 
 def place(settings: Settings) -> Home:
@@ -143,7 +145,7 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
         umask=folders.UMASK,
     )
     if done.returncode != 0:
-        raise BulkError(f"{name} was not done: {logs.error_in(done.stderr) or 'no reason given'}")
+        raise failed(settings, f"{name} was not done", done)
     answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
         raise BulkError(answer["error"])
@@ -157,4 +159,13 @@ def migrate(settings: Settings, url: str) -> None:
     prepare(settings, url)
     done = dagster(settings, url, "instance", "migrate")
     if done.returncode != 0:
-        raise BulkError(f"Dagster's storage was not migrated: {logs.error_in(done.stderr) or 'no reason given'}")
+        raise failed(settings, "Dagster's storage was not migrated", done)
+
+
+def failed(settings: Settings, what: str, done: subprocess.CompletedProcess[str]) -> BulkError:
+    """Keep what a program said in a log; its error in one line, and where the rest is."""
+    log = place(settings).logs / "commands.log"
+    logs.shorten(log)
+    with open(log, "a", opener=folders.owner_only) as kept:
+        kept.write(done.stderr)
+    return BulkError(f"{what}: {logs.error_in(done.stderr) or 'no reason given'} (see {log})")
