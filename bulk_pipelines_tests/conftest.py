@@ -29,6 +29,7 @@ from bulk_pipelines_tests.storage_fixtures import (
     s3_bucket,
     s3_server,
     sftp_server,
+    silent_ftp_server,
     sizeless_ftp_server,
     vague_sftp_server,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "s3_bucket",
     "s3_server",
     "sftp_server",
+    "silent_ftp_server",
     "sizeless_ftp_server",
     "vague_sftp_server",
 ]

@@ -1,7 +1,8 @@
 """An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
 
-Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `explicit` wants TLS begun by
-AUTH TLS; `implicit` has TLS from the first byte.
+Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `silent` is as vsftpd: it shows
+what it must not read as empty, and says so at the end; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS from
+the first byte.
 """
 
 import sys
@@ -35,6 +36,25 @@ class SizelessHandler(PlainHandler):
     }
 
 
+class SilentHandler(PlainHandler):
+    failed = False
+
+    def ftp_LIST(self, path: str) -> Any:  # noqa: N802
+        try:
+            self.fs.listdir(path)
+        except OSError:
+            self.failed = True
+            self.push_dtp_data(b"", cmd="LIST")
+            return path
+        return super().ftp_LIST(path)
+
+    def respond(self, resp: str, **more: Any) -> None:
+        if self.failed and resp.startswith("226"):
+            self.failed = False
+            resp = "226 Transfer done (but failed to open directory)."
+        super().respond(resp, **more)
+
+
 class ExplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
     tls_control_required = True
     tls_data_required = True
@@ -53,6 +73,7 @@ class ImplicitHandler(TLS_FTPHandler):  # type: ignore[misc]
 HANDLERS: dict[str, Any] = {
     "plain": PlainHandler,
     "sizeless": SizelessHandler,
+    "silent": SilentHandler,
     "explicit": ExplicitHandler,
     "implicit": ImplicitHandler,
 }

@@ -54,6 +54,7 @@ class Place:
 class S3Server:
     endpoint: str
     process: subprocess.Popen[bytes]
+    folder: Path | None = None
 
     @property
     def access(self) -> Access:
@@ -63,7 +64,7 @@ class S3Server:
         """A new, empty bucket."""
         name = f"test-{uuid.uuid4().hex[:12]}"
         self.client.create_bucket(Bucket=name)
-        return Place(f"s3://{name}", self.access)
+        return Place(f"s3://{name}", self.access, self.folder / name if self.folder else None)
 
     @cached_property
     def client(self):  # type: ignore[no-untyped-def]
@@ -109,7 +110,7 @@ def s3(folder: Path) -> Iterator[S3Server]:
     with rclone(command, folder) as (process, log):
         wait_until(lambda: "Starting s3 server on [" in started(process, log), "rclone serves S3")
         endpoint = log.read_text().partition("Starting s3 server on [")[2].partition("]")[0].rstrip("/")
-        yield S3Server(endpoint, process)
+        yield S3Server(endpoint, process, data)
 
 
 @contextmanager
@@ -162,7 +163,7 @@ def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            scheme = {"plain": "ftp", "sizeless": "ftp", "explicit": "ftpes", "implicit": "ftps"}[kind]
+            scheme = {"explicit": "ftpes", "implicit": "ftps"}.get(kind, "ftp")
             yield LoginServer(scheme, port, data, process, access, places)
         finally:
             stop(process)

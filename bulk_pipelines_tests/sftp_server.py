@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import paramiko
-from paramiko.common import OPEN_SUCCEEDED
+from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from paramiko.sftp import SFTP_FAILURE, SFTP_PERMISSION_DENIED
 
 
@@ -22,7 +22,7 @@ class Login(paramiko.ServerInterface):
         self.known = user, password
 
     def check_auth_password(self, username: str, password: str) -> int:
-        return paramiko.AUTH_SUCCESSFUL if (username, password) == self.known else paramiko.AUTH_FAILED
+        return AUTH_SUCCESSFUL if (username, password) == self.known else AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
         return OPEN_SUCCEEDED

@@ -80,3 +80,9 @@ def plain_sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logi
 def vague_sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
     with servers.other_sftp(tmp_path_factory.mktemp("vague-sftp"), "vague") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def silent_ftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginServer]:
+    with servers.other_ftp(tmp_path_factory.mktemp("silent-ftp"), "silent") as server:
+        yield server

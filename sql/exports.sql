@@ -17,9 +17,9 @@ SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM expor
 DELETE FROM export_progress WHERE job_id = :job_id;
 
 -- name: ended_in_vain
--- Exports that were cancelled or given up, of which something may be left.
-SELECT job.job_key FROM export_progress JOIN job USING (job_id)
-WHERE job.status IN ('CANCELLED', 'FAILED') AND job.running_items = 0
+-- Exports that were cancelled or given up, of which something may be left; the next page of them.
+SELECT job.job_key, job.job_id FROM export_progress JOIN job USING (job_id)
+WHERE job.status IN ('CANCELLED', 'FAILED') AND job.running_items = 0 AND job.job_id > :after_id
 ORDER BY job.job_id
 LIMIT :most;
 

@@ -132,7 +132,10 @@ def remove(folder: Path, patience: float = 0) -> bool:
     `patience`: seconds to wait for a last user that is just leaving.
     """
     deadline = time.monotonic() + patience
-    users = opened(folder / "users.lock")
+    try:
+        users = opened(folder / "users.lock")
+    except FileNotFoundError:  # somebody else removes it at this moment
+        return False
     try:
         while not taken(users, fcntl.LOCK_EX):
             if time.monotonic() >= deadline:

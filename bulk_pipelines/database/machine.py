@@ -1,9 +1,10 @@
 """The machine that a server was started on. Locks tell who uses a folder on one machine, not on two with one disk."""
 
+import os
 import socket
 from pathlib import Path
 
-from bulk_pipelines.database import folders
+from bulk_pipelines.database import folders, owner
 from bulk_pipelines.errors import Unavailable
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -15,6 +16,7 @@ NOTE = "started_on"
 def note(data: Path) -> None:
     """Write down beside the data where they are used."""
     folders.write(data / NOTE, f"{boot()} {socket.gethostname()}\n")
+    os.chown(data / NOTE, *owner.of(data))  # who may start the server next time without being root
 
 
 def refuse_other(data: Path) -> None:

@@ -1,6 +1,7 @@
 """The end of an export: what its job keeps of the file, and nothing of the file when there is to be none."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -75,9 +76,25 @@ def is_to_be_taken_back(place: Place, found: Progress) -> bool:
 
 
 def wind_up_all(pool: Engine) -> int:
-    """Exports that nobody was left to wind up; returns how many."""
-    with transaction(pool) as connection:
-        rows = connection.execute(queries.text("exports", "ended_in_vain"), {"most": AT_A_TIME}).fetchall()
-    for (job_key,) in rows:
-        wind_up(pool, job_key)
-    return len(rows)
+    """Wind up the exports that nobody was left to wind up; returns how many. The others do not wait for one that cannot
+    be wound up."""
+    count = 0
+    for job_key in ended_in_vain(pool):
+        try:
+            wind_up(pool, job_key)
+            count += 1
+        except Exception:
+            log.exception("export %s cannot be wound up; the others do not wait for it", job_key)
+    return count
+
+
+def ended_in_vain(pool: Engine) -> Iterator[str]:
+    last = 0
+    while True:
+        with transaction(pool) as connection:
+            values = {"most": AT_A_TIME, "after_id": last}
+            rows = connection.execute(queries.text("exports", "ended_in_vain"), values).fetchall()
+        if not rows:
+            return
+        yield from (job_key for job_key, _ in rows)
+        last = rows[-1][1]

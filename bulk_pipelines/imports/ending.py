@@ -75,8 +75,14 @@ def complete_rejects(begin: Begin, job: Job, plan: Plan) -> None:
         lines = unread.unread_lines(connection, job.job_id, 0, unread.BEHIND_ALL)
         ranges = unreached.ranges_by_file(connection, job.job_id)
     borders = [file.base_line for file in files[1:]] + [unread.BEHIND_ALL]
-    for file, border in zip(files, borders, strict=True):
-        if file.layout is not None and ((lines > file.base_line) & (lines <= border)).any():
+    wanted = [
+        file
+        for file, border in zip(files, borders, strict=True)
+        if ((lines > file.base_line) & (lines <= border)).any()
+    ]
+    there = unreached.still_there(plan, {file.number for file in wanted})
+    for file in wanted:
+        if file.layout is not None and file.number in there:
             with opened(file) as source:
                 unread.complete(begin, plan.terms(job, file), source, file.layout, ranges[file.number])
 

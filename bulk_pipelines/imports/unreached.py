@@ -1,21 +1,24 @@
 """What an import never reached: the records of ranges that were not read to their end."""
 
+import logging
 from collections import defaultdict
 from typing import Any
 
 import psycopg
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.imports import blocks, progress
+from bulk_pipelines.imports import blocks, landed, progress
 from bulk_pipelines.imports.blocks import Position
 from bulk_pipelines.imports.cutting import Range
 from bulk_pipelines.imports.handling import MAX_RECORD_BYTES, Plan
 from bulk_pipelines.imports.landed import opened
 from bulk_pipelines.imports.unread import Pace
 
+log = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 
 
@@ -33,9 +36,20 @@ def count(pool: Engine, job: Job, plan: Plan) -> None:
     query = queries.text("import_progress", "unfinished_ranges")
     with transaction(pool) as connection:
         rows = connection.execute(query, {"job_id": job.job_id}).fetchall()
-    found = sum(records(plan, *each) for value, checkpoint in rows for each in behind(value, checkpoint))
+    pieces = [piece for value, checkpoint in rows for piece in behind(value, checkpoint)]
+    there = still_there(plan, {number for number, *_ in pieces})
+    found = sum(records(plan, *piece) for piece in pieces if piece[0] in there)
     with transaction(pool) as connection:
         progress.set_unprocessed(connection, job.job_id, found)
+
+
+def still_there(plan: Plan, numbers: set[int]) -> set[int]:
+    """Those of these files that can still be read. Somebody removed the others: nobody can tell what was in them, and
+    the import must end all the same."""
+    gone = {number for number in numbers if not landed.is_there(plan.files[number], settings.current())}
+    for number in sorted(gone):
+        log.warning("%s is gone, and what was not read of it cannot be counted", plan.files[number].landed)
+    return numbers - gone
 
 
 def behind(value: dict[str, Any], checkpoint: dict[str, Any] | None) -> list[tuple[int, Range, Position | None]]:

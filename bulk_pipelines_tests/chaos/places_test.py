@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -352,6 +353,30 @@ def test_somebody_else_is_refused_in_one_line(folder: Path) -> None:
 
 @for_root
 @pytest.mark.long
+@pytest.mark.parametrize("how", ["somebody else's", "read-only"])
+def test_the_doctor_reports_on_a_home_that_cannot_be_written(how: str, folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    if how == "read-only":
+        mounting = [
+            *MOUNT,
+            "sh",
+            "-c",
+            'mount -t tmpfs -o ro none "$1" && exec "$2" -m bulk_pipelines.cli doctor',
+            "sh",
+        ]
+        environment = {**os.environ, "BULK_HOME": str(folder / "home")}
+        done = subprocess.run([*mounting, str(folder), sys.executable], env=environment, capture_output=True, text=True)
+    else:
+        folder.parent.chmod(0o755)
+        done = bulk(folder, "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(r"^ok    packages", done.stdout, re.MULTILINE)
+    assert re.search(r"^FAIL  storage: .* cannot be written: (Read-only|Permission)", done.stdout, re.MULTILINE)
+    assert re.search(r"^ok    definitions", done.stdout, re.MULTILINE)
+
+
+@for_root
+@pytest.mark.long
 def test_root_and_the_owner_of_a_home_share_its_server(folder: Path, binaries: Path) -> None:
     home = folder.parent / "home"
     home.mkdir(mode=0o700)
@@ -359,7 +384,9 @@ def test_root_and_the_owner_of_a_home_share_its_server(folder: Path, binaries: P
     os.chown(home, NOBODY, NOBODY)
     assert bulk(home, "status").stdout == "no jobs yet\n"
     server = Server(home / "database" / "postgres", binaries)
+    (server.data / machine.NOTE).unlink()
     with embedded.held(home / "database", binaries):
+        assert (server.data / machine.NOTE).stat().st_uid == NOBODY
         assert postmasters(server.data)[0].uids().real == NOBODY
         mine = bulk(home, "status")
         assert (mine.returncode, mine.stdout) == (0, "no jobs yet\n"), mine.stderr

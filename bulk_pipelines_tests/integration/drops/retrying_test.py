@@ -157,6 +157,12 @@ def test_the_commands(engine: Engine, database_url: str, tmp_path: Path, monkeyp
     assert oldest.endswith("it was bad")
     assert bulk("list", "--state", "failed").output == f"{oldest}\n"
     assert bulk("list", "--source", "partner").output == "no such file is in the ledger\n"
+    inbox.drop("usres.csv")
+    inbox.look()
+    assert bulk("list").output.startswith(bulk("list", "--state", "unmatched").output)
+    assert bulk("list", "--state", "unmatched").output.endswith(
+        "inbox  usres.csv  UNMATCHED  no rule of this source is for it\n"
+    )
     assert bulk("retry", "users.csv").output == "inbox: users.csv is taken again by the next look\n"
     assert inbox.look().taken == 1
     again = bulk("retry", "users.csv")

@@ -15,6 +15,7 @@ from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip
 from bulk_pipelines.engine.states import JobEvent, JobState
+from bulk_pipelines.errors import Unavailable
 from bulk_pipelines_tests.engine_jobs import (
     WORK,
     check_counters,
@@ -146,6 +147,29 @@ def test_one_job_that_cannot_end_does_not_hold_up_the_others(pool: Engine, caplo
     finish.run_once(pool, WORK)
     assert found(pool, bad).status is JobState.COMPLETED
     jobs.cancel(pool, unknown.job_key)
+
+
+def test_one_job_whose_storage_is_away_does_not_hold_up_the_others(
+    pool: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = ended(pool, [Done()]), ended(pool, [Done()])
+
+    def settle(_: Engine, job: Job) -> bool:
+        if job.job_id == bad.job_id:
+            raise Unavailable("the storage does not answer")
+        return True
+
+    assert [each.job_key for each in finish.run_once(pool, only(kind(done, settle=settle)))] == [good.job_key]
+    assert f"{bad.job_key} cannot be ended now: the storage does not answer" in caplog.text
+
+
+def test_what_is_overtaken_while_it_settles_is_not_ended_by_it(pool: Engine) -> None:
+    """It was paused and taken up again in the meantime: what it had settled is not all there is."""
+    job = ended(pool, [Done()])
+    answers = iter([False, True])
+    kinds = only(kind(done, settle=lambda _, __: next(answers)))
+    assert finish.attempt(pool, kinds, job.job_key).status is JobState.RUNNING
+    assert finish.attempt(pool, kinds, job.job_key).status is JobState.COMPLETED
 
 
 def raise_for(bad: Job, job: Job) -> Ending:

@@ -260,6 +260,28 @@ def test_a_cancel_after_the_name_takes_the_file_back(
     assert ending.wind_up_all(engine) == 0
 
 
+def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "AT_A_TIME", 1)
+    insert_users(engine, 100)
+    broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
+    wrote = writing.write
+    for job in (broken, whole):
+
+        def write_and_cancel(*arguments: Any, job: Job = job, **options: Any) -> Any:
+            result = wrote(*arguments, **options)
+            jobs.cancel(engine, job.job_key)
+            return result
+
+        monkeypatch.setattr(handling, "write", write_and_cancel)
+        worked(engine, job)
+    with pool.transaction(engine) as connection:
+        connection.execute("UPDATE job SET params = '{}' WHERE job_id = %s", [broken.job_id])
+    assert ending.wind_up_all(engine) == 1
+    assert (len(names_in(tmp_path / "broken")), names_in(tmp_path / "whole")) == (1, [])
+
+
 def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name was given, and written by another since."""
     insert_users(engine, 100)

@@ -1,5 +1,6 @@
 """How imports end: aborted, cancelled at any step, with buried ranges, redriven, and wound up."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -324,6 +325,20 @@ def test_an_import_that_cannot_be_wound_up_keeps_no_other_from_it(
     assert winding_up.wind_up_all(imports.engine) == 1
     assert imports.look(broken).result is None
     assert counts(imports.look(whole)) == {"unprocessed": 8}
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_an_import_whose_landed_file_was_removed_ends(imports: Imports, is_cancelled: bool) -> None:
+    """Nobody can tell what was in the ranges that were not read; that is no reason to go on for ever."""
+    rows = [*GOOD[:4], ("c0@x.org", "again", "reader"), *GOOD[4:]]
+    job = imports.planned(file_of(*rows))
+    if is_cancelled:
+        jobs.cancel(imports.engine, job.job_key)
+    shutil.rmtree(Path(landed.place(settings.current())))
+    ended = imports.worked(job)
+    winding_up.wind_up_all(imports.engine)
+    assert ended.status is (JobState.CANCELLED if is_cancelled else JobState.FAILED)
+    assert counts(imports.look(job)) == {}
 
 
 # Replays

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -60,6 +61,18 @@ def test_a_hiccup_is_bridged(faulty_s3: FaultyProxy, storage: Storage, kind: str
     storage.put("b", b"y" * 100)
     assert storage.read("b") == b"y" * 100
     assert sum(count for (_, fault), count in faulty_s3.counts().items() if fault) == 2
+
+
+def test_a_hiccup_in_a_listing_is_bridged(faulty_s3: FaultyProxy, storage: Storage) -> None:
+    storage.put("a", b"x")
+    kinds: tuple[Literal["status", "drop", "cut"], ...] = ("status", "drop", "cut")
+    for kind in kinds:
+        faulty_s3.add(Fault(kind, times=1))
+        assert [entry.key for entry in storage.entries()] == ["a"]
+    faulty_s3.add(Fault("status", method="GET"))
+    with pytest.raises(Throttled, match="503 SlowDown"):
+        list(storage.entries())
+    assert faulty_s3.counts()["GET", "status"] == 5
 
 
 def test_slow_down_that_lasts_is_throttled(faulty_s3: FaultyProxy, storage: Storage) -> None:

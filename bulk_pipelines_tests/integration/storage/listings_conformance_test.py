@@ -17,7 +17,7 @@ from bulk_pipelines.storage.errors import Missing, StorageError
 from bulk_pipelines_tests.privileges import modes_hold
 from bulk_pipelines_tests.servers import Place, S3Server
 
-HONEST = ["local", "ftps", "ftpes", "plain_ftp", "sizeless_ftp", "plain_sftp", "vague_sftp"]
+HONEST = ["local", "ftps", "ftpes", "plain_ftp", "sizeless_ftp", "silent_ftp", "plain_sftp", "vague_sftp"]
 """They say what they must not read. rclone's servers show it as empty, and nobody can know."""
 ALL = [*HONEST, "ftp", "sftp"]
 GOOD = ["a.csv", "in/b.csv", "ü ñ – 漢字.csv", "z%20?#.csv"]

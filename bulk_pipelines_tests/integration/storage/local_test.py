@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -99,6 +100,19 @@ def test_what_is_no_file(storage: LocalStorage, caplog: pytest.LogCaptureFixture
         assert [entry.key for entry in storage.entries()] == ["file"]
     assert len(caplog.records) == 3
     assert all(record.message.isprintable() for record in caplog.records)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no file system that takes any time")
+@pytest.mark.parametrize("seconds", [1 << 40, -(1 << 40)])
+def test_a_time_that_no_calendar_has(seconds: int) -> None:
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        storage = LocalStorage(Path(folder))
+        storage.put("a", b"x")
+        os.utime(Path(folder) / "a", (0, seconds))
+        storage.put("b", b"x")
+        found = {entry.key: entry for entry in storage.entries()}
+        assert set(found) == {"a", "b"}
+        assert found["a"] == storage.stat("a")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

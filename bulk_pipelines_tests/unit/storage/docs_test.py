@@ -10,7 +10,8 @@ from bulk_pipelines.storage import addresses, compression, paths, s3
 from bulk_pipelines.storage.access import HttpAccess, S3Access
 
 PAGE = (CHECKOUT / "docs" / "storage.md").read_text()
-SUITE = (CHECKOUT / "bulk_pipelines_tests" / "integration" / "storage" / "conformance_test.py").read_text()
+STORAGE = CHECKOUT / "bulk_pipelines_tests" / "integration" / "storage"
+SUITE = "".join(path.read_text() for path in STORAGE.glob("*conformance_test.py"))
 OURS = ("BULK_S3", "BULK_LOGIN", "BULK_SFTP", "BULK_CA", "BULK_ALLOW", "BULK_HTTP", "BULK_LANDING")
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bulk_pipelines.storage.ftp_listing import Listed, facts, listed, moment
+from bulk_pipelines.storage.ftp_listing import NO_SIZE, Listed, facts, listed, moment
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,12 @@ def test_times() -> None:
     assert moment("") is None
     assert moment("yesterday") is None
     assert moment("99999999999999") is None
+
+
+@pytest.mark.parametrize("size", ["-5", "many", "1e3", "٣", "9" * 5_000, ""])
+def test_a_size_that_makes_no_sense_is_none(size: str) -> None:
+    """The line may be the rest of a name with a line break in it, written so on purpose."""
+    assert facts(f"type=file;size={size};modify=20260101000000; a.csv").size == NO_SIZE
+    found = listed(f"-rw-r--r--   1 ftp ftp {'9' * 5_000} Jan 01 00:00 a.csv")
+    assert found is not None
+    assert found.size == NO_SIZE
