@@ -294,7 +294,7 @@ def test_what_is_no_white_space_in_json_is_no_white_space(tmp_path: Path, name: 
     records = [good, space + good, good + space, space]
     data = "\n".join(records) + "\n" if name == "f.ndjson" else f"[{','.join(records)}]"
     found = outcome(tmp_path / name, "users", data.encode())
-    assert found.codes == dict.fromkeys((2, 3, 4), ["malformed_record"])
+    assert found.codes == {number: ["malformed_record"] for number in (2, 3, 4)}
     assert [each.raw.decode() for each in found.rejects] == records[1:]
 
 
