@@ -47,8 +47,9 @@ class Layout:
     header: bytes = b""
 
 
-def inspect(source: Source, resource: Resource, told: str | None = None) -> Layout:
-    """The layout of the file for this resource; `told` names the format instead of recognising it."""
+def inspect(source: Source, resource: Resource, told: str | None = None, *, certain: Format | None = None) -> Layout:
+    """The layout of the file for this resource. `told` names the format that it must look like; with a `certain` one it
+    does not matter what it looks like."""
     wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():
@@ -56,7 +57,7 @@ def inspect(source: Source, resource: Resource, told: str | None = None) -> Layo
             raise InvalidInput("source", f"the file is {name}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     start = len(BOM) if head.startswith(BOM) else 0
     opening, position = first_visible(source, start)
-    found = {b"[": Format.JSON, b"{": Format.NDJSON}.get(opening, Format.CSV)
+    found = certain or {b"[": Format.JSON, b"{": Format.NDJSON}.get(opening, Format.CSV)
     if wanted and wanted is not found:
         raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
     match found:

@@ -109,7 +109,7 @@ def examined(asked: Asked, file: ImportFile, base: int) -> tuple[ImportFile, lis
         return file, []
     try:
         with opened(file) as source:
-            found = layout.inspect(source, asked.declared, asked.format)
+            found = layout.inspect(source, asked.declared, asked.format, certain=asked.files[file.number - 1].format)
             if asked.mode is Mode.UPSERT:
                 matching_key(asked.declared, asked.match_on, found.columns)
             shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
