@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
@@ -12,12 +12,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import drain, jobs
-from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.engine.errors import ErrorClass, WrongState
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.imports import blocks, cutting, ending, handling, planning
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import blocks, cutting, first_wins, handling, last_wins, planning, winding_up
 from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines_tests import engine_jobs
 
@@ -49,6 +50,8 @@ def small(sizes: Sizes) -> Iterator[None]:
         patch.object(cutting, "BLOCK", sizes.step),
         patch.object(blocks, "LEAST_READ", sizes.step),
         patch.object(blocks, "FIRST_GUESS", 1),
+        patch.object(first_wins, "AT_ONCE", sizes.rows),
+        patch.object(last_wins, "AT_ONCE", sizes.rows),
         patch.object(drain, "IDLE_PAUSE", 0.01),
         patch("bulk_pipelines.engine.runner.LOOK_SECONDS", 0.0),
     ):
@@ -122,9 +125,22 @@ def killed_process(engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int
         engine_jobs.run_out(connection, [item_id for (item_id,) in held])
 
 
+def disturbed_process(
+    engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int, event: Callable[[], object]
+) -> None:
+    """A process while somebody pauses or cancels the job, if it is not over by then."""
+
+    def happen() -> None:
+        with suppress(WrongState):
+            event()
+
+    with suppress(Conflict):  # it was cancelled before it was planned
+        process(Pool(engine, at, happen), engine, job, sizes, kinds)
+
+
 def ended(engine: Engine, job: Job) -> Job:
     """The job, wound up if it ended before its time."""
-    ending.wind_up(engine, job.job_key)
+    winding_up.wind_up(engine, job.job_key)
     return refreshed(engine, job)
 
 

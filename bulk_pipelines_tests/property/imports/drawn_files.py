@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ IDS = [str(uuid.UUID(int=number)) for number in range(1, 9)]
 STRANGE = ["\ufeff", "An\nn", 'A "n" n', "A,n", "A\r\nn", "A\rn", "é\u2028"]
 NOTHING = [None, "", " ", "\u2028"]
 
-GOOD: dict[str, list[str | None]] = {
+GOOD: dict[str, Sequence[str | None]] = {
     "id": [*IDS, IDS[0].upper(), None, None, None, None, None],
     "email": [*(f"{name}@x.org" for name in "abcdefghij"), "A@X.org", "B@x.ORG"],
     "name": ["Ann", "Bob", *STRANGE],
@@ -31,7 +32,7 @@ GOOD: dict[str, list[str | None]] = {
     "published_at": [None],
     "status": ["draft", "published"],
 }
-BAD: dict[str, list[str | None]] = {
+BAD: dict[str, Sequence[str | None]] = {
     "id": ["7", "x" * 36],
     "email": ["nobody", "\ufeffa@x.org", "é@x.org", "x" * 300 + "@x.org", *NOTHING],
     "name": ["x" * 201, "\0", *NOTHING],

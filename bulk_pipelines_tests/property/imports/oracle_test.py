@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +18,23 @@ from bulk_pipelines import resources
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.redrive import redrive
+from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import progress, rejects, submission
 from bulk_pipelines.imports.asked import AskedFile, Options
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines_tests.oracle_scene import Sizes, ended, hasty, killed_process, process, small
+from bulk_pipelines_tests.oracle_scene import (
+    Sizes,
+    disturbed_process,
+    ended,
+    hasty,
+    killed_process,
+    process,
+    refreshed,
+    small,
+)
 from bulk_pipelines_tests.property.imports import drawn_files, slow_import
 from bulk_pipelines_tests.property.imports.drawn_files import IDS
 from bulk_pipelines_tests.property.imports.slow_import import Asked, Outcome, Row, Tables
@@ -75,9 +87,8 @@ class Drawn:
     match_on: str | None
     before: Tables
 
-    @property
-    def asked(self) -> Asked:
-        return Asked(self.resource, self.files, self.mode, self.match_on)
+    def asked(self, refused: Callable[[Row], bool] = lambda _: False) -> Asked:
+        return Asked(self.resource, self.files, self.mode, self.match_on, refused)
 
 
 @st.composite
@@ -94,7 +105,7 @@ def imports(draw: st.DrawFn) -> Drawn:
 
 def can_be_read(drawn: Drawn) -> bool:
     try:
-        slow_import.imported(drawn.asked, drawn.before, OLD)
+        slow_import.imported(drawn.asked(), drawn.before, OLD)
     except NoGood:
         return False
     return True
@@ -167,11 +178,30 @@ def wanted(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def compare(engine: Engine, drawn: Drawn, job: Job) -> None:
-    outcome = slow_import.imported(drawn.asked, drawn.before, job.created_at)
+def compare(engine: Engine, drawn: Drawn, job: Job, refused: Callable[[Row], bool] = lambda _: False) -> None:
+    outcome = slow_import.imported(drawn.asked(refused), drawn.before, job.created_at)
     came, should = found(engine, drawn, ended(engine, job)), wanted(outcome)
     for part in should:
         assert came[part] == should[part], part
+
+
+def compare_cut_short(engine: Engine, drawn: Drawn, job: Job) -> None:
+    """An import that was cancelled: each of its records counts once; what it has changed, it has changed rightly."""
+    every = {each.line: each for each in slow_import.candidates(drawn.asked())}
+    came = found(engine, drawn, ended(engine, job))
+    counts, rows = came["counts"], came["rows"]
+    total = slow_import.imported(drawn.asked(), drawn.before, OLD).counts["read"]
+    assert counts["read"] + counts["unprocessed"] == (total if refreshed(engine, job).planned_at else 0)
+    assert counts["read"] == sum(counts[name] for name in ("loaded", "rejected", "superseded", "valid"))
+    assert counts["rejected"] == len(came["rejects"])
+    assert came["aside"] == (0,)
+    before = drawn.before[drawn.resource.name]
+    new = {key: row for key, row in rows.items() if key not in before}
+    assert {key: row for key, row in rows.items() if key in before} == before
+    assert len(new) == counts["loaded"]
+    assert not new or drawn.mode is Mode.INSERT
+    for row in new.values():
+        assert row == slow_import.new_row(drawn.asked(), every[row["line"]], job.created_at)
 
 
 @pytest.fixture(autouse=True)
@@ -212,6 +242,86 @@ def test_killed_at_any_transaction(engine: Engine, tmp_path: Path, examples: set
             for at in kills:
                 killed_process(engine, job, size, hasty(10), at)
             process(engine, engine, job, size, hasty(10))
+        compare(engine, drawn, job)
+
+    check()
+
+
+def test_paused_and_resumed_at_any_transaction(engine: Engine, tmp_path: Path, examples: settings) -> None:
+    @examples
+    @given(drawn=good_imports, size=sizes, at=steps)
+    def check(drawn: Drawn, size: Sizes, at: int) -> None:
+        prepare(engine, drawn.before)
+        job = submitted(engine, tmp_path, drawn)
+
+        def pause() -> None:
+            with transaction(engine) as connection:
+                jobs.pause(connection, job.job_key)
+
+        with small(size):
+            disturbed_process(engine, job, size, hasty(3), at, pause)
+            if refreshed(engine, job).status is JobState.PAUSED:
+                with transaction(engine) as connection:
+                    jobs.resume(connection, job.job_key)
+                process(engine, engine, job, size, hasty(3))
+        compare(engine, drawn, job)
+
+    check()
+
+
+def test_cancelled_at_any_transaction(engine: Engine, tmp_path: Path, examples: settings) -> None:
+    @examples
+    @given(drawn=good_imports, size=sizes, at=steps)
+    def check(drawn: Drawn, size: Sizes, at: int) -> None:
+        prepare(engine, drawn.before)
+        job = submitted(engine, tmp_path, drawn)
+        with small(size):
+            disturbed_process(engine, job, size, hasty(3), at, lambda: jobs.cancel(engine, job.job_key))
+            if refreshed(engine, job).status is JobState.CANCELLED:
+                compare_cut_short(engine, drawn, job)
+            else:
+                compare(engine, drawn, job)
+
+    check()
+
+
+FAULTS = """
+CREATE TABLE fault (line bigint);
+CREATE FUNCTION fill_up() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT FROM fault WHERE line = NEW.import_line) THEN
+            RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full';
+        END IF;
+        RETURN NEW;
+    END
+$$;
+"""
+FAULTY = "CREATE TRIGGER faulty BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION fill_up()"
+
+
+def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, examples: settings) -> None:
+    with transaction(engine) as connection:
+        connection.execute(FAULTS)
+        for name in RESOURCES:
+            for table in (name, f"{name}_aside"):
+                connection.execute(sql.SQL(FAULTY).format(sql.Identifier(table)))
+
+    @examples
+    @given(drawn=good_imports, size=sizes, data=st.data())
+    def check(drawn: Drawn, size: Sizes, data: st.DataObject) -> None:
+        prepare(engine, drawn.before)
+        job = submitted(engine, tmp_path, drawn)
+        lines = [each.line for each in slow_import.candidates(drawn.asked())]
+        with transaction(engine) as connection:
+            for line in data.draw(st.sets(st.sampled_from(lines), min_size=1, max_size=2)) if lines else ():
+                connection.execute("INSERT INTO fault VALUES (%s)", [line])
+        with small(size):
+            process(engine, engine, job, size, hasty(1))
+            with transaction(engine) as connection:
+                connection.execute("DELETE FROM fault")
+            if refreshed(engine, job).dlq_items:
+                redrive(engine, job.job_key)
+                process(engine, engine, job, size, hasty(1))
         compare(engine, drawn, job)
 
     check()

@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        if self.counts["read"] and not any(self.counts[name] for name in ("loaded", "superseded", "valid")):
+        if self.counts["read"] and not self.counts["loaded"] + self.counts["valid"]:
             return "FAILED"
         return "COMPLETED_WITH_ERRORS" if self.rejects or self.left_out else "COMPLETED"
 
@@ -52,7 +52,18 @@ class Candidate:
 def imported(asked: Asked, tables: Tables, now: datetime) -> Outcome:
     outcome = Outcome({key: dict(row) for key, row in tables[asked.resource.name].items()})
     files = readable(asked, outcome)
-    candidates = []
+    passing = judged(asked, files, outcome)
+    if asked.mode is Mode.UPSERT:
+        key = matching(asked, files)
+        Upsert(asked, tables, outcome, key, now).run(passing, set(files[0][2].columns))
+    else:
+        insert(asked, tables, outcome, passing, now)
+    return outcome
+
+
+def judged(asked: Asked, files: list[tuple[int, bytes, File]], outcome: Outcome) -> list[Candidate]:
+    """The records that pass the rules; the others are rejected."""
+    found = []
     for base, data, file in files:
         for record in file.records:
             outcome.counts["read"] += 1
@@ -60,13 +71,17 @@ def imported(asked: Asked, tables: Tables, now: datetime) -> Outcome:
             if codes:
                 reject(outcome, base + record.line, record.raw, codes)
             else:
-                candidates.append(Candidate(base + record.line, record.raw, identified(asked, data, record, values)))
-    if asked.mode is Mode.UPSERT:
-        key = matching(asked, files)
-        Upsert(asked, tables, outcome, key, now).run(candidates, set(files[0][2].columns))
-    else:
-        insert(asked, tables, outcome, candidates, now)
-    return outcome
+                found.append(Candidate(base + record.line, record.raw, identified(asked, data, record, values)))
+    return found
+
+
+def candidates(asked: Asked) -> list[Candidate]:
+    outcome = Outcome({})
+    return judged(asked, readable(asked, outcome), outcome)
+
+
+def new_row(asked: Asked, each: Candidate, now: datetime) -> Row:
+    return slow_rules.filled(each.values, asked.resource, each.values["id"], now) | {"line": each.line}
 
 
 def readable(asked: Asked, outcome: Outcome) -> list[tuple[int, bytes, File]]:
@@ -107,7 +122,8 @@ def reject(outcome: Outcome, line: int, raw: bytes, codes: list[Code]) -> None:
 
 
 def key_of(key: Key, row: Row) -> str:
-    return row[key.column].lower() if key.ignores_case else row[key.column]
+    value = str(row[key.column])
+    return value.lower() if key.ignores_case else value
 
 
 def leads_nowhere(asked: Asked, tables: Tables, row: Row) -> list[Code]:
@@ -120,16 +136,16 @@ def in_order(resource: Resource, codes: list[Code]) -> list[Code]:
     return sorted(codes, key=lambda code: resource.column_names.index(code[1] or ""))
 
 
-def insert(asked: Asked, tables: Tables, outcome: Outcome, candidates: list[Candidate], now: datetime) -> None:
+def insert(asked: Asked, tables: Tables, outcome: Outcome, passing: list[Candidate], now: datetime) -> None:
     """The first record of a key owns it, loaded or not; so does a row that was there before."""
     taken = {key: {key_of(key, row) for row in outcome.rows.values()} for key in asked.resource.keys}
-    for each in candidates:
-        row = slow_rules.filled(each.values, asked.resource, each.values["id"], now) | {"line": each.line}
-        codes = [(key.code, key.column) for key in asked.resource.keys if key_of(key, row) in taken[key]]
+    for each in passing:
+        row = new_row(asked, each, now)
+        codes: list[Code] = [(key.code, key.column) for key in asked.resource.keys if key_of(key, row) in taken[key]]
         codes = in_order(asked.resource, codes + leads_nowhere(asked, tables, row))
         for key in asked.resource.keys:
             taken[key].add(key_of(key, row))
-        if not codes and asked.mode is Mode.INSERT and asked.refused(row):
+        if not codes and asked.refused(row):
             codes = [("refused_by_table", None)]
         if codes:
             reject(outcome, each.line, each.raw, codes)
@@ -148,10 +164,10 @@ class Upsert:
     match_on: Key
     now: datetime
 
-    def run(self, candidates: list[Candidate], columns: set[str]) -> None:
+    def run(self, passing: list[Candidate], columns: set[str]) -> None:
         """The last record about a row counts; what it may have is told by the table as it was before."""
-        lasts = {key_of(self.match_on, each.values): each for each in candidates}
-        self.outcome.counts["superseded"] += len(candidates) - len(lasts)
+        lasts = {key_of(self.match_on, each.values): each for each in passing}
+        self.outcome.counts["superseded"] += len(passing) - len(lasts)
         left = sorted(lasts.values(), key=lambda each: each.line)
         before = dict(self.outcome.rows)
         others = [key for key in self.asked.resource.keys if key != self.match_on]
@@ -184,9 +200,9 @@ class Upsert:
         return any(key_of(key, row) == key_of(key, each.values) for row in before.values() if row is not about)
 
     def merged(self, each: Candidate, about: Row | None, columns: set[str]) -> Row:
-        new = slow_rules.filled(each.values, self.asked.resource, each.values["id"], self.now)
+        new = new_row(self.asked, each, self.now)
         if about is None:
-            return new | {"line": each.line}
+            return new
         row = dict(about) | {"line": each.line}
         for column in self.asked.resource.columns:
             if column.name == "id":
