@@ -14,7 +14,7 @@ from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
-from bulk_pipelines.imports import cutting, landed, layout, progress
+from bulk_pipelines.imports import agreement, cutting, landed, layout, progress
 from bulk_pipelines.imports.asked import Asked, AskedFile
 from bulk_pipelines.imports.cutting import Range
 from bulk_pipelines.imports.landed import opened
@@ -34,6 +34,8 @@ Piece = tuple[int, Range]
 
 def plan(pool: Engine, job: Job) -> None:
     asked = Asked.from_params(job.params)
+    with transaction(pool) as connection:
+        agreement.check(connection, asked.declared, asked.mode)
     chosen = settings.current()
     before = noted_before(pool, job, chosen)
     with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
