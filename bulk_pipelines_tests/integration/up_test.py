@@ -131,8 +131,8 @@ def test_only_one_supervisor(tmp_path: Path) -> None:
     ],
 )
 def test_dagster_stores_in_the_same_database_by_the_driver_that_works(url: str) -> None:
-    """psycopg 3, which a plain postgresql:// means to SQLAlchemy 2.1, fails in Dagster's storage. Its schema is a matter
-    of its sessions, see `database/sessions_test.py`."""
+    """psycopg 3, which a plain postgresql:// means to SQLAlchemy 2.1, fails in Dagster's storage. Its schema is said
+    by its sessions, see `database/sessions_test.py`."""
     theirs, ours = make_url(home.storage_url(url)), make_url(url.replace("postgres:", "postgresql:"))
     assert theirs.drivername == "postgresql+psycopg2"
     assert (theirs.host, theirs.port, theirs.username, theirs.password, theirs.database) == (
