@@ -7,14 +7,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import adbc_driver_postgresql.dbapi as adbc
 import pandas as pd
 import pyarrow.parquet as pq
 from sqlalchemy import Engine
 
 from benchmarks.export_scene import alternating, figure, seconds, users
 from bulk_pipelines.database import binaries
-from bulk_pipelines.exports.batches import conninfo
+from bulk_pipelines.exports.batches import connected
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.exports.writing import write
 from bulk_pipelines.resources.users import USERS
@@ -45,7 +44,7 @@ def psql(engine: Engine, folder: Path) -> Callable[[], None]:
 
 def adbc_and_pyarrow(engine: Engine, folder: Path) -> Callable[[], None]:
     def work() -> None:
-        with adbc.connect(conninfo(engine.url)) as connection, connection.cursor() as cursor:
+        with connected(engine.url) as connection, connection.cursor() as cursor:
             cursor.execute(SELECT)
             batches = cursor.fetch_record_batch()
             with pq.ParquetWriter(folder / "adbc.parquet", batches.schema) as writer:

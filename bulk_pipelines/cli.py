@@ -1,6 +1,13 @@
 """The command line, `bulk`. What a command needs is imported when it runs, so that `bulk --help` answers at once."""
 
+import errno
+import os
+import re
 import subprocess
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from typing import IO
 
 import click
 
@@ -12,15 +19,59 @@ from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
 
+LONGEST_LOG = 1_000_000
+ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
+
 
 class OneLineErrors(click.Group):
-    """What a user can put right is one line and a non-zero exit, never a traceback."""
+    """Every error is one line and a non-zero exit, never a traceback. Where the line may not do, a log has the rest."""
 
     def invoke(self, context: click.Context) -> object:
         try:
             return super().invoke(context)
         except BulkError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # nobody reads any more: click ends in silence
+            raise click.ClickException(f"{reason(error)} ({kept(error)})") from error
+
+
+def reason(error: Exception) -> str:
+    """What happened, in one line: of an error of the database, what PostgreSQL said."""
+    said = getattr(error, "orig", None) or error
+    primary = getattr(getattr(said, "diag", None), "message_primary", None)
+    if primary:
+        return f"the database refuses: {primary}"
+    if isinstance(said, OSError) and said.strerror:
+        return f"{said.filename}: {said.strerror}" if said.filename else said.strerror
+    text = " ".join(ADVERTISED.sub("", str(said)).split())
+    return f"{type(said).__name__}: {text}" if text else type(said).__name__
+
+
+def kept(error: Exception) -> str:
+    """Append the traceback to a log that only its owner can read; the words that name it."""
+    details = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n{''.join(traceback.format_exception(error))}\n"
+    try:
+        with logged() as log:
+            log.write(details.encode(errors="backslashreplace"))
+            return f"details in {log.name}"
+    except OSError:
+        return "the details cannot be written anywhere"
+
+
+def logged() -> IO[bytes]:
+    """The log in the home, or a new one in the temporary folder when the home cannot be written."""
+    try:
+        log = settings.current().home / "logs" / "errors.log"
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LONGEST_LOG:
+            log.replace(log.with_suffix(".log.old"))
+        return open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
+    except (BulkError, OSError):
+        return tempfile.NamedTemporaryFile("wb", prefix="bulk-error-", suffix=".log", delete=False)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,14 +82,24 @@ def main(context: click.Context) -> None:
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
-    context.obj = work
+    context.obj = Runs()
 
 
-def work(job_key: str) -> "subprocess.Popen[bytes]":
+class Runs:
     """How the commands of the slices have a job worked under Dagster."""
-    from bulk_pipelines.up import home
 
-    return home.work(settings.current(), job_key)
+    def ready(self) -> None:
+        """To be asked before a job is submitted: what keeps runs from starting would leave it behind."""
+        from bulk_pipelines.database import address
+        from bulk_pipelines.up import home
+
+        chosen = settings.current()
+        home.prepare(chosen, address.url(chosen))
+
+    def __call__(self, job_key: str) -> "subprocess.Popen[bytes]":
+        from bulk_pipelines.up import home
+
+        return home.work(settings.current(), job_key)
 
 
 @main.command()

@@ -10,12 +10,13 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from bulk_pipelines import settings
-from bulk_pipelines.database import address, folders, logs, migrations, pool
+from bulk_pipelines import resources, settings
+from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
 from bulk_pipelines.up.services import MODULE
+from bulk_pipelines.up.storage import SCHEMA
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
@@ -114,6 +115,11 @@ REMEDIES = {
     r"or newer is needed": "name a newer server",
     r"not a database address|must be PostgreSQL": "write it as postgresql://user:password@host:5432/name",
     r"too many (clients|connections)|connection slots": "raise max_connections, or lower BULK_POOL_SIZE",
+    r"encoding is": "name a database that is UTF8",
+    r"is a standby": "name the primary",
+    r"set to be only read": "let it be written",
+    r"shares servers": "change the pooler's pool_mode, or go around it",
+    r"raise its pool size": "raise default_pool_size of the pooler",
     r"name resolution|not known|could not translate": "correct the host's name",
 }
 
@@ -128,7 +134,15 @@ def remedy_for(message: str, chosen: Settings) -> str:
 
 
 def schema(chosen: Settings) -> Finding:
-    state = migrations.state(address.url(chosen))
+    """The tables are those of this program, and its role may work with them."""
+    try:
+        state = migrations.state(address.url(chosen))
+        closed = closed_tables(chosen) if not state.pending else []
+    except BulkError as error:
+        return Finding("migrations", False, str(error), "grant what is missing to the role in BULK_DATABASE_URL")
+    if closed:
+        remedy = "let their owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN their SCHEMA"
+        return Finding("migrations", False, f"the role may not read and write {', '.join(closed)}", remedy)
     if state.pending:
         return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
     if state.unknown:
@@ -139,6 +153,17 @@ def schema(chosen: Settings) -> Finding:
             "update this program to the version that made the database",
         )
     return Finding("migrations", True, f"{len(state.applied)} applied, none missing")
+
+
+def closed_tables(chosen: Settings) -> list[str]:
+    """Tables that the role of this installation may not read and write."""
+    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in resources.RESOURCES)]
+    rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+    with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
+        rows = connection.execute(
+            f"SELECT name FROM unnest(%s::text[]) AS name WHERE NOT ({rights})".encode(), [tables]
+        )
+        return [name for (name,) in rows]
 
 
 def definitions() -> Finding:
@@ -153,6 +178,10 @@ def definitions() -> Finding:
 def instance(chosen: Settings) -> Finding:
     """Dagster's instance can be opened with its storage."""
     place = home.place(chosen)
+    try:
+        schemas.check(address.url(chosen), SCHEMA, chosen.connect_timeout)
+    except BulkError as error:
+        return Finding("dagster instance", False, str(error), "then run `bulk doctor` again")
     if not place.configuration.exists() or not home.has_storage(chosen, address.url(chosen)):
         return Finding("dagster instance", True, "not made yet; `bulk up` makes it")
     done = home.dagster(chosen, address.url(chosen), "instance", "info")

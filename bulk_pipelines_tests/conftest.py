@@ -1,6 +1,7 @@
 """Real servers for the tests: one PostgreSQL for a test session, a fresh database for each test.
 
-`DATABASE=15` in the environment names the major version of an installed server to use instead of the embedded one.
+`DATABASE=15` in the environment names the major version of an installed server to use instead of the embedded one;
+`SESSIONS=turned` and `SESSIONS=pgbouncer` give databases whose sessions are as some people have them, see `sessions`.
 """
 
 import os
@@ -18,6 +19,7 @@ from bulk_pipelines.database import binaries as programs
 from bulk_pipelines.database import embedded, migrations, pool
 from bulk_pipelines.database.locks import locked
 from bulk_pipelines.database.server import Server
+from bulk_pipelines_tests import sessions
 from bulk_pipelines_tests.storage_fixtures import (
     any_key_s3_server,
     faulty_s3,
@@ -131,7 +133,8 @@ def fresh_database(server: Server, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:16]}"
     with admin(server) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    yield server.url(name)
+    with sessions.as_asked(server, name) as url:
+        yield url
     with admin(server) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 

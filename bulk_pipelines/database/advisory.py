@@ -1,8 +1,9 @@
 """Locks that PostgreSQL holds for a session: gone with the process, however it ends."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import single
@@ -16,4 +17,11 @@ def held(pool: Engine, name: str) -> Iterator[bool]:
     """
     with single(pool.url.render_as_string(hide_password=False), application="bulk lock") as session:
         row = session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]).fetchone()
-        yield bool(row and row[0])
+        ours = bool(row and row[0])
+        try:
+            yield ours
+        finally:
+            if ours:
+                # By name, too: a pooler may keep the session for somebody else.
+                with suppress(psycopg.Error):
+                    session.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import psycopg
 
-from bulk_pipelines.database import folders
+from bulk_pipelines.database import folders, session
 from bulk_pipelines.database.binaries import embedded
 from bulk_pipelines.database.locks import locked, opened, taken
+from bulk_pipelines.database.pool import parsed
 from bulk_pipelines.database.server import Server
 
 PATIENCE = 60
@@ -99,7 +100,7 @@ def start(server: Server) -> bool:
     while True:
         needed = server.start() or needed
         try:
-            psycopg.connect(server.url(), connect_timeout=10).close()
+            psycopg.connect(**session.arguments(parsed(server.url()), "bulk start", 10)).close()
         except psycopg.OperationalError as error:
             if time.monotonic() > deadline:
                 raise server.silent(str(error)) from error

@@ -5,7 +5,7 @@ transaction. Here an advisory lock of the working connection is the guard, and a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -17,12 +17,14 @@ from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 from yoyo.connections import parse_uri
 from yoyo.migrations import Migration, MigrationList, default_migration_table
 
-from bulk_pipelines.database import pool
-from bulk_pipelines.errors import BulkError
+from bulk_pipelines.database import pool, session
+from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.settings import CHECKOUT
 
 MIGRATIONS = CHECKOUT / "sql" / "migrations"
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
+PATIENCE = "60s"
+"""How long a migration waits for others. While it waits for a table, everybody behind it waits, too."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,77 @@ class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
 
 def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
     """Bring the database to the newest schema; the names of what was applied now. Many processes may do it at once."""
-    with backend(url) as yoyo:
-        yoyo.connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
-        yoyo.ensure_internal_schema_updated()
+    with backend(url) as yoyo, alone(yoyo.connection):
         done = []
-        for migration in yoyo.to_apply(migrations(directory)):
-            apply_one(yoyo, migration)
-            done.append(migration.id)
+        if missing(yoyo, directory):
+            refuse_closed_schema(yoyo.connection)
+            refuse_second_home(yoyo, url)
+            yoyo.ensure_internal_schema_updated()
+            for migration in yoyo.to_apply(migrations(directory)):
+                apply_one(yoyo, migration)
+                done.append(migration.id)
         return done
+
+
+@contextmanager
+def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Be the only one who migrates. The lock is given back by name: a pooler may keep the session for somebody else."""
+    connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
+    try:
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+    except psycopg.errors.LockNotAvailable:
+        raise Unavailable(
+            f"another session has been migrating this database for more than {PATIENCE} "
+            f"({holder(connection)}): wait until it is done, or end it by pg_terminate_backend"
+        ) from None
+    try:
+        yield
+    finally:
+        with suppress(psycopg.Error):
+            connection.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
+def holder(connection: psycopg.Connection[Any]) -> str:
+    row = connection.execute(
+        "SELECT pid, application_name FROM pg_locks JOIN pg_stat_activity USING (pid)"
+        " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint << 32) + objid::bigint = %s",
+        [LOCK],
+    ).fetchone()
+    return f"process {row[0]} of the server, {row[1] or 'without a name'}" if row else "it has just ended"
+
+
+def refuse_closed_schema(connection: psycopg.Connection[Any]) -> None:
+    """New tables need a schema that this role may make them in."""
+    path, role, schema, may_create = connection.execute(
+        "SELECT current_setting('search_path'), current_user::text, current_schema()::text,"
+        " has_schema_privilege(current_schema(), 'CREATE')"
+    ).fetchone() or ("", "", None, None)
+    if schema is None:
+        raise Unavailable(
+            f"there is no schema for the tables: the role {role} can use none of {path}; make one, "
+            "or name one as options=-csearch_path=… in BULK_DATABASE_URL"
+        )
+    if not may_create:
+        raise Unavailable(
+            f"the role {role} may not make tables in the schema {schema}: let its owner run "
+            f'GRANT CREATE ON SCHEMA "{schema}" TO "{role}", or migrate as its owner'
+        )
+
+
+def refuse_second_home(yoyo: Backend, url: str) -> None:
+    """Tables that an earlier search_path has put elsewhere are not made a second time, unless somebody asks for it."""
+    if applied_names(yoyo) or "search_path" in session.named(pool.parsed(url)):
+        return
+    row = yoyo.connection.execute(
+        "SELECT table_schema FROM information_schema.tables WHERE table_name IN (%s, 'job_item', 'rejected_row')"
+        " GROUP BY table_schema HAVING count(*) = 3",
+        [default_migration_table],
+    ).fetchone()
+    if row is not None:
+        raise Unavailable(
+            f"the tables are in the schema {row[0]} of this database, where they are not looked for: "
+            f"add options=-csearch_path={row[0]} to the address in BULK_DATABASE_URL"
+        )
 
 
 def pending(url: str, directory: Path = MIGRATIONS) -> list[str]:
@@ -83,6 +148,11 @@ def state(url: str, directory: Path = MIGRATIONS) -> State:
     )
 
 
+def missing(yoyo: Backend, directory: Path) -> bool:
+    """Whether there is anything to apply. Looking needs fewer rights than applying."""
+    return not {migration.id for migration in migrations(directory)} <= applied_names(yoyo)
+
+
 @contextmanager
 def backend(url: str) -> Iterator[Backend]:
     connection = pool.single(url, application="bulk migrate")
@@ -91,7 +161,7 @@ def backend(url: str) -> Iterator[Backend]:
     except psycopg.Error as error:
         if connection.closed:
             raise pool.unavailable(error, pool.parsed(url)) from error
-        raise
+        raise Unavailable(f"the database's schema cannot be used: {pool.reason(error)}") from error
     finally:
         connection.close()
 
@@ -103,7 +173,10 @@ def apply_one(yoyo: Backend, migration: Migration) -> None:
     except psycopg.Error as error:
         if yoyo.connection.closed:
             raise
-        raise BulkError(f"migration {migration.id} failed and left nothing behind: {error}") from error
+        said = f"migration {migration.id} failed and left nothing behind: {pool.reason(error)}"
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            said += f" (others have been at work on its tables for {PATIENCE}: end or pause them, and migrate again)"
+        raise BulkError(said) from error
 
 
 def migrations(directory: Path) -> MigrationList:

@@ -1,22 +1,15 @@
 """Connections: one SQLAlchemy engine as the pool, raw psycopg 3 connections for the work."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 
+from bulk_pipelines.database import pooler, session
+from bulk_pipelines.database.session import URL_FIELD, Facts
 from bulk_pipelines.errors import InvalidInput, Unavailable
-
-OLDEST_SERVER = 15
-URL_FIELD = "BULK_DATABASE_URL"
-
-# A peer that vanished (its machine lost, the network cut) is noticed within about half a minute.
-KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
-
-# A process that is stopped inside a transaction must not keep its row locks for ever.
-IDLE_IN_TRANSACTION = "5min"
 
 
 def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int = 10) -> Engine:
@@ -24,17 +17,24 @@ def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int
 
     `timeout`: seconds to wait for the server's answer, and for a free connection.
     """
+    target = parsed(url)
+    arguments = session.arguments(target, application, timeout)
     engine = create_engine(
-        parsed(url),
+        target,
         pool_size=size,
         max_overflow=0,
         pool_timeout=timeout,
         pool_pre_ping=True,
         pool_use_lifo=True,
         use_native_hstore=False,
-        connect_args={"application_name": application, "connect_timeout": timeout, **KEEPALIVE},
+        connect_args=arguments,
     )
-    event.listen(engine, "connect", prepare)
+
+    # Before SQLAlchemy asks anything: in a session as it comes, it may not understand the answers.
+    @event.listens_for(engine, "connect", insert=True)
+    def prepared(connection: psycopg.Connection[Any], _record: object) -> None:
+        prepare(connection, target, arguments)
+
     return engine
 
 
@@ -65,17 +65,12 @@ def transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 def single(url: str, *, application: str = "bulk", timeout: int = 10) -> psycopg.Connection[Any]:
     """One connection of its own, in autocommit, outside any pool."""
     target = parsed(url)
-    _, arguments = target.get_dialect()().create_connect_args(target)
-    arguments.update(application_name=application, connect_timeout=timeout, **KEEPALIVE)
+    arguments = session.arguments(target, application, timeout)
     try:
         connection = psycopg.connect(**arguments, autocommit=True)
     except psycopg.Error as error:
         raise unavailable(error, target) from error
-    try:
-        prepare(connection, None)
-    except Exception:
-        connection.close()
-        raise
+    prepare(connection, target, arguments)
     return connection
 
 
@@ -92,14 +87,27 @@ def parsed(url: str) -> URL:
     return parts.set(drivername="postgresql+psycopg")
 
 
-def prepare(connection: psycopg.Connection[Any], _record: object) -> None:
-    """Check a new connection's server and set its session up."""
-    version = connection.info.server_version // 10_000
-    if version < OLDEST_SERVER:
-        raise InvalidInput(URL_FIELD, f"the server is PostgreSQL {version}; {OLDEST_SERVER} or newer is needed")
-    automatic, connection.autocommit = connection.autocommit, True
-    connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'")
-    connection.autocommit = automatic
+def prepare(connection: psycopg.Connection[Any], url: URL, arguments: Mapping[str, Any]) -> None:
+    """Set a new session up, and refuse a server or a database that we cannot work with."""
+    try:
+        version = session.refuse_old(connection.info.server_version)
+        automatic, connection.autocommit = connection.autocommit, True
+        row = connection.execute(session.statement(session.settings(session.named(url)), version)).fetchone()
+        assert row is not None
+        facts = Facts(*row[:4])
+        session.refuse_unfit(facts)
+        pooler.refuse_shared_servers(connection, facts.pid, arguments)
+        connection.autocommit = automatic
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, psycopg.Error):
+            raise unavailable(error, url) from error
+        raise
+
+
+def reason(error: psycopg.Error) -> str:
+    """What PostgreSQL said, in one line, without the place in the statement."""
+    return error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
 
 
 def unavailable(error: Exception, url: URL) -> Unavailable:

@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import session
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports import identifiers
 from bulk_pipelines.exports.snapshot import Plan
 
 BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+
+TIMEOUT = 10
+"""Seconds to wait for the server's answer to a new connection."""
 
 # 4713 BC, PostgreSQL's first moment. ADBC counts from 1970 where PostgreSQL counts from 2000, and what overflows by
 # that, infinity and the years after 294246, comes out before it.
@@ -29,7 +32,7 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 @contextmanager
 def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
     """A connection of its own, whose batches have about so many bytes."""
-    with asked_of(resource, url), adbc.connect(conninfo(url)) as connection, connection.cursor() as cursor:
+    with asked_of(resource, url), connected(url) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
@@ -51,11 +54,18 @@ class ArrowLane:
             self.cursor.adbc_cancel()
 
 
-def conninfo(url: URL) -> str:
-    """The address in libpq's own form: SQLAlchemy's, of a space in an option, is not what libpq reads. Arrow's texts
-    are UTF-8, and ADBC takes them as they come, in whatever encoding the database has."""
-    given: dict[str, Any] = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
-    return make_conninfo(**given | pool.KEEPALIVE | {"application_name": "bulk export", "client_encoding": "UTF8"})
+@contextmanager
+def connected(url: URL) -> Iterator[Any]:
+    """A session of ADBC's, set up as those of the pool are: ADBC takes texts for UTF-8, whatever they are."""
+    address = make_conninfo(**session.arguments(url, "bulk export", TIMEOUT))
+    # What is set within a transaction goes with it.
+    with adbc.connect(address, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            version = session.refuse_old(int(connection.adbc_get_info()["vendor_version"]))
+            cursor.execute(session.statement(session.settings(session.named(url)), version))
+            cursor.fetchall()
+        connection.adbc_connection.set_autocommit(False)
+        yield connection
 
 
 def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -39,6 +39,7 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     given = {name: value for name, value in options.items() if value is not None}
     asked = Asked.parse(given | {"resource": resource, "where": list(where)})
     pool = ready.opened(settings.current(), "bulk cli")
+    click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
             connection,

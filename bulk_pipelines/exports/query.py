@@ -101,7 +101,8 @@ def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Eleme
     if asked.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == asked.field and key.ignores_case for key in resource.keys):
-        column, bound = sa.func.lower(column), [sa.func.lower(value) for value in bound]
+        # As the column's own: in the database's collation, a Turkish one, the lower case of I would be another letter.
+        column, bound = sa.func.lower(column), [sa.func.lower(sa.collate(value, "C")) for value in bound]
     if asked.operator is Operator.IN:
         return column.in_(bound)
     if asked.operator is Operator.NOT_IN:

@@ -63,6 +63,7 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
 
     asked = Options(**options).asked(tuple(submission.local_file(source) for source in sources))
     pool = connected()
+    click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
             connection,
@@ -117,6 +118,7 @@ def replay(job_key: str) -> None:
 
     chosen = settings.current()
     pool = connected()
+    click.get_current_context().find_root().obj.ready()
     submitted = submission.replay(pool, job_key, landed.place(chosen), access_of(chosen), origin="cli")
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")

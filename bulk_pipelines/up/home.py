@@ -6,24 +6,26 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import make_url
-
-from bulk_pipelines.database import address, folders, logs, pool
+from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
+from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
-SCHEMA = "dagster"
 LOCATION = "bulk_pipelines"
 """What Dagster calls the place of our code."""
+
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
 STORAGE = f"""
 # Added by `bulk up`. The address stands in the environment: the UI shows this file.
 storage:
-  postgres:
-    postgres_url:
-      env: {STORAGE_VARIABLE}
+  custom:
+    module: bulk_pipelines.up.storage.definitions
+    class: Storage
+    config:
+      postgres_url:
+        env: {STORAGE_VARIABLE}
 """
 
 
@@ -58,10 +60,7 @@ def prepare(settings: Settings, url: str) -> Home:
     folders.ready(home.folder)
     folders.ready(home.logs)
     folders.write(home.configuration, (CHECKOUT / "dagster.yaml").read_text() + STORAGE)
-    with pool.single(url, timeout=settings.connect_timeout) as connection:
-        # Looked for first: who may not make schemas may still use one that was made for it.
-        if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [SCHEMA]).fetchone():
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    schemas.ensure(url, SCHEMA, settings.connect_timeout)
     return home
 
 
@@ -77,7 +76,11 @@ def write_workspace(home: Home) -> None:
 def has_storage(settings: Settings, url: str) -> bool:
     """Whether Dagster has kept something in this database before."""
     with pool.single(url, timeout=settings.connect_timeout) as connection:
-        return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() != (None,)
+        kept = (
+            "SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+            " WHERE nspname = %s AND relname = 'alembic_version'"
+        )
+        return connection.execute(kept, [SCHEMA]).fetchone() is not None
 
 
 def place(settings: Settings) -> Home:
@@ -94,11 +97,9 @@ def environment(settings: Settings, url: str) -> dict[str, str]:
 
 
 def storage_url(url: str) -> str:
-    """The same database for Dagster's storage: its own schema, and the one driver its storage works with."""
-    target = make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2")
-    given = target.query.get("options", "")
-    options = f"{given if isinstance(given, str) else ' '.join(given)} -csearch_path={SCHEMA}".strip()
-    return target.update_query_dict({"options": options}).render_as_string(hide_password=False)
+    """The same database for Dagster's storage, with the one driver that works with; `up.storage` does the rest."""
+    target = pool.parsed(url).set(drivername="postgresql+psycopg2")
+    return target.update_query_dict({"application_name": APPLICATION}).render_as_string(hide_password=False)
 
 
 def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -147,7 +148,7 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
         umask=folders.UMASK,
     )
     if done.returncode != 0:
-        raise BulkError(f"{name} was not done: {logs.error_in(done.stderr) or 'no reason given'}")
+        raise failed(settings, f"{name} was not done", done)
     answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
         raise BulkError(answer["error"])
@@ -161,4 +162,13 @@ def migrate(settings: Settings, url: str) -> None:
     prepare(settings, url)
     done = dagster(settings, url, "instance", "migrate")
     if done.returncode != 0:
-        raise BulkError(f"Dagster's storage was not migrated: {logs.error_in(done.stderr) or 'no reason given'}")
+        raise failed(settings, "Dagster's storage was not migrated", done)
+
+
+def failed(settings: Settings, what: str, done: subprocess.CompletedProcess[str]) -> BulkError:
+    """Keep what a program said in a log; its error in one line, and where the rest is."""
+    log = place(settings).logs / "commands.log"
+    logs.shorten(log)
+    with open(log, "a", opener=folders.owner_only) as kept:
+        kept.write(done.stderr)
+    return BulkError(f"{what}: {logs.error_in(done.stderr) or 'no reason given'} (see {log})")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import pool, session
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
@@ -165,7 +165,7 @@ def test_a_wrong_password_is_named_and_not_shown(guarded_server: Server, tmp_pat
 
 
 def test_a_server_that_is_too_old(chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "OLDEST_SERVER", 99)
+    monkeypatch.setattr(session, "OLDEST_SERVER", 99)
     finding = doctor.server(chosen)
     assert not finding.ok
     assert finding.remedy.startswith("name a newer server")

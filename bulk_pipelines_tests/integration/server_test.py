@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import pool, session
 from bulk_pipelines.database.server import Server
 from bulk_pipelines.errors import InvalidInput, Unavailable
 
@@ -158,7 +158,7 @@ def test_a_terminal_s_interrupt_does_not_reach_the_server(own: Server) -> None:
 
 def test_a_server_that_is_too_old_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """No server older than 15 can be had where these tests run, so the bound is raised instead."""
-    monkeypatch.setattr(pool, "OLDEST_SERVER", 99)
+    monkeypatch.setattr(session, "OLDEST_SERVER", 99)
     with pytest.raises(InvalidInput, match=r"BULK_DATABASE_URL: the server is PostgreSQL \d+; 99 or newer is needed"):
         pool.single(server.url())
     engine = pool.connect(server.url())

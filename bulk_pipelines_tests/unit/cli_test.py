@@ -1,15 +1,19 @@
 """The command line: complete reference, quick help, one-line errors."""
 
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
+import psycopg
 import pytest
+import sqlalchemy.exc
 from click.testing import CliRunner
 
-from bulk_pipelines import reference
+from bulk_pipelines import cli, reference
 from bulk_pipelines.cli import main
 
 
@@ -59,3 +63,63 @@ def test_the_password_of_the_database_is_not_shown(monkeypatch: pytest.MonkeyPat
         assert "127.0.0.1" in done.output
         assert "s3cret" not in done.output
         assert "Traceback" not in done.output
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Exception], str]:
+    """What a command says that meets an error which nobody has foreseen."""
+    monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
+
+    def said(error: Exception) -> str:
+        def fail() -> None:
+            raise error
+
+        monkeypatch.setitem(main.commands, "fail", click.Command("fail", callback=fail))
+        done = CliRunner().invoke(main, ["fail"])
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
+    return said
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_and_its_traceback_is_kept(
+    failing: Callable[[Exception], str], tmp_path: Path
+) -> None:
+    log = tmp_path / "home" / "logs" / "errors.log"
+    assert failing(ZeroDivisionError("by\nzero")) == f"Error: ZeroDivisionError: by zero (details in {log})\n"
+    assert failing(KeyError()) == f"Error: KeyError (details in {log})\n"
+    kept = log.read_text()
+    assert kept.count("Traceback (most recent call last)") == 2
+    assert "ZeroDivisionError: by\nzero" in kept
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_the_log_of_errors_does_not_grow_for_ever(failing: Callable[[Exception], str], tmp_path: Path) -> None:
+    failing(ValueError("first"))
+    log = tmp_path / "home" / "logs" / "errors.log"
+    with log.open("a") as grown:
+        grown.write("x" * cli.LONGEST_LOG)
+    failing(ValueError("second"))
+    assert "first" not in log.read_text()
+    assert "first" in log.with_suffix(".log.old").read_text()
+
+
+def test_where_the_home_cannot_be_written_the_traceback_is_kept_elsewhere(
+    failing: Callable[[Exception], str], tmp_path: Path
+) -> None:
+    (tmp_path / "home").write_text("a file stands where the folder should be")
+    found = re.fullmatch(r"Error: ValueError: x \(details in (.*)\)\n", failing(ValueError("x")))
+    assert found is not None
+    log = Path(found[1])
+    assert "ValueError: x" in log.read_text()
+    log.unlink()
+
+
+def test_what_the_database_said_is_shown_without_advertisement(failing: Callable[[Exception], str]) -> None:
+    lost = sqlalchemy.exc.OperationalError("SELECT 1", {}, psycopg.OperationalError("server closed"), code="e3q8")
+    assert "Background on this error" in str(lost)
+    assert failing(lost).startswith("Error: OperationalError: server closed (details in ")
+    full = sqlalchemy.exc.TimeoutError("QueuePool limit", code="3o7r")
+    assert "Background on this error" in str(full)
+    assert failing(full).startswith("Error: TimeoutError: QueuePool limit (details in ")

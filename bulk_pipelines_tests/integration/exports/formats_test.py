@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from backports import zstd
+from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.preview import first_rows
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, parse
@@ -171,22 +171,18 @@ def test_times_before_christ(engine: Engine) -> None:
 
 
 @pytest.fixture
-def latin(server: Server) -> Iterator[Engine]:
-    """A database whose texts are not UTF-8."""
-    name = f"latin_{uuid.uuid4().hex[:12]}"
-    with pool.single(server.url()) as connection:
-        form = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc TEMPLATE template0"
-        connection.execute(f"CREATE DATABASE {name} {form}".encode())
-    migrations.apply(server.url(name))
-    made = pool.connect(server.url(name))
+def latin(database_url: str) -> Iterator[Engine]:
+    """A database whose sessions are not in UTF-8 when they begin."""
+    with pool.single(database_url) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET client_encoding = 'LATIN1'").format(name))
+    made = pool.connect(database_url)
     yield made
     made.dispose()
-    with pool.single(server.url()) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.mark.parametrize("format_", Format)
-def test_files_are_utf8_whatever_the_database_is_in(latin: Engine, format_: Format) -> None:
+def test_files_are_utf8_whatever_a_session_is_in(latin: Engine, format_: Format) -> None:
     insert(latin, "users", [{"id": ID, "email": "a@b.c", "name": "Größe", "role": "author"}])
     data = exported(latin, ExportRequest("users", format_, ("name",)))
     match format_:
