@@ -111,10 +111,13 @@ SET run_wanted = true,
 WHERE job_id = :job_id AND NOT (run_wanted AND offered_at IS NULL);
 
 -- name: hand_over
--- The run that works the job has spent its budget, and wants another one to go on. Not if another one has come already.
+-- The run that works the job has spent its budget, and wants another one to go on. Not if another one has come already:
+-- that goes by who took the job up last, and not by who wrote its id last, which a step of any run does.
 UPDATE job
 SET run_wanted = true, dispatch_count = dispatch_count + 1, vain_launches = 0, offered_at = NULL, updated_at = now()
-WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND dagster_run_id = :dagster_run_id
+WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND :dagster_run_id = (
+    SELECT dagster_run_id FROM job_run WHERE job_run.job_id = job.job_id ORDER BY taken_up_at DESC LIMIT 1
+)
 RETURNING job_id;
 
 -- name: beat!

@@ -82,3 +82,58 @@ DELETE FROM rejected_row
 WHERE job_id = :job_id AND line IN (
     SELECT line FROM rejected_row WHERE job_id = :job_id ORDER BY line LIMIT :limit
 );
+
+-- name: table_columns
+-- The columns of a table: the type as people write it, the type at the bottom of a domain by its name and sort, whether
+-- the column is generated, and whether a row needs a value for it that nothing but the row gives.
+WITH RECURSIVE found AS (
+    SELECT a.*, has_trigger
+    FROM pg_attribute AS a,
+        LATERAL (
+            SELECT EXISTS (
+                SELECT FROM pg_trigger
+                WHERE tgrelid = a.attrelid AND NOT tgisinternal AND tgtype & 2 = 2 AND tgtype & 4 = 4
+            ) AS has_trigger
+        ) AS triggers
+    WHERE a.attrelid = to_regclass(quote_ident(:table)) AND a.attnum > 0 AND NOT a.attisdropped
+), base AS (
+    SELECT attnum, t.* FROM found JOIN pg_type AS t ON t.oid = atttypid
+    UNION ALL
+    SELECT attnum, t.* FROM base JOIN pg_type AS t ON t.oid = base.typbasetype WHERE base.typtype = 'd'
+)
+SELECT attname, format_type(atttypid, atttypmod), base.typname, base.typtype, attgenerated <> '' OR attidentity = 'a',
+    attnotnull AND NOT atthasdef AND attidentity = '' AND NOT has_trigger
+FROM found JOIN base USING (attnum)
+WHERE base.typtype <> 'd'
+ORDER BY attnum;
+
+-- name: table_rights
+-- Which of these rights this role lacks, on the table as a whole and on each of its columns.
+SELECT wanted FROM unnest(:rights::text[]) AS wanted
+WHERE NOT has_any_column_privilege(to_regclass(quote_ident(:table)), wanted);
+
+-- name: may_object
+-- Whether more than types, NOT NULL and CHECK decides which rows the table takes, besides the constraints named here:
+-- then only the table itself can tell. An index can refuse values that are too long, or that its expression fails on.
+SELECT relkind <> 'r' OR row_security_active(oid)
+    OR EXISTS (
+        SELECT FROM pg_trigger
+        WHERE tgrelid = target.oid AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 4 = 4
+    )
+    OR EXISTS (SELECT FROM pg_rewrite WHERE ev_class = target.oid)
+    OR EXISTS (
+        SELECT FROM pg_constraint WHERE conrelid = target.oid AND contype = 'f' AND conname <> ALL (:declared::text[])
+    )
+    OR EXISTS (
+        SELECT FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        WHERE i.indrelid = target.oid AND c.relname <> ALL (:declared::text[])
+            AND (
+                i.indisunique OR i.indisexclusion OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
+                OR EXISTS (
+                    SELECT FROM unnest(i.indkey::smallint[]) AS key JOIN pg_attribute AS a
+                        ON a.attrelid = target.oid AND a.attnum = key AND a.attlen < 0
+                )
+            )
+    )
+FROM pg_class AS target
+WHERE oid = to_regclass(quote_ident(:table));

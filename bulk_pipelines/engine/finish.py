@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine import jobs, payload
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Connection, Ending, Finish, Kind
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import InvalidInput, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,18 @@ def end_in(connection: Connection, decide: Finish | None, job_key: str) -> bool:
         return False
     ending = decide(connection, job) if decide else verdict(job)
     target = jobs.checked_move(job_key, state, ending.event)
-    jobs.write(connection, job_id, target, ending.error, ending.result)
+    jobs.write(connection, job_id, target, ending.error, keepable(ending.result))
     return True
+
+
+def keepable(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The result, or why it was left out: a job whose result cannot be kept would never end."""
+    try:
+        if result is not None:
+            payload.encode("result", result)
+    except InvalidInput as error:
+        return {"left_out": str(error)}
+    return result
 
 
 def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:

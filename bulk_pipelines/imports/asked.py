@@ -62,15 +62,19 @@ class AskedFile:
     """Contents that were imported before from the same place: those are not imported again."""
     version: str | None = None
     """The one that is meant, as its storage tells it: another one is not imported. None: whatever lies there."""
+    format: Format | None = None
+    """Known for certain, whatever its first record looks like: the file was written here. None: it is recognised."""
 
     def as_params(self) -> dict[str, Any]:
         told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}
         # Left out where there is none, so that the same request as ever is recognised as the same.
-        return told if self.version is None else told | {"version": self.version}
+        rare = {"version": self.version, "format": self.format}
+        return told | {name: value for name, value in rare.items() if value is not None}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
-        return cls(params["source"], params["size"], tuple(params["known_sha256"]), params.get("version"))
+        kind = None if params.get("format") is None else Format(params["format"])
+        return cls(params["source"], params["size"], tuple(params["known_sha256"]), params.get("version"), kind)
 
 
 @dataclass(frozen=True)

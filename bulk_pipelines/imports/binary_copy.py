@@ -65,15 +65,17 @@ def encode(columns: dict[str, Column]) -> Encoded:
     return Encoded([*widths, *variable], rows, np.arange(count))
 
 
-def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> None:
-    """Sends rows to a table."""
+def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> int:
+    """Sends rows to a table; how many it took: a trigger may leave some out without an error."""
     command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
         table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))
     )
-    with connection.cursor().copy(command) as target:
+    cursor = connection.cursor()
+    with cursor.copy(command) as target:
         target.write(HEADER)
         target.write(stream(encoded.rows))
         target.write(TRAILER)
+    return cursor.rowcount
 
 
 def stream(rows: Column) -> memoryview:

@@ -86,12 +86,12 @@ class Block:
         """Which of the records hold more than the end of a line (in NDJSON: than white space)."""
         lengths = stops - starts
         longest_blank = int(lengths.max(initial=0)) if self.format is Format.NDJSON else 2
-        blank = " \t\r\n" if self.format is Format.NDJSON else "\r\n"
+        blank = json_ends.SPACE if self.format is Format.NDJSON else b"\r\n"
         first = csv_ends.array_of(self.data)[starts]
-        doubtful = np.flatnonzero((lengths <= longest_blank) & np.isin(first, list(blank.encode())))
+        doubtful = np.flatnonzero((lengths <= longest_blank) & np.isin(first, list(blank)))
         keep = np.ones(len(starts), dtype=bool)
         for index in doubtful:
-            keep[index] = bool(self.data[starts[index] : stops[index]].strip(blank.encode()))
+            keep[index] = bool(self.data[starts[index] : stops[index]].strip(blank))
         return np.flatnonzero(keep)
 
     def raw(self, index: int) -> bytes:
@@ -99,7 +99,8 @@ class Block:
         text = self.data[self.spans.starts[index] : self.spans.stops[index]]
         if self.format is Format.CSV:
             return text.removesuffix(b"\n").removesuffix(b"\r")
-        return text.strip().removesuffix(b",").rstrip() if self.format is Format.JSON else text.strip()
+        text = text.strip(json_ends.SPACE)
+        return text.removesuffix(b",").rstrip(json_ends.SPACE) if self.format is Format.JSON else text
 
 
 def read(

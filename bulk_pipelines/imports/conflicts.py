@@ -1,13 +1,11 @@
 """Rows that the table objects to: found exactly, set aside with the reasons, and the others loaded.
 
-The keys of the batch are compared with the table; what is free of objections goes in by COPY. When others write to the
-table between the two, it is compared again.
+The keys of the batch are compared with the table; what is free of objections goes in by COPY. What the table refuses
+all the same, for a reason that nobody declared or because others came in between, is told row by row (`writing`).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ import psycopg
 import pyarrow as pa
 from psycopg import errors, sql
 
-from bulk_pipelines.imports import arrow, binary_copy, identifiers, rejects, tables, verdicts
-from bulk_pipelines.imports.arrow import Column, Mask, Numbers, compute
+from bulk_pipelines.imports import arrow, binary_copy, identifiers, rejects, tables, verdicts, writing
+from bulk_pipelines.imports.arrow import Column, Mask, compute
 from bulk_pipelines.imports.terms import Terms
 from bulk_pipelines.imports.validation import Reject, Validated, with_origin
 from bulk_pipelines.imports.verdicts import Verdict
@@ -25,12 +23,11 @@ from bulk_pipelines.resources.declaration import Key, Reference, Resource
 Connection = psycopg.Connection[Any]
 
 STAGED = sql.Identifier("pg_temp", "staged")
+AMONG = sql.SQL("coalesce(s.number = ANY (%(rows)s::bigint[]), true)")
+"""Some rows; all of them when none are named."""
 
-# Each attempt sees what others have committed meanwhile. That somebody comes in between so many times in a row does
-# not happen by itself; then the batch as a whole is tried again later.
+# So many deadlocks in a row do not happen by themselves; then the batch as a whole is tried again later.
 ATTEMPTS = 20
-PASSING = (errors.UniqueViolation, errors.ForeignKeyViolation, errors.DeadlockDetected)
-FAULTS = (errors.IntegrityError, errors.DataError, errors.RaiseException, errors.DeadlockDetected)
 
 
 @dataclass
@@ -76,9 +73,7 @@ def insert(connection: Connection, terms: Terms, validated: Validated) -> int:
         {key.column: repeated(key, arrow.column(validated.good, key.column)) for key in resource.keys},
     )
     stage(connection, resource, validated)
-    persistently(
-        connection, partial(is_passing, resource), lambda: compare_and_copy(connection, terms, validated, found)
-    )
+    persistently(connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, terms, validated, found))
     connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
     return set_aside(connection, terms, validated, found)
 
@@ -107,83 +102,73 @@ def stage(connection: Connection, resource: Resource, validated: Validated) -> N
     binary_copy.copy(connection, STAGED, binary_copy.by_id(binary_copy.encode(columns), ids))
 
 
-@contextmanager
-def planned(connection: Connection, *without: str) -> Iterator[None]:
-    """Statements that are planned without some methods: the planner cannot know the size of what is being loaded."""
-    for method in without:
-        connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))
-    yield
-    for method in without:
-        connection.execute(sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(f"enable_{method}")))
-
-
-def persistently(connection: Connection, passes: Callable[[psycopg.Error], bool], work: Callable[[], int]) -> int:
-    """Does the work in a savepoint, and again as long as its errors are such that pass."""
+def persistently(connection: Connection, passing: tuple[type[psycopg.Error], ...], work: Callable[[], int]) -> int:
+    """Does the work in a savepoint, and again as long as it ends in such errors."""
     for left in reversed(range(ATTEMPTS)):
         try:
             with connection.transaction():
                 return work()
-        except PASSING as error:
-            if not left or not passes(error):
+        except passing:
+            if not left:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def is_passing(resource: Resource, error: psycopg.Error) -> bool:
-    """Whether another transaction came in between, and another look at the table tells which row is at fault: the
-    constraint is one that is declared."""
-    declared = {key.constraint for key in resource.keys} | {each.constraint for each in resource.references}
-    return isinstance(error, errors.DeadlockDetected) or error.diag.constraint_name in declared
-
-
-def compare_and_copy(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:
+def compare_and_write(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:
     found.refused.clear()
-    with planned(connection, "seqscan"):
-        for key in terms.resource.keys:
-            found.own[key.column], found.held[key.column] = taken(connection, terms, key, found.count)
-        for reference in terms.resource.references:
-            found.missing[reference.column] = missing(connection, reference, found.count)
+    compare(connection, terms, found)
     free = np.flatnonzero(~found.any[validated.encoded.order])
-    return copy_free(connection, terms, validated, free, found)
+    rows = validated.encoded.take(free)
+    refused = writing.write(connection, terms, tables.table(terms.resource), rows, validated.lines[rows.order])
+    if refused:
+        messages = {row: refused[line].message for row in rows.order if (line := int(validated.lines[row])) in refused}
+        # Somebody who came in between is told apart by another look.
+        compare(connection, terms, found, list(messages))
+        declared = found.any
+        found.refused = {row: message for row, message in messages.items() if not declared[row]}
+    return len(free) - len(refused)
 
 
-def taken(connection: Connection, terms: Terms, key: Key, count: int) -> tuple[Mask, Mask]:
+def compare(connection: Connection, terms: Terms, found: Objections, rows: list[int] | None = None) -> None:
+    """Notes what of the table stands against these rows, or against all."""
+    with tables.planned(connection, "seqscan"):
+        for key in terms.resource.keys:
+            own, held = taken(connection, terms, key, found.count, rows)
+            note(found.own, key.column, own, rows)
+            note(found.held, key.column, held, rows)
+        for reference in terms.resource.references:
+            note(found.missing, reference.column, missing(connection, reference, found.count, rows), rows)
+
+
+def note(masks: dict[str, Mask], name: str, found: Mask, rows: list[int] | None) -> None:
+    if rows is None:
+        masks[name] = found
+    else:
+        masks[name][rows] = found[rows]
+
+
+def taken(
+    connection: Connection, terms: Terms, key: Key, count: int, rows: list[int] | None = None
+) -> tuple[Mask, Mask]:
     """Which rows have a key that is in the table: from this very import, or of other origin."""
     is_own = tables.lookup(terms.resource, key, "t", "s", tables.own(terms, "t"))
-    query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s) found WHERE own IS NOT NULL").format(
-        is_own, STAGED
+    query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s WHERE {}) found WHERE own IS NOT NULL").format(
+        is_own, STAGED, AMONG
     )
     own, held = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    for number, mine in connection.execute(query, prepare=False):
+    for number, mine in connection.execute(query, {"rows": rows}, prepare=False):
         (own if mine else held)[number] = True
     return own, held
 
 
-def missing(connection: Connection, reference: Reference, count: int) -> Mask:
+def missing(connection: Connection, reference: Reference, count: int, rows: list[int] | None = None) -> Mask:
     """Which rows refer to a row that does not exist."""
-    query = sql.SQL("SELECT s.number FROM {} s WHERE {}").format(STAGED, tables.leads_nowhere(reference, "s"))
+    query = sql.SQL("SELECT s.number FROM {} s WHERE {} AND {}").format(
+        STAGED, AMONG, tables.leads_nowhere(reference, "s")
+    )
     found = np.zeros(count, dtype=bool)
-    found[[number for (number,) in connection.execute(query, prepare=False)]] = True
+    found[[number for (number,) in connection.execute(query, {"rows": rows}, prepare=False)]] = True
     return found
-
-
-def copy_free(connection: Connection, terms: Terms, validated: Validated, places: Numbers, found: Objections) -> int:
-    """Loads the encoded rows at these places; how many. If the table objects for a reason that nobody declared, closes
-    in on the rows that it objects to, and leaves them out."""
-    if not len(places):
-        return 0
-    try:
-        with connection.transaction():
-            binary_copy.copy(connection, tables.table(terms.resource), validated.encoded.take(places))
-    except FAULTS as error:
-        if is_passing(terms.resource, error):
-            raise
-        if len(places) == 1:
-            found.refused[int(validated.encoded.order[places[0]])] = error.diag.message_primary or "refused"
-            return 0
-        halves = np.array_split(places, 2)
-        return sum(copy_free(connection, terms, validated, half, found) for half in halves)
-    return len(places)
 
 
 def set_aside(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:

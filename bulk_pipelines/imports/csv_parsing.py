@@ -9,6 +9,7 @@ import pyarrow.csv
 from bulk_pipelines.imports import parsed
 from bulk_pipelines.imports.blocks import Block
 from bulk_pipelines.imports.csv_ends import Positions
+from bulk_pipelines.imports.layout import BOM
 from bulk_pipelines.imports.parsed import Faults, Parsed, Reason
 
 LEAST_BLOCK = 1024
@@ -66,6 +67,8 @@ def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[in
 
     if data[:1] in b"\r\n" and not data.strip(b"\r\n"):
         return empty(columns), []
+    if data.startswith(BOM):
+        data = BOM + data  # Arrow takes one away from wherever it begins to read
     table = pyarrow.csv.read_csv(
         pa.BufferReader(data),  # type: ignore[arg-type]  # the stubs know only Python's own files
         pyarrow.csv.ReadOptions(

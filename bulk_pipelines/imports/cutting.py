@@ -117,14 +117,14 @@ def array_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]
             check_behind(data[found.close + 1 :], close + 1)
     if close is None:
         raise InvalidInput("source", f"the JSON array is never closed: element {number}, at byte {began}, has no end")
-    if not any(data.strip() for _, data in blocks(source, began, close, len)):
+    if not any(data.strip(json_ends.SPACE) for _, data in blocks(source, began, close, len)):
         empty = number == layout.first_line
         raise InvalidInput("source", "the JSON array " + ("holds no records" if empty else "ends with a comma"))
     yield close, number
 
 
 def check_behind(data: bytes, position: int) -> None:
-    rest = data.lstrip()
+    rest = data.lstrip(json_ends.SPACE)
     if rest:
         raise InvalidInput(
             "source", f"at byte {position + len(data) - len(rest)} there is more behind the end of the JSON array"

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.imports import conflicts, tables, verdicts, waiting
+from bulk_pipelines.imports import tables, verdicts, waiting
 from bulk_pipelines.imports.layout import Format, Layout
 from bulk_pipelines.imports.parsed import Reason
 from bulk_pipelines.imports.terms import Mode, Terms
@@ -25,7 +25,7 @@ def decisions(connection: Connection, terms: Terms, layout: Layout) -> Iterator[
     """The lines that are rejected, with all reasons, in pieces. Records without a reason are left out."""
     names = verdicts.telling_columns(terms.resource)
     keys = decisive_keys(terms)
-    with conflicts.planned(connection, "seqscan"), connection.cursor("decisions") as cursor:
+    with tables.planned(connection, "seqscan"), connection.cursor("decisions") as cursor:
         cursor.execute(query(terms, names, keys))
         while rows := cursor.fetchmany(CHUNK):
             yield [decision for row in rows if (decision := decided(terms, layout, names, keys, row))[1]]

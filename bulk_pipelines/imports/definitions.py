@@ -61,6 +61,8 @@ def metadata(pool: Engine, job: Job) -> Metadata:
     }
     if counts.superseded:
         shown["rows_superseded"] = counts.superseded
+    if counts.waiting:
+        shown["rows_waiting"] = counts.waiting
     if counts.valid:
         shown["rows_valid"] = counts.valid
     if found.rejects:

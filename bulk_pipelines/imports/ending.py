@@ -12,7 +12,7 @@ from bulk_pipelines.engine import finish as engine_finish
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines.imports import progress, settlement, unreached, unread
+from bulk_pipelines.imports import progress, report, settlement, unreached, unread
 from bulk_pipelines.imports.asked import Asked
 from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
@@ -106,8 +106,7 @@ def finish(connection: Connection, job: Job) -> Ending:
             return Ending(JobEvent.FAIL, result, nothing_loaded(counts))
     if job.dlq_items:
         return Ending(JobEvent.COMPLETE_WITH_ERRORS, result, buried)
-    left_out = any(each["note"] and not each["duplicate"] for each in result["files"])
-    clean = not counts.rejected and not counts.unprocessed and not left_out
+    clean = not counts.rejected and not counts.unprocessed and not result["files_left_out"]
     return Ending(JobEvent.COMPLETE if clean else JobEvent.COMPLETE_WITH_ERRORS, result)
 
 
@@ -127,12 +126,15 @@ def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]
         "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", [job.started_at or job.created_at]
     ).fetchone()
     seconds = row[0] if row else 0.0
+    files = progress.files(connection, job.job_id)
     return vars(counts) | {
         "batches": found.batches,
         "seconds": round(seconds, 3),
         "rows_per_second": round(counts.read / seconds, 1) if seconds > 0 else 0.0,
         "error_rate": round(counts.rejected / counts.read, 6) if counts.read else 0.0,
-        "files": [file.as_outcome() for file in progress.files(connection, job.job_id)],
+        "files": [file.as_outcome() for file in report.worth_showing(files)],
+        "file_count": len(files),
+        "files_left_out": sum(file.left_out for file in files),
     }
 
 

@@ -6,11 +6,12 @@ place aside, which is why each step below can be done alone and again.
 """
 
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import errors, sql
 
-from bulk_pipelines.imports import conflicts, decisions, marks, tables, trial, waiting
+from bulk_pipelines.imports import conflicts, decisions, marks, refusals, tables, trial, waiting
 from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
@@ -24,7 +25,8 @@ AT_ONCE = 20_000
 
 def settle_inserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> None:
     for key in terms.resource.keys:
-        while displaced(begin, terms, key, control):
+        kept: set[UUID] = set()
+        while displaced(begin, terms, key, kept, control):
             pass
     while promoted(begin, terms, control):
         pass
@@ -45,67 +47,102 @@ def settle_validation(begin: Begin, terms: Terms, layout: Layout, control: Contr
         control.note(connection, Counts(waiting=-rejected - valid, rejected=rejected, valid=valid))
 
 
-def displaced(begin: Begin, terms: Terms, key: Key, control: Control) -> int:
-    """Takes back rows of this import whose key an earlier record of the file has, and sets them aside. Rows that others
-    changed or refer to meanwhile are no longer ours to take."""
-    resource = terms.resource
-    statement = sql.SQL(
+def displaced(begin: Begin, terms: Terms, key: Key, kept: set[UUID], control: Control) -> int:
+    """Takes back rows of this import whose key an earlier record of the file has, and sets them aside; how many were
+    looked at. Rows that others changed or refer to meanwhile are no longer ours to take, and what the table does not
+    give back is `kept`."""
+    with begin() as connection:
+        refusals.at_once(connection)
+        late = late_rows(connection, terms, key, kept)
+        moved = conflicts.persistently(
+            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, terms, key, late)
+        )
+        if moved < len(late):
+            kept.update(still_there(connection, terms, late))
+        if moved:
+            control.note(connection, Counts(loaded=-moved, rejected=moved))
+        return len(late)
+
+
+def late_rows(connection: Connection, terms: Terms, key: Key, kept: set[UUID]) -> list[UUID]:
+    query = sql.SQL(
         """
         WITH firsts AS (
             SELECT {value} AS value, min(a.import_line) AS line FROM {aside} a WHERE a.import_job = {job} GROUP BY 1
-        ), late AS (
-            SELECT id FROM (
-                SELECT (
-                    SELECT t.id FROM {table} t
-                    WHERE {key} = f.value AND t.import_line > f.line AND {conditions}
-                ) AS id
-                FROM firsts f
-            ) found
-            WHERE id IS NOT NULL LIMIT {most}
-        ), gone AS (
-            DELETE FROM {table} t WHERE t.id = ANY(ARRAY(SELECT id FROM late)) RETURNING {columns}
-        ), kept AS (
-            INSERT INTO {aside} ({names}) SELECT * FROM gone RETURNING import_line
         )
-        INSERT INTO rejected_row (job_id, line, reasons)
-        SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
+        SELECT id FROM (
+            SELECT (
+                SELECT t.id FROM {table} t
+                WHERE {key} = f.value AND t.import_line > f.line AND {conditions}
+            ) AS id
+            FROM firsts f
+        ) found
+        WHERE id IS NOT NULL AND id <> ALL (%s) LIMIT {most}
         """
     ).format(
         value=tables.key(key, "a"),
-        aside=tables.aside(resource),
+        aside=tables.aside(terms.resource),
         job=terms.job_id,
-        table=tables.table(resource),
+        table=tables.table(terms.resource),
         key=tables.key(key, "t"),
-        conditions=tables.listed([tables.own(terms, "t"), *tables.unreferenced(resource, "t")], " AND "),
+        conditions=free(terms),
         most=AT_ONCE,
-        columns=tables.columns(resource, "t"),
-        names=tables.columns(resource),
-        code=key.code,
     )
-    with begin() as connection, conflicts.planned(connection, "seqscan"):
-        moved = conflicts.persistently(
-            connection, is_new_reference, lambda: connection.execute(statement, prepare=False).rowcount
+    with tables.planned(connection, "seqscan"):
+        return [found for (found,) in connection.execute(query, [list(kept)], prepare=False)]
+
+
+def free(terms: Terms) -> sql.Composed:
+    """That a row of the table is still this import's to take."""
+    return tables.listed([tables.own(terms, "t"), *tables.unreferenced(terms.resource, "t")], " AND ")
+
+
+def set_aside(connection: Connection, terms: Terms, key: Key, late: list[UUID]) -> int:
+    """Moves these rows out of the table; how many it gave back."""
+
+    def statement(ids: sql.Composable) -> sql.Composed:
+        return sql.SQL(
+            """
+            WITH gone AS (
+                DELETE FROM {table} t WHERE t.id = ANY ({ids}) AND {conditions} RETURNING {columns}
+            ), kept AS (
+                INSERT INTO {aside} ({names}) SELECT * FROM gone RETURNING import_line
+            )
+            INSERT INTO rejected_row (job_id, line, reasons)
+            SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
+            """
+        ).format(
+            table=tables.table(terms.resource),
+            ids=ids,
+            conditions=free(terms),
+            columns=tables.columns(terms.resource, "t"),
+            aside=tables.aside(terms.resource),
+            names=tables.columns(terms.resource),
+            job=terms.job_id,
+            code=key.code,
         )
-        if moved:
-            control.note(connection, Counts(loaded=-moved, rejected=moved))
-        return moved
+
+    return refusals.write(connection, terms, statement, "uuid", late).written
 
 
-def is_new_reference(error: psycopg.Error) -> bool:
-    """Whether somebody has just begun to refer to a row: the next attempt leaves it alone."""
-    return isinstance(error, errors.ForeignKeyViolation | errors.DeadlockDetected)
+def still_there(connection: Connection, terms: Terms, late: list[UUID]) -> list[UUID]:
+    query = sql.SQL("SELECT t.id FROM {} t WHERE t.id = ANY (%s) AND {}").format(
+        tables.table(terms.resource), free(terms)
+    )
+    return [found for (found,) in connection.execute(query, [late], prepare=False)]
 
 
 def promoted(begin: Begin, terms: Terms, control: Control) -> int:
-    """Loads records that own all their keys and that nothing stands against any more; how many were looked at."""
+    """Loads records that own all their keys and that nothing stands against any more; how many were looked at. What the
+    table refuses is noted with the record."""
     with begin() as connection:
+        refusals.at_once(connection)
         lines = ready(connection, terms)
-        try:
-            with connection.transaction():
-                loaded = insert_lines(connection, terms, lines)
-        except conflicts.PASSING:
-            # Somebody took a key, which the next look sees, or removed a row that is referred to.
-            loaded = 0
+        loaded = conflicts.persistently(
+            connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, terms, lines)
+        )
+        if loaded < len(lines):
+            # Somebody took a key, which is seen when the reasons are told, or removed a row that is referred to.
             marks.mark_missing(connection, terms)
         if loaded:
             control.note(connection, Counts(loaded=loaded, rejected=-loaded))
@@ -122,39 +159,29 @@ def ready(connection: Connection, terms: Terms) -> list[int]:
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
         decisions.with_owners(terms, keys), tables.listed(conditions, " AND "), AT_ONCE
     )
-    with conflicts.planned(connection, "seqscan"):
+    with tables.planned(connection, "seqscan"):
         return [line for (line,) in connection.execute(query, prepare=False)]
 
 
 def insert_lines(connection: Connection, terms: Terms, lines: list[int]) -> int:
-    """Moves these records into the table, and out of the rejects; how many it took. What it refuses for a reason that
-    nobody declared is noted with the record."""
+    """Moves these records into the table, and out of the rejects; how many it took."""
     if not lines:
         return 0
-    resource = terms.resource
-    statement = sql.SQL(
-        """
-        WITH gone AS (
-            DELETE FROM {aside} WHERE import_job = {job} AND import_line = ANY(%(lines)s) RETURNING {names}
-        ), cleared AS (
-            DELETE FROM rejected_row WHERE job_id = {job} AND line = ANY(%(lines)s)
+
+    def statement(wanted: sql.Composable) -> sql.Composed:
+        return sql.SQL(
+            "INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"
+            " WHERE import_job = {job} AND import_line = ANY ({wanted}) ORDER BY id"
+        ).format(
+            table=tables.table(terms.resource),
+            names=tables.columns(terms.resource),
+            aside=tables.aside(terms.resource),
+            job=terms.job_id,
+            wanted=wanted,
         )
-        INSERT INTO {table} ({names}) SELECT * FROM gone ORDER BY id
-        """
-    ).format(
-        aside=tables.aside(resource),
-        job=terms.job_id,
-        table=tables.table(resource),
-        names=tables.columns(resource),
-    )
-    try:
-        with connection.transaction():
-            return connection.execute(statement, {"lines": lines}).rowcount
-    except conflicts.FAULTS as error:
-        if conflicts.is_passing(resource, error):
-            raise
-        if len(lines) == 1:
-            marks.refuse(connection, terms, lines[0], error)
-            return 0
-        middle = len(lines) // 2
-        return insert_lines(connection, terms, lines[:middle]) + insert_lines(connection, terms, lines[middle:])
+
+    result = refusals.write(connection, terms, statement, "bigint", lines)
+    taken = marks.outcome(connection, terms, terms.resource.id_key, lines, result)
+    waiting.remove(connection, terms, taken)
+    connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [terms.job_id, taken])
+    return len(taken)

@@ -53,6 +53,7 @@ class Plan:
             self.asked.mode,
             bytes.fromhex(file.sha256),
             job.created_at,
+            file.base_line,
             match_on,
             max_record_bytes=MAX_RECORD_BYTES,
         )

@@ -8,7 +8,7 @@ import pyarrow.json
 
 from bulk_pipelines.imports import json_ends, json_record, parsed
 from bulk_pipelines.imports.blocks import Block
-from bulk_pipelines.imports.csv_ends import array_of, newline_ends
+from bulk_pipelines.imports.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.layout import Format
 from bulk_pipelines.imports.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource
@@ -66,17 +66,18 @@ def as_lines(block: Block) -> tuple[bytes, set[int]]:
         data = bytes(changed)
     doubtful = np.flatnonzero(array_of(data)[np.minimum(spans.starts, len(data) - 1)] != ord("{"))
     for record in doubtful.tolist():
-        if not data[spans.starts[record] : spans.stops[record]].lstrip().startswith(b"{"):
+        if not data[spans.starts[record] : spans.stops[record]].lstrip(json_ends.SPACE).startswith(b"{"):
             broken.add(record)
     return data, broken
 
 
 def records_with_broken_strings(block: Block) -> set[int]:
-    """Records of an array with a newline inside a string, which JSON forbids and `as_lines` would hide."""
-    if b"\n" not in block.data:
+    """Records of an array with the end of a line inside a string, which JSON forbids and `as_lines` would hide."""
+    view = array_of(block.data)
+    breaks = np.flatnonzero((view == NEWLINE) | (view == RETURN))
+    if not len(breaks):
         return set()
-    newlines = newline_ends(block.data) - 1
-    inside = newlines[np.searchsorted(json_ends.string_quotes(block.data), newlines) % 2 == 1]
+    inside = breaks[np.searchsorted(json_ends.string_quotes(block.data), breaks) % 2 == 1]
     return set(np.searchsorted(block.spans.stops, inside, side="right").tolist())
 
 

@@ -13,55 +13,65 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
-from bulk_pipelines.imports import conflicts, decisions, marks, tables, waiting
+from bulk_pipelines.imports import decisions, marks, refusals, tables, waiting
 from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.layout import Layout
+from bulk_pipelines.imports.refusals import Attempt, Refusal
 from bulk_pipelines.imports.terms import Terms
 from bulk_pipelines.resources.declaration import Column, Fill, Key
 
 Connection = psycopg.Connection[Any]
 
 AT_ONCE = 20_000
+ANY = sql.SQL("true")
+
+# Others may change the table between its comparison and the merge. That it happens so often in a row does not happen by
+# itself: a trigger gives records other keys. Then each record is tried alone.
+COMPARISONS = 3
 
 
 class Overtaken(Exception):
     """The import may not end any more: it was paused, cancelled or taken up again while it was merged."""
 
 
+class Changed(Exception):
+    """Others changed the table since the records were compared with it."""
+
+
 class NotAccepted(Exception):
     """The table refused more records than the import accepts."""
 
-    def __init__(self, refused: list[tuple[str, int]]) -> None:
+    def __init__(self, refused: dict[int, Refusal]) -> None:
         super().__init__(f"{len(refused)} records were refused")
         self.refused = refused
 
 
 def settle_upserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> bool:
     """Merge everything that waits, and end the import with it; false when it was overtaken, and nothing was merged."""
-    assert terms.match_on is not None
-    while True:
+    for left in reversed(range(COMPARISONS)):
         with begin() as connection:
-            resolve(connection, terms, terms.match_on, layout, control)
+            resolve(connection, terms, layout, control)
         control.complete(begin)
         try:
             with begin() as connection:
-                control.note(connection, merged(connection, terms, terms.match_on, layout, control))
+                control.note(connection, merged(connection, terms, layout, control, patient=bool(left)))
                 if not control.end(connection):
                     raise Overtaken
             return True
         except Overtaken:
             return False
-        except conflicts.PASSING as error:
-            # Others changed the table since it was compared.
-            if not conflicts.is_passing(terms.resource, error):
+        except (Changed, errors.DeadlockDetected):
+            if not left:
                 raise
+    raise AssertionError("the last attempt returns or raises")
 
 
-def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> None:
+def resolve(connection: Connection, terms: Terms, layout: Layout, control: Control) -> None:
     """Drop what a later record supersedes, and reject what cannot be merged. What is left fits, in any order."""
+    assert terms.match_on is not None
     superseded = connection.execute(
         sql.SQL(
             """
@@ -72,7 +82,7 @@ def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout,
                 ) found WHERE import_line < last
             ))
             """
-        ).format(aside=tables.aside(terms.resource), key=tables.key(match_on, "a"), job=terms.job_id),
+        ).format(aside=tables.aside(terms.resource), key=tables.key(terms.match_on, "a"), job=terms.job_id),
         prepare=False,
     ).rowcount
     marks.mark(connection, terms)
@@ -81,17 +91,19 @@ def resolve(connection: Connection, terms: Terms, match_on: Key, layout: Layout,
         control.note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
 
 
-def merged(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> Counts:
-    """Merge all that waits, or nothing if that shows more rejects than the import accepts; what it came to."""
+def merged(connection: Connection, terms: Terms, layout: Layout, control: Control, *, patient: bool) -> Counts:
+    """Merge all that waits, or nothing if that shows more rejects than the import accepts; what it came to. `patient`:
+    `Changed` when a record has a key that others took, instead of a reject."""
     loaded = 0
     if control.accepts(connection, 0):
         try:
             with connection.transaction():
-                loaded = merge_all(connection, terms, match_on, layout, control)
+                refusals.at_once(connection)
+                loaded = merge_all(connection, terms, layout, control, patient)
                 check_refused(connection, terms, control)
         except NotAccepted as error:
             loaded = 0
-            marks.refuse_again(connection, terms, error.refused)
+            marks.refuse(connection, terms, error.refused)
     rejected = decisions.reject(connection, terms, layout)
     if rejected:
         control.complete(lambda: nullcontext(connection))
@@ -111,13 +123,14 @@ def check_refused(connection: Connection, terms: Terms, control: Control) -> Non
         raise NotAccepted(refused)
 
 
-def merge_all(connection: Connection, terms: Terms, match_on: Key, layout: Layout, control: Control) -> int:
+def merge_all(connection: Connection, terms: Terms, layout: Layout, control: Control, patient: bool) -> int:
     """Merge what waits, in pieces; how many records the table took."""
+    assert terms.match_on is not None
     loaded, last = 0, -1
     while lines := next_lines(connection, terms, last):
         if not control.at_work(connection):
             raise Overtaken
-        loaded += merge_lines(connection, terms, match_on, layout, lines)
+        loaded += merge_lines(connection, terms, terms.match_on, layout, lines, patient)
         last = lines[-1]
     return loaded
 
@@ -131,27 +144,30 @@ def next_lines(connection: Connection, terms: Terms, last: int) -> list[int]:
     return [line for (line,) in connection.execute(query, [last])]
 
 
-def merge_lines(connection: Connection, terms: Terms, match_on: Key, layout: Layout, lines: list[int]) -> int:
-    """Merges these records; how many the table took. What it refuses for a reason that nobody declared is noted with
-    the record."""
-    if not lines:
-        return 0
+def merge_lines(
+    connection: Connection, terms: Terms, match_on: Key, layout: Layout, lines: list[int], patient: bool
+) -> int:
+    """Merge these records; how many the table took. What it refuses is noted with the record."""
     try:
         with connection.transaction():
             values = {"lines": lines, "targets": targets(connection, terms, match_on, lines)}
+            among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
+            statement = merge(terms, match_on, layout, sql.Placeholder("lines"), among)
             # Both sides are found by their keys and are no larger than what is merged: a hash join is always good.
-            with conflicts.planned(connection, "seqscan", "nestloop", "mergejoin"):
-                count = connection.execute(merge(terms, match_on, layout), values, prepare=False).rowcount
-            waiting.remove(connection, terms, lines)
-            return count
-    except conflicts.FAULTS as error:
-        if conflicts.is_passing(terms.resource, error):
-            raise
-        if len(lines) == 1:
-            marks.refuse(connection, terms, lines[0], error)
-            return 0
-        middle = len(lines) // 2
-        return sum(merge_lines(connection, terms, match_on, layout, part) for part in (lines[:middle], lines[middle:]))
+            with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
+                result = Attempt(connection.execute(statement, values, prepare=False).rowcount)
+    except psycopg.Error as error:
+        refusals.judge(connection, terms, error)
+        if patient and tables.is_declared(terms.resource, error.diag.constraint_name):
+            raise Changed from error
+        with tables.planned(connection, "hashjoin", "mergejoin"):
+            statement = merge(terms, match_on, layout, refusals.CHUNK)
+            result = refusals.attempt(connection, statement, "bigint", lines)
+    if patient and any(tables.is_declared(terms.resource, each.constraint) for each in result.refused.values()):
+        raise Changed
+    taken = marks.outcome(connection, terms, match_on, lines, result)
+    waiting.remove(connection, terms, taken)
+    return len(taken)
 
 
 def targets(connection: Connection, terms: Terms, match_on: Key, lines: list[int]) -> list[UUID]:
@@ -159,11 +175,14 @@ def targets(connection: Connection, terms: Terms, match_on: Key, lines: list[int
     query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
         tables.lookup(terms.resource, match_on, "t", "a", sql.SQL("t.id")), tables.aside(terms.resource), terms.job_id
     )
-    with conflicts.planned(connection, "seqscan"):
+    with tables.planned(connection, "seqscan"):
         return [found for (found,) in connection.execute(query, [lines], prepare=False) if found is not None]
 
 
-def merge(terms: Terms, match_on: Key, layout: Layout) -> sql.Composed:
+def merge(
+    terms: Terms, match_on: Key, layout: Layout, lines: sql.Composable, among: sql.Composable = ANY
+) -> sql.Composed:
+    """The records of these lines, among the rows that they can be about."""
     resource = terms.resource
     kept = [column for column in resource.columns if is_changed(column, resource.id_key, layout)]
     changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, terms)) for column in kept]
@@ -171,8 +190,8 @@ def merge(terms: Terms, match_on: Key, layout: Layout) -> sql.Composed:
     return sql.SQL(
         """
         MERGE INTO {table} t
-        USING (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY(%(lines)s)) a
-        ON {same} AND t.id = ANY(%(targets)s)
+        USING (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY ({lines})) a
+        ON {same} AND {among}
         WHEN MATCHED THEN UPDATE SET {changes}
         WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}, a.import_job, a.import_line)
         """
@@ -180,6 +199,8 @@ def merge(terms: Terms, match_on: Key, layout: Layout) -> sql.Composed:
         table=tables.table(resource),
         aside=tables.aside(resource),
         job=terms.job_id,
+        lines=lines,
+        among=among,
         same=tables.same(match_on, "t", "a"),
         changes=tables.listed(
             [

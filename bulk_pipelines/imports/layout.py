@@ -3,6 +3,8 @@
 import csv
 import difflib
 import json
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +15,9 @@ from bulk_pipelines.resources.declaration import Resource
 BOM = b"\xef\xbb\xbf"
 HEAD = 64 * 1024
 LONGEST_HEADER = 1024 * 1024
+SHOWN = 10
+"""How many of the columns that do not fit are named."""
+LONGEST_SHOWN = 80
 FOREIGN = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -42,8 +47,9 @@ class Layout:
     header: bytes = b""
 
 
-def inspect(source: Source, resource: Resource, told: str | None = None) -> Layout:
-    """The layout of the file for this resource; `told` names the format instead of recognising it."""
+def inspect(source: Source, resource: Resource, told: str | None = None, *, certain: Format | None = None) -> Layout:
+    """The layout of the file for this resource. `told` names the format that it must look like; with a `certain` one it
+    does not matter what it looks like."""
     wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():
@@ -51,7 +57,7 @@ def inspect(source: Source, resource: Resource, told: str | None = None) -> Layo
             raise InvalidInput("source", f"the file is {name}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     start = len(BOM) if head.startswith(BOM) else 0
     opening, position = first_visible(source, start)
-    found = {b"[": Format.JSON, b"{": Format.NDJSON}.get(opening, Format.CSV)
+    found = certain or {b"[": Format.JSON, b"{": Format.NDJSON}.get(opening, Format.CSV)
     if wanted and wanted is not found:
         raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
     match found:
@@ -118,13 +124,13 @@ def header_line(source: Source, start: int) -> tuple[str, int]:
 
 def check_columns(names: list[str], resource: Resource, text: str) -> None:
     problems = []
-    doubled = sorted({name for name in names if names.count(name) > 1})
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
     if doubled:
-        problems.append(f"named twice: {', '.join(doubled)}")
+        problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
     known = resource.column_names
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     if unknown:
-        problems.append(f"unknown: {', '.join(with_hint(name, known) for name in unknown)}")
+        problems.append(f"unknown: {first_of(unknown, lambda name: with_hint(name, known))}")
     missing = [column.name for column in resource.columns if column.required and column.name not in names]
     if missing:
         problems.append(f"missing: {', '.join(missing)}")
@@ -134,7 +140,14 @@ def check_columns(names: list[str], resource: Resource, text: str) -> None:
         raise InvalidInput("source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{hint}")
 
 
+def first_of(names: list[str], said: Callable[[str], str]) -> str:
+    """The first few names: a file of another kind may have thousands."""
+    rest = len(names) - SHOWN
+    return ", ".join(said(name) for name in names[:SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
 def with_hint(name: str, known: tuple[str, ...]) -> str:
-    shown = json.dumps(name[:80], ensure_ascii=False)
+    name = name[:LONGEST_SHOWN]
+    shown = json.dumps(name, ensure_ascii=False)
     close = difflib.get_close_matches(name.lower(), known, 1)
     return f"{shown} (meant {close[0]}?)" if close else shown

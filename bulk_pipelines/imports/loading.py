@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
-from bulk_pipelines.imports import binary_copy, conflicts, rejects, tables
+from bulk_pipelines.imports import binary_copy, conflicts, refusals, rejects, tables
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.terms import Mode, Terms
 from bulk_pipelines.imports.validation import Validated
@@ -35,6 +36,7 @@ def load_batch(
     if terms.mode is not Mode.INSERT:
         binary_copy.copy(connection, tables.aside(terms.resource), validated.encoded)
         return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
+    refusals.at_once(connection)
     if direct and copied(connection, terms, validated):
         return BatchResult(Counts(read=good + bad, loaded=good, rejected=bad))
     refused = conflicts.insert(connection, terms, validated)
@@ -45,8 +47,11 @@ def load_batch(
 def copied(connection: psycopg.Connection[Any], terms: Terms, validated: Validated) -> bool:
     """Whether the table took all rows; else it has taken none."""
     try:
-        with connection.transaction():
-            binary_copy.copy(connection, tables.table(terms.resource), validated.encoded)
-    except conflicts.FAULTS:
-        return False
-    return True
+        with connection.transaction() as savepoint:
+            if binary_copy.copy(connection, tables.table(terms.resource), validated.encoded) == len(validated.lines):
+                return True
+            raise psycopg.Rollback(savepoint)
+    except psycopg.Error as error:
+        if not isinstance(error, errors.DeadlockDetected):
+            refusals.judge(connection, terms, error)
+    return False

@@ -1,11 +1,13 @@
 """What the table has against records that wait aside, noted with each of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.imports import conflicts, tables, waiting
+from bulk_pipelines.imports import refusals, tables, waiting
+from bulk_pipelines.imports.refusals import Attempt, Refusal
 from bulk_pipelines.imports.terms import Terms
 from bulk_pipelines.resources.declaration import Key, Reference
 
@@ -14,7 +16,7 @@ Connection = psycopg.Connection[Any]
 
 def mark(connection: Connection, terms: Terms) -> None:
     """Notes, with each record that waits, the keys that rows of the table hold and the references that lead nowhere."""
-    with conflicts.planned(connection, "seqscan"):
+    with tables.planned(connection, "seqscan"):
         for first, last in waiting.windows(connection, terms):
             for key in terms.resource.keys:
                 if key != terms.match_on:
@@ -23,30 +25,51 @@ def mark(connection: Connection, terms: Terms) -> None:
 
 
 def mark_missing(connection: Connection, terms: Terms) -> None:
-    with conflicts.planned(connection, "seqscan"):
+    with tables.planned(connection, "seqscan"):
         for first, last in waiting.windows(connection, terms):
             for reference in terms.resource.references:
                 connection.execute(missing(terms, reference), [first, last], prepare=False)
 
 
-def refuse(connection: Connection, terms: Terms, line: int, error: psycopg.Error) -> None:
-    """Notes with one record what the table said of it."""
-    note = sql.SQL("UPDATE {} SET refused = %s WHERE import_job = {} AND import_line = %s")
-    statement = note.format(tables.aside(terms.resource), terms.job_id)
-    connection.execute(statement, [error.diag.message_primary, line])
+def outcome(connection: Connection, terms: Terms, key: Key, lines: list[int], result: Attempt) -> list[int]:
+    """The lines of these records that are in the table now, found by this key; with the others is noted why not."""
+    refused = not_taken(connection, terms, tables.table(terms.resource), key, lines, result)
+    refuse(connection, terms, refused)
+    return [line for line in lines if line not in refused]
 
 
-def refused(connection: Connection, terms: Terms) -> list[tuple[str, int]]:
-    """What the table said of records, and their lines."""
-    query = sql.SQL("SELECT refused, import_line FROM {} WHERE import_job = {} AND refused IS NOT NULL")
-    return connection.execute(query.format(tables.aside(terms.resource), terms.job_id)).fetchall()
+def not_taken(
+    connection: Connection, terms: Terms, target: sql.Composable, key: Key, lines: list[int], result: Attempt
+) -> dict[int, Refusal]:
+    """What was refused of these records, and what is not in the table though nothing was said of it."""
+    if result.written + len(result.refused) == len(lines):
+        return result.refused
+    query = sql.SQL(
+        "SELECT a.import_line FROM {} a WHERE a.import_job = {} AND a.import_line = ANY (%s)"
+        " AND (SELECT true FROM {} t WHERE {} AND t.import_job = a.import_job AND t.import_line = a.import_line"
+        " LIMIT 1) IS NULL"
+    ).format(tables.aside(terms.resource), terms.job_id, target, tables.same(key, "t", "a"))
+    with tables.planned(connection, "seqscan"):
+        absent = [line for (line,) in connection.execute(query, [lines], prepare=False)]
+    return dict.fromkeys(absent, refusals.SILENT) | result.refused
 
 
-def refuse_again(connection: Connection, terms: Terms, refused: list[tuple[str, int]]) -> None:
-    """Note again what the table said, after the changes of which it was said were rolled back."""
-    note = sql.SQL("UPDATE {} SET refused = %s WHERE import_job = {} AND import_line = %s")
-    with connection.cursor() as cursor:
-        cursor.executemany(note.format(tables.aside(terms.resource), terms.job_id), refused)
+def refuse(connection: Connection, terms: Terms, refused: Mapping[int, Refusal]) -> None:
+    """Notes with records, by their lines, what the table said of them."""
+    if not refused:
+        return
+    statement = sql.SQL(
+        "UPDATE {} a SET refused = found.message FROM unnest(%s::bigint[], %s::text[]) AS found (line, message)"
+        " WHERE a.import_job = {} AND a.import_line = found.line"
+    ).format(tables.aside(terms.resource), terms.job_id)
+    connection.execute(statement, [list(refused), [each.message for each in refused.values()]])
+
+
+def refused(connection: Connection, terms: Terms) -> dict[int, Refusal]:
+    """What the table said of the records that wait, by their lines."""
+    query = sql.SQL("SELECT import_line, refused FROM {} WHERE import_job = {} AND refused IS NOT NULL")
+    found = connection.execute(query.format(tables.aside(terms.resource), terms.job_id))
+    return {line: Refusal(message) for line, message in found}
 
 
 def held(terms: Terms, key: Key) -> sql.Composed:

@@ -12,8 +12,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import jobs, persist
 from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
-from bulk_pipelines.imports import cutting, landed, layout, progress
+from bulk_pipelines.imports import agreement, cutting, landed, layout, progress
 from bulk_pipelines.imports.asked import Asked, AskedFile
 from bulk_pipelines.imports.cutting import Range
 from bulk_pipelines.imports.landed import opened
@@ -33,6 +34,8 @@ Piece = tuple[int, Range]
 
 def plan(pool: Engine, job: Job) -> None:
     asked = Asked.from_params(job.params)
+    with transaction(pool) as connection:
+        agreement.check(connection, asked.declared, asked.mode)
     chosen = settings.current()
     before = noted_before(pool, job, chosen)
     with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
@@ -95,7 +98,7 @@ def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.
         gone = landed.gone(file, chosen) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # may pass: the whole plan is tried again
-        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=gone or str(error))
+        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))
     if copy.sha256 in file.known_sha256:
         known = "this content was imported before"
         return ImportFile(number, shown, None, copy.bytes, copy.sha256, None, 0, duplicate=True, note=known)
@@ -108,13 +111,13 @@ def examined(asked: Asked, file: ImportFile, base: int) -> tuple[ImportFile, lis
         return file, []
     try:
         with opened(file) as source:
-            found = layout.inspect(source, asked.declared, asked.format)
+            found = layout.inspect(source, asked.declared, asked.format, certain=asked.files[file.number - 1].format)
             if asked.mode is Mode.UPSERT:
                 matching_key(asked.declared, asked.match_on, found.columns)
             shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:
-        return ImportFile(**(vars(file) | {"landed": None, "note": str(error)})), []
+        return ImportFile(**(vars(file) | {"landed": None, "note": storable(str(error))})), []
     return ImportFile(**(vars(file) | {"layout": shifted, "base_line": base})), ranges
 
 

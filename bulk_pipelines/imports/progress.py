@@ -15,6 +15,8 @@ from bulk_pipelines.imports.layout import Format, Layout
 
 Connection = psycopg.Connection[Any]
 
+LONGEST_SHOWN = 1_000
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -37,7 +39,14 @@ class ImportFile:
     note: str | None
 
     def as_outcome(self) -> dict[str, Any]:
-        return {"source": self.source, "sha256": self.sha256, "duplicate": self.duplicate, "note": self.note}
+        note = None if self.note is None else self.note[:LONGEST_SHOWN]
+        source = self.source[:LONGEST_SHOWN]
+        return {"source": source, "sha256": self.sha256, "duplicate": self.duplicate, "note": note}
+
+    @property
+    def left_out(self) -> bool:
+        """It was no good."""
+        return self.note is not None and not self.duplicate
 
 
 def begin(connection: Connection, job_id: int) -> None:

@@ -8,11 +8,13 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.imports import picture, progress, rejects
-from bulk_pipelines.imports.progress import Progress
+from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.rejects import Rejected
 
 FIRST_REJECTS = 20
 SHOWN_OF_RECORD = 200
+FILES_SHOWN = 50
+"""An import may have thousands of files; what is kept with its job and shown of it names so many."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,22 @@ def report(pool: Engine, job: Job) -> Report:
         job.result or {},
         [row_of(each) for each in first],
         picture.markdown(batches),
-        [f"{file.source}: {file.note}" if file.note else file.source for file in files],
+        told(files),
     )
+
+
+def worth_showing(files: list[ImportFile]) -> list[ImportFile]:
+    """The files to be named, in their order: the ones that were left out before those that were known already, these
+    before the others."""
+    first = sorted(files, key=lambda file: (not file.left_out, not file.duplicate))[:FILES_SHOWN]
+    return sorted(first, key=lambda file: file.number)
+
+
+def told(files: list[ImportFile]) -> list[str]:
+    """The sources, with what there is to be said of them."""
+    shown = [file.as_outcome() for file in worth_showing(files)]
+    said = [f"{each['source']}: {each['note']}" if each["note"] else each["source"] for each in shown]
+    return said + ([f"{len(files) - len(shown):,} others"] if len(files) > len(shown) else [])
 
 
 def row_of(each: Rejected) -> dict[str, str | int]:

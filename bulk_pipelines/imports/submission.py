@@ -12,10 +12,9 @@ from bulk_pipelines.engine import dlq, jobs
 from bulk_pipelines.engine.dlq import Wanted
 from bulk_pipelines.engine.jobs import Job, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import ending, progress, rejects, undo
+from bulk_pipelines.imports import ending, progress, rejects, replaying, undo
 from bulk_pipelines.imports.asked import Asked, AskedFile, Options
 from bulk_pipelines.imports.kinds import KINDS
-from bulk_pipelines.imports.layout import Format
 from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
@@ -98,26 +97,21 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         if before is not None:
             return Submitted(before, created=False)
         first = Asked.from_params(job.params)
-        layouts = [file.layout for file in progress.files(connection, job.job_id) if file.layout is not None]
+        files = progress.files(connection, job.job_id)
         if not rejects.count(connection, job.job_id):
             removed = ", retention has removed them" if (job.result or {}).get("rejected") else ""
             raise Conflict(f"job {job_key} has no rejected records to run again{removed}")
-    headers = {layout.header for layout in layouts}
-    if len({(layout.format, layout.header) for layout in layouts}) > 1:
-        raise Conflict(f"the files of job {job_key} differ in their columns: run them again one by one")
-    kind = layouts[0].format
-    name = f"{job_key}-rejects.{'csv' if kind is Format.CSV else 'ndjson'}"
-    with locations.folder(folder, access, "BULK_LANDING_URL") as storage:
-        with storage.publish(name) as sink, transaction(pool) as connection:
-            if kind is Format.CSV:
-                sink.write(headers.pop().rstrip(b"\r\n") + b"\n")
-            for each in rejects.every(connection, job.job_id):
-                if each.raw_size is not None:
-                    continue  # only its beginning was kept: run again it would be another record
-                sink.write(each.raw.replace(b"\n", b" ") if kind is not Format.CSV else each.raw)
-                sink.write(b"\n")
-        source = AskedFile(storage.url_of(name), storage.stat(name).size)
-    told = Format.NDJSON if kind is Format.JSON else kind
-    asked = Asked(first.resource, (source,), first.mode, told, None, first.match_on, first.on_error, replay_of=job_key)
+    with locations.folder(folder, access, "BULK_LANDING_URL") as storage, transaction(pool) as connection:
+        written = replaying.write(storage, job_key, files, rejects.every(connection, job.job_id))
+    if not written:
+        raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")
+    asked = Asked(
+        first.resource,
+        tuple(written),
+        first.mode,
+        match_on=first.match_on,
+        on_error=first.on_error,
+        replay_of=job_key,
+    )
     with transaction(pool) as connection:
         return submit(connection, asked, owner=job.owner, origin=origin, idempotency_key=key)

@@ -1,7 +1,10 @@
 """The resource's tables as the imports' SQL names them, composed from the declaration."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from bulk_pipelines import resources
@@ -70,5 +73,24 @@ def own(terms: Terms, alias: str) -> sql.Composed:
     )
 
 
+def declared(resource: Resource) -> list[str]:
+    """The constraints that records are compared with beforehand."""
+    return [key.constraint for key in resource.keys] + [each.constraint for each in resource.references]
+
+
+def is_declared(resource: Resource, constraint: str | None) -> bool:
+    return constraint in declared(resource)
+
+
 def listed(parts: Iterable[sql.Composable], separator: str = ", ") -> sql.Composed:
     return sql.SQL(separator).join(parts)
+
+
+@contextmanager
+def planned(connection: psycopg.Connection[Any], *without: str) -> Iterator[None]:
+    """Statements that are planned without some methods: the planner cannot know the size of what is being loaded."""
+    for method in without:
+        connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))
+    yield
+    for method in without:
+        connection.execute(sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(f"enable_{method}")))

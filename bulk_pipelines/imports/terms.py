@@ -26,6 +26,8 @@ class Terms:
     """The SHA-256 of the landed file: ids of records that bring none are made of it."""
     submitted_at: datetime
     """Stands in for times that the file does not give."""
+    base_line: int = 0
+    """How far the lines of this file are moved behind those of the files before it."""
     match_on: Key | None = None
     """Upsert: the key that tells which row a record is about."""
     max_record_bytes: int = 16 * 1024 * 1024

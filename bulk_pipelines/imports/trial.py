@@ -1,7 +1,7 @@
-"""What the constraints of a table say of single records, tried in an empty copy of it: the table itself is not touched.
+"""What inserting would be refused for, found by doing it and taking it back.
 
-The copy has the CHECK constraints, also those that no declaration knows. Declared keys and references are compared with
-the table itself. What its triggers and its undeclared indexes and references would say, only loading tells.
+Where only types and CHECKs can object, an empty copy of the table is enough, and the table itself is not touched.
+Anything else is asked of the table: its triggers, its row-level security, its undeclared indexes and references.
 """
 
 from typing import Any
@@ -9,7 +9,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.imports import conflicts, marks, tables, waiting
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports import marks, refusals, tables, waiting
+from bulk_pipelines.imports.refusals import Refusal
 from bulk_pipelines.imports.terms import Terms
 
 Connection = psycopg.Connection[Any]
@@ -18,40 +20,39 @@ COPY = sql.Identifier("pg_temp", "trial")
 
 
 def refuse(connection: Connection, terms: Terms) -> None:
-    """Note with the records that wait what the copy of the table says of them."""
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE trial (LIKE {} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED"
-            " INCLUDING IDENTITY) ON COMMIT DROP"
-        ).format(tables.table(terms.resource))
+    """Note with the records that wait what the table would say of them."""
+    query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
+        tables.aside(terms.resource), terms.job_id
     )
     for first, last in waiting.windows(connection, terms):
-        query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
-            tables.aside(terms.resource), terms.job_id
-        )
-        insert(connection, terms, [line for (line,) in connection.execute(query, [first, last])])
-        connection.execute(sql.SQL("TRUNCATE {}").format(COPY))
-    connection.execute(sql.SQL("DROP TABLE {}").format(COPY))
+        lines = [line for (line,) in connection.execute(query, [first, last])]
+        marks.refuse(connection, terms, refused(connection, terms, lines))
 
 
-def insert(connection: Connection, terms: Terms, lines: list[int]) -> None:
-    """Insert these records, and close in on those that are refused."""
-    statement = sql.SQL(
-        "INSERT INTO {} ({}) SELECT {} FROM {} a WHERE import_job = {} AND import_line = ANY(%s)"
-    ).format(
-        COPY,
-        tables.columns(terms.resource),
-        tables.columns(terms.resource, "a"),
-        tables.aside(terms.resource),
-        terms.job_id,
+def refused(connection: Connection, terms: Terms, lines: list[int]) -> dict[int, Refusal]:
+    """Those of these records that the table would refuse, by their lines."""
+    with connection.transaction(force_rollback=True):
+        refusals.at_once(connection)
+        target = target_of(connection, terms)
+
+        def statement(wanted: sql.Composable) -> sql.Composed:
+            return sql.SQL(
+                "INSERT INTO {} ({names}) SELECT {names} FROM {} WHERE import_job = {} AND import_line = ANY ({})"
+            ).format(target, tables.aside(terms.resource), terms.job_id, wanted, names=tables.columns(terms.resource))
+
+        result = refusals.write(connection, terms, statement, "bigint", lines)
+        return marks.not_taken(connection, terms, target, terms.resource.id_key, lines, result)
+
+
+def target_of(connection: Connection, terms: Terms) -> sql.Composable:
+    values = {"table": terms.resource.table, "declared": tables.declared(terms.resource)}
+    row = connection.execute(queries.text("imports", "may_object"), values).fetchone()
+    if row and row[0]:
+        return tables.table(terms.resource)
+    connection.execute(
+        sql.SQL(
+            "CREATE TEMP TABLE trial"
+            " (LIKE {} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY)"
+        ).format(tables.table(terms.resource))
     )
-    try:
-        with connection.transaction():
-            connection.execute(statement, [lines])
-    except conflicts.FAULTS as error:
-        if len(lines) == 1:
-            marks.refuse(connection, terms, lines[0], error)
-            return
-        middle = len(lines) // 2
-        insert(connection, terms, lines[:middle])
-        insert(connection, terms, lines[middle:])
+    return COPY

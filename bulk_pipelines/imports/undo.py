@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import conflicts, first_wins, tables
+from bulk_pipelines.imports import conflicts, tables
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines.resources.declaration import Resource
 
@@ -19,6 +19,9 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 
 # Pages of the table for one transaction: with rows of ordinary size some ten thousand rows.
 PAGES = 500
+
+# Somebody has just begun to refer to a row: the next attempt leaves it alone.
+PASSING = (errors.ForeignKeyViolation, errors.DeadlockDetected)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
         with begin() as connection:
             removed = conflicts.persistently(
                 connection,
-                first_wins.is_new_reference,
+                PASSING,
                 partial(remove, connection, statement, [f"({page},0)", f"({page + PAGES},0)"]),
             )
         yield removed

@@ -165,7 +165,7 @@ def filled(terms: Terms, table: pa.Table, lines: Numbers) -> pa.Table:
 def stand_in(terms: Terms, fill: Fill, lines: Numbers) -> Column:
     match fill:
         case Fill.NEW_ID:
-            return identifiers.made_of(terms.content_hash, lines)
+            return identifiers.made_of(terms.content_hash, lines - terms.base_line)
         case Fill.IMPORT_TIME | Fill.CHANGE_TIME:
             return pa.scalar(terms.submitted_at, Kind.TIMESTAMP.arrow)
         case Fill.TRUE:

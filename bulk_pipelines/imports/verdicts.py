@@ -36,7 +36,11 @@ def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | Non
             detail = f"no row of {reference.resource} has this id"
             found[reference.column] = Reason(reference.code, reference.column, shown(values[reference.column]), detail)
     ordered = [found[name] for name in resource.column_names if name in found]
-    return [*ordered, Reason("refused_by_table", detail=shown(verdict.refused))] if verdict.refused else ordered
+    if verdict.refused and not ordered:
+        # A record that could not be loaded anyway may have been tried before that was known, or not: it depends on the
+        # order of the batches.
+        return [Reason("refused_by_table", detail=shown(verdict.refused))]
+    return ordered
 
 
 def telling_columns(resource: Resource) -> list[str]:

@@ -20,6 +20,7 @@ from bulk_pipelines.storage.contract import Entry
 from bulk_pipelines.storage.errors import Permanent, StorageError, Transient
 from bulk_pipelines.storage.http_fields import moment, retry_after
 from bulk_pipelines.storage.s3_errors import answered
+from bulk_pipelines.storage.s3_store import address_of
 from bulk_pipelines.storage.tls import context
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class PlainRanges:
 
     @property
     def bucket_address(self) -> str:
-        endpoint = self.access.endpoint or f"https://s3.{self.access.region}.amazonaws.com"
-        return f"{endpoint.rstrip('/')}/{self.bucket}"
+        return address_of(self.bucket, self.access)
 
     @contextmanager
     def open(self, key: str, name: str, start: int, stop: int) -> Iterator[tuple[Entry, Iterator[bytes]]]:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from obstore import sign
 from obstore.store import S3Store
 
 from bulk_pipelines.storage.access import S3Access
@@ -47,6 +48,16 @@ def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store,
             config["skip_signature"] = True
     store = S3Store(bucket, config=config, client_options=client, retry_config=retry, credential_provider=provider)
     return store, "skip_signature" not in config
+
+
+@lru_cache(maxsize=64)
+def address_of(bucket: str, access: S3Access) -> str:
+    """The bucket's web address, as obstore makes it of the settings and the environment (such as AWS_ENDPOINT_URL)."""
+    config: S3Config = {"region": access.region, "access_key_id": "any", "secret_access_key": "any"}
+    if access.endpoint:
+        config["endpoint"] = access.endpoint
+    store = S3Store(bucket, config=config, client_options={"allow_http": True})
+    return sign(store, "GET", "key", timedelta(minutes=1)).partition("?")[0].removesuffix("/key")
 
 
 @lru_cache(maxsize=64)

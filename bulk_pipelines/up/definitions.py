@@ -5,22 +5,24 @@ import json
 import sys
 
 import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableRepository
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.execution.api import execute_run
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
 
 from bulk_pipelines import settings
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.definitions import defs, launched, passes
+from bulk_pipelines.definitions import launched, passes
 from bulk_pipelines.engine import dispatch, jobs
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.lanes.definitions import partitions
-from bulk_pipelines.lanes.runs.definitions import BUDGET_TAG, UNLIMITED
+from bulk_pipelines.lanes.runs.definitions import BUDGET_TAG, PARTITION, UNLIMITED
+from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.up import home
+from bulk_pipelines.up.home import LOCATION
+from bulk_pipelines.up.services import MODULE
 
 PASSES = ("sweep", "finalize", "prune")
-
-
-def asset_job(name: str) -> dg.JobDefinition:
-    """What the step processes load."""
-    return defs.resolve_job_def(name)
 
 
 def run_here(job_key: str) -> bool:
@@ -29,22 +31,31 @@ def run_here(job_key: str) -> bool:
         job = jobs.find(connection, job_key)
         dispatch.begun(connection, job.job_id)
     pipeline = next(each.pipeline for each in launched if each.pipeline.kind.name == job.kind)
-    name = partitions(job.kind).name
-    assert name is not None
+    # As the code server has it: what Dagster keeps of the run is what it keeps of one that it launched itself.
+    code = ReconstructableRepository.for_module(MODULE, "defs", str(CHECKOUT)).get_reconstructable_job(job.kind)
     with dg.DagsterInstance.get() as instance:
-        instance.add_dynamic_partitions(name, [job_key])
-        with dg.execute_job(
-            dg.build_reconstructable_job("bulk_pipelines.up.definitions", asset_job.__name__, (job.kind,)),
-            instance=instance,
+        run = instance.create_run_for_job(
+            code.get_definition(),
             run_config=pipeline.run_config(job),
             tags={
-                "dagster/partition": job_key,
+                PARTITION: job_key,
                 "bulk/owner": job.owner,
                 "bulk/origin": job.origin,
                 BUDGET_TAG: UNLIMITED,
             },
-        ) as result:
+            remote_job_origin=origin().get_job_origin(job.kind),
+            job_code_origin=code.get_python_origin(),
+        )
+        with execute_run(code, run, instance) as result:
             return result.success
+
+
+def origin() -> RemoteRepositoryOrigin:
+    """The code location as this installation's web server and daemon have it. By this a run is shown among those of its
+    job, and can be executed again."""
+    socket = str(home.place(settings.current()).socket)
+    location = GrpcServerCodeLocationOrigin("localhost", socket=socket, location_name=LOCATION)
+    return RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)
 
 
 Row = tuple[str, int, str | None]

@@ -14,6 +14,8 @@ from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
 
 SCHEMA = "dagster"
+LOCATION = "bulk_pipelines"
+"""What Dagster calls the place of our code."""
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
 STORAGE = f"""
@@ -68,7 +70,7 @@ def write_workspace(home: Home) -> None:
     home.socket.unlink(missing_ok=True)  # of a code server that was killed
     folders.write(
         home.workspace,
-        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: bulk_pipelines\n",
+        f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: {LOCATION}\n",
     )
 
 

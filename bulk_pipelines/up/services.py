@@ -12,7 +12,7 @@ from pathlib import Path
 from bulk_pipelines.database import folders, logs
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines.up.home import Home
+from bulk_pipelines.up.home import LOCATION, Home
 
 MODULE = "bulk_pipelines.definitions"
 STEADY = 30
@@ -73,7 +73,7 @@ def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Serv
     commands = {
         "code server": [
             *("-m", "dagster", "code-server", "start", "--socket", str(home.socket)),
-            *("--module-name", MODULE, "--location-name", "bulk_pipelines", "--working-directory", str(CHECKOUT)),
+            *("--module-name", MODULE, "--location-name", LOCATION, "--working-directory", str(CHECKOUT)),
         ],
         "web server": ["-m", "dagster_webserver", "--host", "127.0.0.1", "--port", str(port), *workspace],
         "daemon": ["-m", "dagster._daemon", "run", *workspace],

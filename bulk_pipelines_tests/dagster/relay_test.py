@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, jobs, redrive
+from bulk_pipelines.engine import dispatch, jobs, redrive, runs
 from bulk_pipelines.engine.dispatch import DispatchLimits
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
@@ -99,6 +99,18 @@ def test_a_job_is_worked_by_the_relay_or_by_whoever_takes_it_first(engine: Engin
             "UPDATE job SET created_at = now() - interval '1 hour', heartbeat_at = now() - interval '1 hour'"
         )
     assert taken(here), "whoever took it has not been heard of for long"
+
+
+def test_the_run_that_took_a_job_up_last_hands_it_over(engine: Engine) -> None:
+    """Two runs at one job: steps of the earlier one write its id meanwhile, and do not count."""
+    job = submitted(engine)
+    for run in ("earlier", "later"):
+        runs.take_up(engine, job.job_key, run, by_person=False)
+    with transaction(engine) as connection:
+        dispatch.begun(connection, job.job_id, "earlier")
+        assert not dispatch.hand_over(connection, job.job_id, "earlier"), "the later one goes on"
+        assert dispatch.hand_over(connection, job.job_id, "later")
+        assert not dispatch.hand_over(connection, job.job_id, "later"), "another one is wanted already"
 
 
 def test_a_resumed_job_wants_another_run_under_another_key(engine: Engine) -> None:

@@ -10,7 +10,7 @@ CREATE TABLE job_run (
     redriving boolean NOT NULL DEFAULT false
 );
 
-CREATE INDEX job_run_of_job ON job_run (job_id);
+CREATE INDEX job_run_of_job ON job_run (job_id, taken_up_at);
 
 -- The relay asks for those of one owner and kind that have room, so thousands of jobs that have none are never read.
 DROP INDEX job_wants_run;

@@ -192,6 +192,17 @@ def test_a_kind_may_decide_and_say_more(pool: Engine) -> None:
         assert connection.execute("SELECT job_key FROM said").fetchall() == [(job.job_key,)]
 
 
+@pytest.mark.parametrize(
+    "result", [{"x": "y" * 2_000_000}, {"x": float("nan")}, {1: 2}, {"x": object()}, ["no object"]]
+)
+def test_a_result_that_cannot_be_kept_keeps_no_job_running(pool: Engine, result: Any) -> None:
+    kinds = only(kind(done, finish=lambda connection, job: Ending(JobEvent.COMPLETE, result)))
+    job = finish.attempt(pool, kinds, ended(pool, [Done()]).job_key)
+    assert job.status is JobState.COMPLETED
+    assert job.result is not None
+    assert job.result["left_out"].startswith("result: ")
+
+
 def test_it_is_decided_once_however_many_try(pool: Engine) -> None:
     calls: list[str] = []
 

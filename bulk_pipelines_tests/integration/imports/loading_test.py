@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.imports import blocks, loading, validation
+from bulk_pipelines.imports import blocks, last_wins, loading, validation
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines_tests.import_runs import Pace, Run, finished, prepared, rows
@@ -170,6 +170,35 @@ def test_two_imports_of_the_same_new_keys_at_once(engine: Engine, tmp_path: Path
         assert codes <= {"duplicate_id", "duplicate_email"}
     assert sum(run.counts.loaded for run in runs) == count
     assert query(engine, "SELECT count(DISTINCT email) FROM users") == [(count,)]
+
+
+@pytest.mark.parametrize("deadlocking", [False, True], ids=["same order", "opposite order"])
+def test_two_upserts_of_the_same_keys_at_once(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deadlocking: bool
+) -> None:
+    """Each merges everything in one transaction: whoever commits last has written all rows, new and old ones."""
+    monkeypatch.setattr(last_wins, "AT_ONCE", 100)
+    count = 2_000
+    finished(engine, users(tmp_path / "old.csv", [(number, f"user{number}@x.org") for number in range(1, 1_000)]))
+    people = [(number, f"user{number}@x.org") for number in range(1, count + 1)]
+    files = [people, people[::-1] if deadlocking else people]
+    runs = [
+        prepared(engine, users(tmp_path / f"{job}.csv", each), mode=Mode.UPSERT, match_on="email", job_id=job).load()
+        for job, each in enumerate(files, 2)
+    ]
+    start = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as executor:
+        for future in [executor.submit(settle_in_thread, run, start) for run in runs]:
+            future.result(timeout=120)
+    for run in runs:
+        assert run.counts == Counts(read=count, loaded=count)
+    ((jobs, total),) = query(engine, "SELECT count(DISTINCT import_job), count(DISTINCT email) FROM users")
+    assert (jobs, total) == (1, count)
+
+
+def settle_in_thread(run: Run, start: threading.Barrier) -> None:
+    start.wait()
+    run.settle()
 
 
 def test_lanes_of_one_import_at_once(engine: Engine, tmp_path: Path) -> None:

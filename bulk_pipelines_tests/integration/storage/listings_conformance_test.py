@@ -6,14 +6,15 @@ Whatever names lie there, and whatever must not be read. The files are put behin
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bulk_pipelines.storage import locations
-from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.access import Access, S3Access
 from bulk_pipelines.storage.contract import LeftOut, Storage
-from bulk_pipelines.storage.errors import Missing, StorageError
+from bulk_pipelines.storage.errors import Missing, Refused, StorageError, Transient
 from bulk_pipelines_tests.privileges import modes_hold
 from bulk_pipelines_tests.servers import Place, S3Server
 
@@ -189,3 +190,24 @@ def test_folders_that_are_put_aside_are_not_looked_into(place: Place, behind: Pa
         keys, left_out = listed(storage, aside=("done", "failed"))
     assert keys == sorted([*GOOD, "in/done/a.csv", "done.csv", "doner/a.csv"])
     assert left_out == []
+
+
+def test_a_bucket_that_is_not_to_be_listed(
+    s3_server: S3Server, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    wrong = replace(s3_bucket.access.s3, secret_access_key="n0t-to-be-shown")
+    cases: list[tuple[str, S3Access, type[StorageError], str]] = [
+        (s3_bucket.url, S3Access(s3_server.endpoint), Refused, "needs credentials, and none were given"),
+        (s3_bucket.url, wrong, Refused, "the credentials are wrong or may not do that"),
+        ("s3://no-such-bucket", s3_bucket.access.s3, Missing, "the bucket of s3://no-such-bucket does not exist"),
+        (s3_bucket.url, replace(wrong, endpoint="http://127.0.0.1:9", retries=0), Transient, "cannot be reached"),
+    ]
+    for url, access, kind, said in cases:
+        with opened(Place(url, Access(s3=access))) as storage, pytest.raises(kind, match=said) as caught:
+            list(storage.entries())
+        assert "n0t" not in str(caught.value)

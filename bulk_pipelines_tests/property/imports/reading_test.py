@@ -23,7 +23,7 @@ COLUMNS = ("a", "b", "c")
 BOM = b"\xef\xbb\xbf"
 
 text = st.text(
-    st.one_of(st.sampled_from('",\n\r é'), st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+    st.one_of(st.sampled_from('",\n\r é\ufeff'), st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 )
 fields = st.lists(st.tuples(text, text, text), min_size=1, max_size=12)
 sizes = st.tuples(st.integers(1, 200), st.integers(1, 8), st.integers(1, 64))
@@ -77,7 +77,7 @@ def test_valid_csv_gives_what_the_csv_module_reads(
 
 
 @few
-@given(raw=st.text('a",\n\r', min_size=1), size=sizes)
+@given(raw=st.text('a",\n\r\ufeff', min_size=1), size=sizes)
 def test_any_text_is_split_as_the_csv_module_splits_it(tmp_path: Path, raw: str, size: tuple[int, int, int]) -> None:
     if not raw.strip("\r\n"):
         return
@@ -190,6 +190,11 @@ SCRAPS = [
     "\\ud800",
     "-",
     "\n",
+    "\r",
+    "\t",
+    "\v",
+    "\f",
+    "\ufeff",
 ]
 
 
@@ -214,6 +219,30 @@ def test_broken_json_is_told_line_by_line(tmp_path: Path, data: st.DataObject, s
     assert sorted(faults) == [
         number for number, line in enumerate(lines, 1) if line.strip(" \t\r") and number not in good
     ]
+
+
+@few
+@given(data=st.data(), size=sizes)
+def test_broken_elements_are_told_one_by_one(tmp_path: Path, data: st.DataObject, size: tuple[int, int, int]) -> None:
+    """Whatever stands between two commas of an array, it is a row exactly if it is a fitting object."""
+    elements = []
+    for _ in range(data.draw(st.integers(1, 6))):
+        element = data.draw(st.sampled_from(['{"id": "x\\u00e9", "tags": ["y"], "slug": null}', '{"id": "1"}']))
+        for _ in range(data.draw(st.integers(0, 2))):
+            place = data.draw(st.integers(0, len(element)))
+            element = element[:place] + data.draw(st.sampled_from(HARMLESS)) + element[place:]
+        elements.append(element)
+    path = tmp_path / "file.json"
+    path.write_text(f"[{','.join(elements)}]", newline="")
+    good = {number: json.loads(each) for number, each in enumerate(elements, 1) if is_fitting(each)}
+    rows, places, faults = read_json(path, size)
+    clean = [(number, row) for number, row in zip(places, rows, strict=True) if number not in faults]
+    assert clean == [(number, given_values([row])[0]) for number, row in good.items()]
+    assert sorted(faults) == [number for number in range(1, len(elements) + 1) if number not in good]
+
+
+HARMLESS = [" ", "\t", "\n", "\r", "\r\n", "\v", "\f", "\x1f", "\x85", "\u2028", "\ufeff", "1", "null", ":", "\\n"]
+"""What moves no border between two elements, wherever it stands in one of them."""
 
 
 def is_fitting(line: str) -> bool:

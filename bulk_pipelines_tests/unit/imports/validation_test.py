@@ -277,11 +277,39 @@ def test_ndjson_of_every_wrong_kind(tmp_path: Path) -> None:
         assert len(found.good) == 1
 
 
-def test_an_array_with_a_newline_in_a_string(tmp_path: Path) -> None:
+@pytest.mark.parametrize("character", ["\n", "\r", "\r\n", "\t", "\v", "\f", "\0"])
+def test_an_array_with_a_raw_control_character_in_a_string(tmp_path: Path, character: str) -> None:
     good = json_of(USER).strip().decode()
-    found = outcome(tmp_path / "f.json", "users", f"[{good},\n{good.replace('Ann', 'A' + chr(10))},{good}]".encode())
-    assert found.codes == {2: ["malformed_record"]}
-    assert len(found.good) == 2
+    bad = good.replace('"Ann"', f'"A{character}n"')
+    for between in (",\n", ","):
+        found = outcome(tmp_path / "f.json", "users", f"[{between.join((good, bad, good))}]".encode())
+        assert found.codes == {2: ["malformed_record"]}
+        assert found.rejects[0].raw == bad.encode()
+        assert len(found.good) == 2
+
+
+@pytest.mark.parametrize(("name", "space"), [("f.ndjson", "\v"), ("f.json", "\f")])
+def test_what_is_no_white_space_in_json_is_no_white_space(tmp_path: Path, name: str, space: str) -> None:
+    good = json_of(USER).strip().decode()
+    records = [good, space + good, good + space, space]
+    data = "\n".join(records) + "\n" if name == "f.ndjson" else f"[{','.join(records)}]"
+    found = outcome(tmp_path / name, "users", data.encode())
+    assert found.codes == {number: ["malformed_record"] for number in (2, 3, 4)}
+    assert [each.raw.decode() for each in found.rejects] == records[1:]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1_000])
+def test_a_byte_order_mark_inside_a_file_is_a_character(tmp_path: Path, rows: int) -> None:
+    """Wherever the blocks begin: Arrow takes one away from the beginning of whatever it is given."""
+    head = "name,email,role\n"
+    marked = ['\ufeff"Ann"', "\ufeff", "\ufeff\ufeffBob", "\ufeffCy"]
+    data = head + "".join(f"{name},m{number}@x.org,reader\n" for number, name in enumerate(marked))
+    found = outcome(tmp_path / "f.csv", "users", data.encode(), rows=rows)
+    assert [row["name"] for row in found.good] == marked
+    quoted = head + '\ufeff"Ann\nLee",b1@x.org,reader\nBob,b2@x.org,reader\n'
+    found = outcome(tmp_path / "f.csv", "users", quoted.encode(), rows=rows)
+    assert found.codes == {2: ["malformed_record"]}, "a quote that does not begin its field is a character as well"
+    assert [row["name"] for row in found.good] == ['Lee"', "Bob"]
 
 
 def test_nothing_but_bad_records(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
 """Pages of a bucket's listing, as servers write them."""
 
+import os
+from datetime import timedelta
+
+import obstore
 import pytest
 
+from bulk_pipelines.storage.access import S3Access
 from bulk_pipelines.storage.errors import Permanent
 from bulk_pipelines.storage.paths import fault
 from bulk_pipelines.storage.s3_listing import Listed, read
+from bulk_pipelines.storage.s3_store import address_of, store_of
 
 HEAD = '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 TAIL = "</ListBucketResult>"
@@ -55,3 +61,29 @@ def test_more_is_told_with_its_token() -> None:
 )
 def test_markers_of_folders(name: str, size: int, is_marker: bool) -> None:
     assert Listed(name, size, None, "").is_marker is is_marker
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "environment", "address"),
+    [
+        ("", {}, "https://s3.eu-west-1.amazonaws.com/bucket"),
+        ("http://127.0.0.1:9000", {}, "http://127.0.0.1:9000/bucket"),
+        ("https://s3.example.org/gate", {}, "https://s3.example.org/gate/bucket"),
+        ("", {"AWS_ENDPOINT_URL": "https://s3.example.org"}, "https://s3.example.org/bucket"),
+    ],
+)
+def test_a_bucket_is_listed_where_obstore_reads_and_writes_it(
+    endpoint: str, environment: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    address_of.cache_clear()
+    store_of.cache_clear()
+    access = S3Access(endpoint, "eu-west-1", "KEY", "SECRET")
+    assert address_of("bucket", access) == address
+    store, _ = store_of("bucket", access)
+    assert obstore.sign(store, "GET", "a/b.csv", timedelta(minutes=1)).startswith(f"{address}/a/b.csv?")
+    address_of.cache_clear()
+    store_of.cache_clear()

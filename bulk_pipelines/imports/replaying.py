@@ -1,0 +1,73 @@
+"""The rejects of an import written as files that can be imported again: every record as it stood, each one by itself.
+
+Nothing is changed in a record, so that what was rejected as malformed is malformed again. The files are CSV, NDJSON or
+JSON arrays, as those that the records come from.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from bulk_pipelines.imports import csv_ends
+from bulk_pipelines.imports.asked import AskedFile
+from bulk_pipelines.imports.layout import Format, Layout
+from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.rejects import Rejected
+from bulk_pipelines.storage.contract import Storage
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of rejects."""
+
+    number: int
+    layout: Layout
+
+    def takes(self, layout: Layout) -> bool:
+        return (self.layout.format, self.layout.header) == (layout.format, layout.header)
+
+
+def write(storage: Storage, job_key: str, files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> list[AskedFile]:
+    """The files that were written; none when no record was kept whole."""
+    written = []
+    for part, records in groupby(in_parts(files, rejects), key=lambda each: each[0]):
+        kind = part.layout.format
+        name = f"{job_key}-rejects.{part.number}.{kind}"
+        with storage.publish(name) as sink:
+            for piece in pieces(part.layout, (raw for _, raw in records)):
+                sink.write(piece)
+        written.append(AskedFile(storage.url_of(name), storage.stat(name).size, format=kind))
+    return written
+
+
+def in_parts(files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> Iterator[tuple[Part, bytes]]:
+    """The records that were kept whole, each with the file it goes to. A new one begins where the columns change, and
+    behind a quote that is never closed, which would take the next records into its field."""
+    layouts = {file.base_line: file.layout for file in files if file.layout is not None}
+    bases = list(layouts)
+    part, closed = None, True
+    for each in rejects:
+        if each.raw_size is not None or not each.raw:
+            continue  # only the beginning of it was kept, or there is nothing in it: the place between two commas
+        layout = layouts[bases[bisect_left(bases, each.line) - 1]]
+        if part is None or not closed or not part.takes(layout):
+            part = Part(part.number + 1 if part else 1, layout)
+        closed = layout.format is not Format.CSV or not csv_ends.record_ends(each.raw)[1].quoted
+        yield part, each.raw
+
+
+def pieces(layout: Layout, records: Iterator[bytes]) -> Iterator[bytes]:
+    """A file with these records. A line stands before the first one, so that nothing in that is taken for what may only
+    stand at the beginning of a file, such as a byte order mark."""
+    match layout.format:
+        case Format.CSV:
+            yield layout.header + b"\n"
+            yield from (raw + b"\n" for raw in records)
+        case Format.NDJSON:
+            yield b"\n"
+            yield from (raw + b"\n" for raw in records)
+        case Format.JSON:
+            yield b"[\n" + next(records)
+            yield from (b",\n" + raw for raw in records)
+            yield b"\n]\n"

@@ -1,0 +1,11 @@
+"""Imports land their files in a home of the test's own."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

@@ -1,0 +1,113 @@
+"""The rejects of an import, run again as an import of their own."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import handling, landed, rejects, submission
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines_tests.whole_imports import begun, imported, worked
+
+pytestmark = pytest.mark.usefixtures("home")
+
+HEAD = "email,name,role\n"
+TAKEN = "a@x.org"
+
+
+@pytest.fixture
+def taken(engine: Engine) -> None:
+    """Somebody has the address until `mend`."""
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO users (id, email, name, role) VALUES (gen_random_uuid(), %s, 'Old', 'reader')", [TAKEN]
+        )
+
+
+def mend(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        connection.execute("DELETE FROM users WHERE name = 'Old'")
+
+
+def replayed(engine: Engine, job: Job) -> Job:
+    chosen = settings.current()
+    again = submission.replay(engine, job.job_key, landed.place(chosen), access_of(chosen), origin="cli").job
+    return worked(engine, begun(engine, again))
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def kept(engine: Engine, job: Job) -> list[tuple[bytes, str]]:
+    with transaction(engine) as connection:
+        return [(each.raw, each.reasons[0]["code"]) for each in rejects.every(connection, job.job_id)]
+
+
+def names(engine: Engine) -> list[str]:
+    with transaction(engine) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM users ORDER BY name").fetchall()]
+
+
+def test_what_is_malformed_stays_malformed(engine: Engine, tmp_path: Path) -> None:
+    """A newline inside a string, which JSON forbids, does not become a space."""
+    bad = '{"email": "b@x.org", "name": "B\nb", "role": "reader"}'
+    job = imported(engine, "users", written(tmp_path / "users.json", f"[{bad},{bad.replace(chr(10), chr(13))}]"))
+    again = replayed(engine, job)
+    assert again.status is JobState.FAILED
+    assert kept(engine, again) == kept(engine, job)
+    assert names(engine) == []
+
+
+@pytest.mark.usefixtures("taken")
+def test_an_unclosed_quote_hides_no_record_of_the_files_behind_it(engine: Engine, tmp_path: Path) -> None:
+    files = [
+        written(tmp_path / "1.csv", f'{HEAD}{TAKEN},One,reader\nb@x.org,"Two,reader\n'),
+        written(tmp_path / "2.csv", f"{HEAD}{TAKEN},Three,reader\nc@x.org,Four,king\n"),
+    ]
+    job = imported(engine, "users", *files)
+    mend(engine)
+    again = replayed(engine, job)
+    assert names(engine) == ["One"]
+    assert kept(engine, again) == [
+        (b'b@x.org,"Two,reader', "malformed_record"),
+        (b"a@x.org,Three,reader", "duplicate_email"),
+        (b"c@x.org,Four,king", "invalid_role"),
+    ]
+
+
+@pytest.mark.usefixtures("taken")
+def test_files_of_all_formats_and_columns(engine: Engine, tmp_path: Path) -> None:
+    """Also records that no file of their format would begin with."""
+    files = [
+        written(tmp_path / "1.csv", f"{HEAD}{TAKEN},One,reader\n"),
+        written(tmp_path / "2.csv", f"role,email,name\nreader,{TAKEN},Two\nreader,only@x.org,Two\n"),
+        written(tmp_path / "3.ndjson", f'{{}}\nnull\n{{"email": "{TAKEN}", "name": "Three", "role": "reader"}}\n'),
+        written(tmp_path / "4.json", f'[5,\n{{"email": "{TAKEN}", "name": "Four", "role": "reader"}},,{{}}]'),
+    ]
+    job = imported(engine, "users", *files)
+    mend(engine)
+    again = replayed(engine, job)
+    assert names(engine) == ["One", "Two"]
+    first = kept(engine, job)
+    assert len(first) == 9
+    assert kept(engine, again) == [each for each in first[1:] if each[0]], "but not the nothing between two commas"
+    with transaction(engine) as connection:
+        assert jobs.find(connection, again.job_key).params["replay_of"] == job.job_key
+
+
+def test_records_of_which_only_the_beginning_is_kept(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "MAX_RECORD_BYTES", 200)
+    large = "x" * 100_000
+    job = imported(engine, "users", written(tmp_path / "users.csv", f"{HEAD}a@x.org,{large},reader\n"))
+    with pytest.raises(Conflict, match="was kept whole: they were too large"):
+        replayed(engine, job)
