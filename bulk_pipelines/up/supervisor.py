@@ -55,7 +55,7 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             say("Ending what an earlier run left behind")
             processes.end(mine, GRACE, signals.hurry)
         refuse_taken_port(chosen.ui_port)
-        with address.held(chosen) as url, guarded(mine):
+        with address.held(chosen) as url, guarded(chosen.home):
             migrations.apply(url)
             place = home.prepare(chosen, url)
             home.write_workspace(place)
@@ -111,10 +111,10 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(identity: str) -> Iterator[None]:
+def guarded(folder: Path) -> Iterator[None]:
     """A guard beside this process, so that even its sudden end leaves nothing running."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "bulk_pipelines.up.guard", identity],
+        [sys.executable, "-m", "bulk_pipelines.up.guard", str(folder)],
         stdin=subprocess.PIPE,
         start_new_session=True,
         cwd="/",
