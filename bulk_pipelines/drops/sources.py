@@ -58,6 +58,12 @@ class DropSource:
     def scheme(self) -> str:
         return addresses.parse(self.where, FIELD).scheme
 
+    @property
+    def folder(self) -> str | None:
+        """Of this machine; None where the source lies elsewhere."""
+        address = addresses.parse(self.where, FIELD)
+        return address.path if address.scheme == "file" else None
+
     def import_address(self, url: str) -> str:
         """By which an import reads the file at this address: with the password that the source's own address names."""
         address = addresses.parse(self.where, FIELD)

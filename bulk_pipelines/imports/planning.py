@@ -89,10 +89,10 @@ def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.
     """The copy that everything else reads. A file that is no good is not the end of the others."""
     shown = addresses.redacted(file.source)
     try:
-        copy = landed.land(file, f"{job.job_key}/{number:06}", asked.compression, chosen)
+        copy = landed.land(asked, file, f"{job.job_key}/{number:06}", chosen)
     except BulkError as error:
         # A version that is gone never comes back: to try again would be of no use, and to take another one wrong.
-        gone = landed.gone(file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        gone = landed.gone(asked, file, chosen) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # may pass: the whole plan is tried again
         return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=gone or str(error))
