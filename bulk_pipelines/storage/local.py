@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
 from bulk_pipelines.storage import beneath, paths
-from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage, copy
+from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import (
     Full,
     Missing,
@@ -44,6 +44,9 @@ KINDS: dict[int, type[StorageError]] = {
     **dict.fromkeys([errno.ENOSPC, errno.EDQUOT, errno.EFBIG], Full),
     **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
 }
+
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""How systems say that a file cannot have a second name: because of its disk, or because it is somebody else's."""
 
 
 class LocalStorage(Storage):
@@ -217,9 +220,39 @@ class LocalStorage(Storage):
                 except OSError as error:
                     if error.errno != errno.EXDEV:  # another disk is mounted below the folder
                         raise
-                    copy(self, key, self, to)
-                    os.unlink(name, dir_fd=folder)
+                    self.copy_over(key, to)
                 synced(target)
+
+    def copy_over(self, key: str, to: str) -> None:
+        """To another disk, with the time of change: moved, it is the same version."""
+        before = self.stat(key).version
+        with self.open(key, version=before) as reader, self.publish(to) as sink:
+            for piece in reader:
+                sink.write(piece)
+        with self.held(key) as (folder, name), self.held(to) as (target, new):
+            times = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+        self.take_away(key, before)
+
+    def move_new(self, key: str, to: str) -> bool:
+        url = self.url_of(key)
+        paths.check(to)
+        with translated(url), self.held(key) as (folder, name), self.held(to, make=0o777) as (target, new):
+            regular(os.stat(name, dir_fd=folder, follow_symlinks=False), url)
+            try:
+                os.link(name, new, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in NO_LINKS:
+                    raise
+                if self.exists(to):
+                    return False
+                self.move(key, to)
+                return True
+            os.unlink(name, dir_fd=folder)
+            synced(target)
+        return True
 
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0

@@ -238,6 +238,20 @@ class SftpStorage(Storage):
                 self.make_folder(channel, to)
                 self.rename(channel, key, to)
 
+    def move_new(self, key: str, to: str) -> bool:
+        """By the plain renaming, which should not replace; for servers where it does, the name is looked at first."""
+        if self.exists(to):
+            return False
+        with self.pool.channel(self.url_of(key)) as channel:
+            self.entry(key, channel.stat(self.path(key)))
+            self.make_folder(channel, to)
+            with suppress(OSError):
+                channel.rename(self.path(key), self.path(to))
+                return True
+        if self.exists(to):  # it came just then
+            return False
+        raise Transient(f"{self.url_of(key)} could not be given the name {to}")
+
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
         for page in self.walk(paths.folder_of(of), lambda _: not of):
