@@ -115,6 +115,7 @@ def test_the_same_key_with_the_same_request_is_the_same_job(engine: Engine) -> N
         ({"to": "http://example.org/x"}, "to: http://example.org/x is a web address"),
         ({"to": "gopher://x/y"}, "to: gopher:// is not an address we know"),
         ({"to": "s3://x/y"}, "to: s3://x/y names no bucket"),
+        ({"to": "-"}, "to: only `bulk export` has a standard output"),
         ({"to": 7}, "to: 7 is not text"),
         ({"to": "out/users.csv", "format": "parquet"}, "to: users.csv does not end in .parquet"),
         ({"to": "users.csv", "compression": "gzip"}, "to: users.csv does not end in .csv.gz"),
