@@ -1,15 +1,14 @@
 """After the import: files that were taken are left, moved or deleted, by how it went; never before it is over."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import ledger
-from bulk_pipelines.drops.ledger import Ended, LastWord
+from bulk_pipelines.drops.ledger import Ended, LastWord, Outcome
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.storage.contract import Storage
@@ -35,7 +34,8 @@ def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storag
     cleared = 0
     with open_storage() as storage:
         while ended:
-            words, problem = put_away_in_time(source, storage, ended, deadline)
+            outcomes = noted(pool, storage, ended)
+            words, problem = put_away_in_time(source, storage, ended, outcomes, deadline)
             with transaction(pool) as connection:
                 ledger.end(connection, words)
             cleared += len(words)
@@ -46,7 +46,7 @@ def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storag
 
 
 def put_away_in_time(
-    source: DropSource, storage: Storage, ended: Sequence[Ended], deadline: float
+    source: DropSource, storage: Storage, ended: Sequence[Ended], outcomes: Mapping[int, Outcome], deadline: float
 ) -> tuple[list[LastWord], Unavailable | None]:
     """At least one, or why not. A file that resists does not keep the others where they are."""
     words: list[LastWord] = []
@@ -55,7 +55,7 @@ def put_away_in_time(
         if number and time.monotonic() >= deadline:
             break
         try:
-            words.append(put_away(source, storage, file))
+            words.append(put_away(source, storage, file, outcomes.get(file.drop_id, Outcome())))
         except Unavailable as error:
             problem = error
     return words, problem
@@ -66,15 +66,20 @@ def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
         return ledger.ended(connection, source.name, AT_A_TIME)
 
 
-def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:
+def noted(pool: Engine, storage: Storage, ended: Sequence[Ended]) -> dict[int, Outcome]:
+    """What their imports say of each of these files."""
+    with transaction(pool) as connection:
+        return ledger.outcomes(connection, {file.drop_id: storage.url_of(file.path) for file in ended})
+
+
+def put_away(source: DropSource, storage: Storage, file: Ended, outcome: Outcome) -> LastWord:
     """Doing it twice comes to the same: what is gone, or another version by now, is left alone."""
     if file.job_key is None:
         return LastWord(file.drop_id, "FAILED", None, JOB_GONE)
-    outcome = outcome_of(file, storage.url_of(file.path))
     good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder
     delete = good and source.after is After.DELETE
-    note = outcome.get("note") or (None if good else file.last_error or f"its job is {file.job_status}")
+    note = outcome.note if good else why_not(file, outcome)
     # Below the job's key, so that a file of the same name never replaces an earlier one.
     target = f"{folder}/{file.job_key}/" if folder else None
     try:
@@ -84,14 +89,27 @@ def put_away(source: DropSource, storage: Storage, file: Ended) -> LastWord:
         if isinstance(error, Unavailable) and file.seconds_since_end < PUT_AWAY_PATIENCE:
             raise
         note = f"{note or ''} it could not be put away: {error}".strip()
-    status = "FAILED" if not good else "DUPLICATE" if outcome.get("duplicate") else "DONE"
-    return LastWord(file.drop_id, status, outcome.get("sha256"), note)
+    status = "FAILED" if not good else "DUPLICATE" if outcome.duplicate else "DONE"
+    return LastWord(file.drop_id, status, outcome.sha256, note)
 
 
-def succeeded(file: Ended, outcome: dict[str, Any]) -> bool:
+def succeeded(file: Ended, outcome: Outcome) -> bool:
     """All of this one file was read. Its job may have gone well without it, or without some of its ranges."""
-    left_out = bool(outcome.get("note")) and not outcome.get("duplicate")
+    left_out = outcome.note is not None and not outcome.duplicate
     return file.job_status in SUCCESS and not left_out and not file.dlq_items
+
+
+def why_not(file: Ended, outcome: Outcome) -> str:
+    """What is wrong with this file; if it is nothing that is known, what became of its import."""
+    own = outcome.note or outcome.range_error
+    if own is not None:
+        return own
+    told = file.last_error or f"its job is {file.job_status}"
+    if file.files_of_job < 2:
+        return told
+    together = f"its import of {file.files_of_job} files is {file.job_status}"
+    # Before an import has noted its files, what it says last may be about another one of them.
+    return f"{together}: {told}" if outcome.sha256 and file.job_status != "CANCELLED" else f"{together}: see its job"
 
 
 def clear(source: DropSource, storage: Storage, file: Ended, target: str | None) -> None:
@@ -122,9 +140,3 @@ def clear_aside(source: DropSource, storage: Storage, file: Ended, aside: str, t
                 storage.move(aside + path, target + path)
             else:
                 storage.delete(aside + path)
-
-
-def outcome_of(file: Ended, url: str) -> dict[str, Any]:
-    """What the import says of this one file."""
-    files = (file.result or {}).get("files", [])
-    return next((each for each in files if each.get("source") == url), {})

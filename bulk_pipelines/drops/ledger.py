@@ -61,11 +61,21 @@ class Ended(NamedTuple):
     job_key: str | None
     job_status: str | None
     last_error: str | None
-    result: dict[str, Any] | None
     dlq_items: int
     seconds_since_end: float
     failed_before: bool
     """It has been put away already: its job failed, was tried again, and is over again."""
+    files_of_job: int
+
+
+class Outcome(NamedTuple):
+    """What an import noted of one of its files."""
+
+    sha256: str | None = None
+    duplicate: bool = False
+    note: str | None = None
+    range_error: str | None = None
+    """Of one of its ranges that is a dead letter."""
 
 
 class Listed(NamedTuple):
@@ -224,6 +234,13 @@ def unfinished_jobs(connection: Connection, source: str, resources: Sequence[str
 def ended(connection: Connection, source: str, most: int) -> list[Ended]:
     rows = connection.execute(text("ended_files"), {"source": source, "most": most}).fetchall()
     return [Ended._make(row) for row in rows]
+
+
+def outcomes(connection: Connection, addresses: Mapping[int, str]) -> dict[int, Outcome]:
+    """By the drops' ids, whose files have these addresses. An import that never read a file has noted nothing of it."""
+    values = {"drop_ids": list(addresses), "addresses": list(addresses.values())}
+    rows = connection.execute(text("outcomes_of_files"), values).fetchall()
+    return {drop_id: Outcome(*outcome) for drop_id, *outcome in rows}
 
 
 def end(connection: Connection, words: Sequence[LastWord]) -> None:

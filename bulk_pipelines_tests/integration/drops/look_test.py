@@ -84,8 +84,22 @@ class Inbox:
     def end_jobs(self, event: JobEvent, result: dict[str, Any] | None = None) -> None:
         with transaction(self.engine) as connection:
             for (key,) in connection.execute("SELECT job_key FROM job WHERE finished_at IS NULL").fetchall():
-                jobs.seal(connection, jobs.start(connection, key).job_id)
+                job_id = jobs.start(connection, key).job_id
+                jobs.seal(connection, job_id)
                 jobs.move(connection, key, event, error="it was bad", result=result)
+                for number, file in enumerate((result or {}).get("files", ()), 1):
+                    connection.execute(
+                        "INSERT INTO import_file (job_id, number, source, sha256, duplicate, note)"
+                        " VALUES (%s, %s, %s, %s, %s, %s)",
+                        [
+                            job_id,
+                            number,
+                            file["source"],
+                            file["sha256"],
+                            file.get("duplicate", False),
+                            file.get("note"),
+                        ],
+                    )
 
     def statuses(self) -> dict[str, str]:
         with transaction(self.engine) as connection:
