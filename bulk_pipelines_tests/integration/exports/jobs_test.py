@@ -345,6 +345,32 @@ def test_an_earlier_file_is_never_lost(
     assert ending.wind_up_all(engine) == 0
 
 
+def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    path = tmp_path / "all.csv"
+    job = started(engine, to=str(path))
+    wrote, look = writing.write, handling.written_version
+
+    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        jobs.cancel(engine, job.job_key)
+        return result
+
+    def then_replaced(*arguments: Any) -> str | None:
+        found = look(*arguments)
+        assert found is not None, "it is ours when it is looked at"
+        path.write_text("theirs")
+        return found
+
+    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(handling, "written_version", then_replaced)
+    worked(engine, job)
+    ending.wind_up_all(engine)
+    assert path.read_text() == "theirs"
+
+
 def test_who_died_after_publishing_is_believed_by_the_next(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
