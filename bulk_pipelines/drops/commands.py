@@ -57,7 +57,8 @@ def list_files(source: str | None, state: str | None, limit: int) -> None:
             each.note or "",
         ]
         click.echo("  ".join(part for part in parts if part))
-    known_sources()
+    if settings.current().drops_file.exists():
+        known_sources()
 
 
 @group.command()

@@ -86,7 +86,7 @@ class SftpStorage(Storage):
             end = entry.size if stop is None else min(stop, entry.size)
             yield Reader(entry, self.pieces(channel, file, entry, start, end))
         finally:
-            channel.close()  # with answers possibly still on their way
+            self.pool.end(channel)  # with answers possibly still on their way
 
     def pieces(
         self, channel: paramiko.SFTPClient, file: paramiko.SFTPFile, entry: Entry, start: int, end: int
