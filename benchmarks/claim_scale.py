@@ -13,12 +13,12 @@ from statistics import median
 
 from benchmarks import measure
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import leases, settle
-from bulk_pipelines.engine.leases import Lease
-from bulk_pipelines.engine.retry import Settlement
-from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.engine.items import leases, settling
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.states import ItemEvent
+from bulk_pipelines.engine.worker.retry import Settlement
 
 SMALL, LARGE = 10_000, 2_000_000
 CLAIM = 100
@@ -65,7 +65,7 @@ def filled(running: Server, stack: ExitStack, items: int, pending: int) -> Calla
             claimed = leases.claim(connection, job_id, owner="bench", most=CLAIM, lease_seconds=60)
             seconds = time.perf_counter() - begun
         assert len(claimed) == CLAIM
-        settle.write(connection, job_id, [settled(lease) for lease in claimed])
+        settling.write(connection, job_id, [settled(lease) for lease in claimed])
         return seconds * 1_000
 
     return claim

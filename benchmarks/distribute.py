@@ -25,15 +25,16 @@ from sqlalchemy import Engine
 
 from benchmarks import measure
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.distribution import data, distributor, inputs, sample, submission
-from bulk_pipelines.distribution.inputs import Input
-from bulk_pipelines.engine import drain, jobs
-from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.distribution import data, request, sample, submission, work
+from bulk_pipelines.distribution.request import Input
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.settings import Settings
-from bulk_pipelines.storage.s3 import S3Storage
-from bulk_pipelines_tests import servers
-from bulk_pipelines_tests.servers import Place, S3Server
+from bulk_pipelines.storage.s3.storage import S3Storage
+from bulk_pipelines_tests.servers import processes
+from bulk_pipelines_tests.servers.processes import Place, S3Server
 
 INPUTS, ROWS, ROUNDS, THREADS = 5_000, 50, 5, 16
 
@@ -79,7 +80,7 @@ def storage_of(place: Place) -> S3Storage:
 def ours(bench: Bench, place: Place) -> float:
     """One worker, as one lane has it, from its first claim until the job is over."""
     settings = Settings(distribution_url=f"{place.url}/exports", distribution_concurrency=THREADS)
-    kind = distributor.kind_of(settings, place.access)
+    kind = work.kind_of(settings, place.access)
     engine = pool.connect(bench.url, size=settings.pool_size)
     job = submission.submit(engine, kind, [each.as_json() for each in bench.wanted], owner="bench").job
     begun = time.perf_counter()
@@ -156,7 +157,7 @@ def statements(s3: S3Server) -> tuple[int, int]:
 @contextmanager
 def bench_on(running: Server, s3: S3Server) -> Iterator[Bench]:
     chosen = sample.Sample(indexes=INPUTS // 4, days=2, constituents=ROWS)
-    wanted = inputs.checked(chosen.inputs())
+    wanted = request.checked(chosen.inputs())
     with measure.database(running) as url:
         engine = pool.connect(url)
         with pool.transaction(engine) as connection:
@@ -175,7 +176,7 @@ def ready_made(engine: Engine, wanted: list[Input]) -> dict[str, bytes]:
 
 def main() -> None:
     ways = [ours, ceiling, with_boto3]
-    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, servers.s3(Path(folder)) as s3:
+    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, processes.s3(Path(folder)) as s3:
         with measure.server() as running, bench_on(running, s3) as bench:
             rates = measure.in_turns([bench.measured(way) for way in ways], ROUNDS)
         reading, others = statements(s3)

@@ -9,9 +9,9 @@ import time
 
 from benchmarks import user_files
 from benchmarks.measure import report
-from bulk_pipelines_tests import installation
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import installation
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
 
 FILES = 2_000
 ROWS = 100

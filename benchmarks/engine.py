@@ -26,15 +26,16 @@ from pgqueuer.types import QueueExecutionMode
 
 from benchmarks import measure
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
-from bulk_pipelines.engine.drain import End, drain
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.outcomes import Done
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.worker.drain import End, drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.tools import Tools
 
 ITEMS = 100_000
 ROUNDS = 3

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 from sqlalchemy import Engine
 
 from benchmarks.export_scene import alternating, figure, seconds, users
-from bulk_pipelines.database import binaries
-from bulk_pipelines.exports.batches import connected
+from bulk_pipelines.database.embedded import binaries
+from bulk_pipelines.exports.publish.writing import write
+from bulk_pipelines.exports.read.batches import connected
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.writing import write
 from bulk_pipelines.resources.users import USERS
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 ROWS, SHEET_ROWS, ROUNDS = 1_000_000, 200_000, 7
 SELECT = f"SELECT {', '.join(USERS.column_names)} FROM users"

@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.writing import write
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.exports.publish.writing import write
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 url, folder, format_, rows = sys.argv[1:]
 result = write(pool.connect(url), ExportRequest("users", Format(format_)), LocalStorage(Path(folder)), "users")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import embedded, migrations, pool
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database.embedded import shared
 
 INSERT = """
     INSERT INTO users (id, email, name, role, active, created_at, updated_at)
@@ -28,7 +29,7 @@ def users(rows: int) -> Iterator[tuple[Engine, Path]]:
     """A pool on a new database with so many users, and an empty folder on the same disk."""
     with tempfile.TemporaryDirectory(prefix="bulk-bench-") as name:
         folder = Path(name)
-        with embedded.held(folder) as server:
+        with shared.held(folder) as server:
             url = server.url()
             migrations.apply(url)
             with pool.single(url) as connection:

@@ -20,13 +20,14 @@ from benchmarks.measure import report
 from bulk_pipelines import settings
 from bulk_pipelines.database import ready
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.imports import planning, submission
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import Options
 from bulk_pipelines.up import home
 
 REPEATS = {1_000: 5, 1_000_000: 3}

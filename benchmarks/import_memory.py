@@ -10,12 +10,13 @@ from pathlib import Path
 from benchmarks import measure, user_files
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.imports import planning, submission
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import Options
 
 FEW, MANY = 100_000, 5_000_000
 

@@ -14,15 +14,17 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from benchmarks import measure
-from bulk_pipelines.database import binaries, pool
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.imports import planning, submission
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import Options
 
 COLUMNS = "id, email, name, role, active, created_at, updated_at"
 

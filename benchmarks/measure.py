@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bulk_pipelines.database import embedded, migrations, pool
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database.embedded import shared
+from bulk_pipelines.database.embedded.server import Server
 
 Measure = Callable[[], float]
 
@@ -18,7 +19,7 @@ Measure = Callable[[], float]
 @contextmanager
 def server() -> Iterator[Server]:
     """A PostgreSQL of the benchmark's own, gone with all its data when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, embedded.held(Path(folder)) as running:
+    with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, shared.held(Path(folder)) as running:
         yield running
 
 

@@ -12,8 +12,8 @@ import psycopg
 
 from benchmarks import measure
 from bulk_pipelines.database import pool
-from bulk_pipelines.engine import pages
-from bulk_pipelines.engine.pages import Page
+from bulk_pipelines.engine.items import pages
+from bulk_pipelines.engine.items.pages import Page
 from bulk_pipelines.engine.states import ItemState
 
 SIZE = 100

@@ -15,15 +15,17 @@ from sqlalchemy import Engine
 
 from benchmarks import measure
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import jobs, leases, persist, settle
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.items import leases, settling
+from bulk_pipelines.engine.items.settling import Settled
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
-from bulk_pipelines.engine.retry import Settlement
-from bulk_pipelines.engine.settle import Settled
-from bulk_pipelines.engine.settler import Settler
 from bulk_pipelines.engine.states import ItemEvent
+from bulk_pipelines.engine.worker.retry import Settlement
+from bulk_pipelines.engine.worker.settler import Settler
 
 WORKERS = 8
 ITEMS_EACH = 1_000
@@ -43,7 +45,7 @@ class Cost(NamedTuple):
 def one_by_one(engine: Engine, job_id: int, items: Sequence[Settled]) -> None:
     with pool.single(engine.url.render_as_string(hide_password=False)) as connection:
         for item in items:
-            settle.write(connection, job_id, [item])
+            settling.write(connection, job_id, [item])
 
 
 def in_batches(engine: Engine, job_id: int, items: Sequence[Settled]) -> None:

@@ -18,9 +18,9 @@ from benchmarks import user_files
 from benchmarks.export_scene import alternating, figure
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.landing import land
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines.storage.s3 import S3Storage
-from bulk_pipelines_tests import servers
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.s3.storage import S3Storage
+from bulk_pipelines_tests.servers import processes
 
 ROWS, ROUNDS = 1_000_000, 7
 OBJECTS, SIZE, THREADS = 4000, 4000, 8
@@ -50,7 +50,7 @@ def shell(command: str) -> Callable[[], object]:
 
 
 def small_puts(folder: Path) -> None:
-    with servers.s3(folder) as server, ThreadPoolExecutor(THREADS) as threads:
+    with processes.s3(folder) as server, ThreadPoolExecutor(THREADS) as threads:
         storage = S3Storage(server.bucket().url.removeprefix("s3://"), "", server.access.s3)
         body = b"x" * SIZE
         times = alternating(

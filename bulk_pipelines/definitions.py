@@ -2,18 +2,18 @@
 
 import dagster as dg
 
-from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.distribution import definitions as distribution
-from bulk_pipelines.distribution.gone import prune_registry
+from bulk_pipelines.distribution.retention import prune_registry
 from bulk_pipelines.drops.definitions import drops
 from bulk_pipelines.drops.retention import prune_ledger
+from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
-from bulk_pipelines.exports import ending as ended_exports
 from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.maintenance.prune import Part
-from bulk_pipelines.relay.definitions import relay
+from bulk_pipelines.orchestration.relay import relay
+from bulk_pipelines.orchestration.resources import Database, step_executor
 
 imported = launchables()
 exported = exports.launchables()

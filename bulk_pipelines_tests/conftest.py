@@ -15,12 +15,13 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import binaries as programs
-from bulk_pipelines.database import embedded, migrations, pool
-from bulk_pipelines.database.locks import locked
-from bulk_pipelines.database.server import Server
-from bulk_pipelines_tests import sessions
-from bulk_pipelines_tests.storage_fixtures import (
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database.embedded import binaries as programs
+from bulk_pipelines.database.embedded import shared
+from bulk_pipelines.database.embedded.locks import locked
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines_tests.scenes import sessions
+from bulk_pipelines_tests.servers.fixtures import (
     any_key_s3_server,
     faulty_s3,
     ftp_server,
@@ -78,7 +79,7 @@ def binaries() -> Path:
 def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """A running PostgreSQL, shared by the workers of a parallel run; stopped when the last one ends, in any way."""
     run = getattr(request.config, "workerinput", {}).get("testrunuid") or request.config.option.testrunuid
-    with embedded.held(server_folders() / run[:12], binaries) as running:
+    with shared.held(server_folders() / run[:12], binaries) as running:
         yield running
 
 
@@ -94,7 +95,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the data of this session, and of sessions that were killed."""
     if not hasattr(config, "workerinput") and server_folders().exists():
         for folder in server_folders().iterdir():
-            embedded.remove(folder, patience=10 if folder.name == config.option.testrunuid[:12] else 0)
+            shared.remove(folder, patience=10 if folder.name == config.option.testrunuid[:12] else 0)
 
 
 @pytest.fixture(scope="session")

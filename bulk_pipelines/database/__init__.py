@@ -1,1 +1,1 @@
-"""PostgreSQL: the embedded server, connections, migrations and named queries."""
+"""PostgreSQL: connections, sessions, migrations, named queries, and the embedded server."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bulk_pipelines.database.embedded import held as embedded_server
-from bulk_pipelines.database.embedded import revived, url_until_exit
+from bulk_pipelines.database.embedded.shared import held as embedded_server
+from bulk_pipelines.database.embedded.shared import revived, url_until_exit
 from bulk_pipelines.settings import Settings
 
 

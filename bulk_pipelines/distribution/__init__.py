@@ -1,1 +1,4 @@
-"""Many inputs in a job, one CSV file each: produced from a query, or reused when it was produced before."""
+"""Many inputs in a job, one CSV file each: produced from a query, or reused when it was produced before.
+
+`request` checks the inputs, `work` puts each one's file where it belongs, `report` and `answer` say what came of it.
+"""

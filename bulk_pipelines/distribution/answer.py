@@ -7,11 +7,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution.inputs import stored
 from bulk_pipelines.distribution.names import NAME
-from bulk_pipelines.engine import jobs, pages, payload
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.pages import Position
+from bulk_pipelines.distribution.request import stored
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.items import pages
+from bulk_pipelines.engine.items.pages import Position
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 

@@ -37,11 +37,11 @@ def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
-    from bulk_pipelines.distribution import distributor, submission
+    from bulk_pipelines.distribution import submission, work
 
     submitted = submission.submit(
         connected(),
-        distributor.kind_of(settings.current()),
+        work.kind_of(settings.current()),
         inputs_of(request),
         owner=getpass.getuser(),
         origin="cli",
@@ -62,7 +62,7 @@ def run(job_key: str) -> None:
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.distribution import answer
-    from bulk_pipelines.engine import redrive, watching
+    from bulk_pipelines.engine.jobs import redrive, watching
     from bulk_pipelines.engine.states import JobState
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.distribution import data
 from bulk_pipelines.distribution.data import Content, Query
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.errors import Permanent
 
 BYTES_TOGETHER = 8 << 20

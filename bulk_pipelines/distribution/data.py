@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.errors import Permanent, Transient
 from bulk_pipelines.errors import InvalidInput
 

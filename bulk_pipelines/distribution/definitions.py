@@ -10,16 +10,17 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.dagster_resources import Database, s3_resource
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import distributor, figures, links, sample, submission, target
-from bulk_pipelines.distribution.figures import Figures, File
+from bulk_pipelines.distribution import file_urls, sample, submission, target, work
+from bulk_pipelines.distribution import report as figures
 from bulk_pipelines.distribution.names import NAME
+from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.sample import Sample
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
 
 SMALL_INPUTS = 500
@@ -71,7 +72,7 @@ class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
 @cache
 def equipped(access: Access) -> Kind:
     """One for all steps of a process: they share its connections."""
-    return distributor.kind_of(settings.current(), access)
+    return work.kind_of(settings.current(), access)
 
 
 def plan(_: Engine, job: Job) -> None:
@@ -129,7 +130,7 @@ def file_table(files: list[File]) -> str:
     """Markdown, because a table's cells are text and these are links."""
     chosen = settings.current()
     rows = [
-        f"| {links.escaped(each.input)} | {links.markdown(each.path, chosen)} | {each.rows:,} | {each.size:,} "
+        f"| {file_urls.escaped(each.input)} | {file_urls.markdown(each.path, chosen)} | {each.rows:,} | {each.size:,} "
         f"| {'reused' if each.reused else 'generated'} |"
         for each in files
     ]
@@ -150,7 +151,7 @@ def slow_record(file: File) -> dg.TableRecord:
 
 def pipeline() -> Pipeline:
     return Pipeline(
-        distributor.kind_of(settings.current()),
+        work.kind_of(settings.current()),
         plan,
         report,
         small=lambda job: job.total_items <= SMALL_INPUTS,
@@ -182,7 +183,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
             sample.fill(connection, Sample())
     submitted = submission.submit(
         database.engine,
-        distributor.kind_of(settings.current()),
+        work.kind_of(settings.current()),
         config.inputs,
         owner="ui",
         origin="ui",

@@ -7,9 +7,9 @@ import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.distribution.reuse import Artifact
-from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.items.settling import Settled
 
 Connection = psycopg.Connection[Any]
 

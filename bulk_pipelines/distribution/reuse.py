@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Permanent, SourceChanged
 

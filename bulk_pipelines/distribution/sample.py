@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 
 Connection = psycopg.Connection[Any]
 

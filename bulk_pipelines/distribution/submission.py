@@ -3,9 +3,10 @@
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution.inputs import checked
-from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.jobs import Request, Submitted
+from bulk_pipelines.distribution.request import checked
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Request, Submitted
 from bulk_pipelines.engine.kinds import Kind, Kinds
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access

@@ -66,12 +66,12 @@ def list_files(source: str | None, state: str | None, limit: int) -> None:
 @click.option("--source", help="The source, where several know a file of that name.")
 def retry(files: Sequence[str], source: str | None) -> None:
     """Take files again whose import failed: FILE as `bulk drops list` names it. It is put back to where it was."""
-    from bulk_pipelines.drops import retrying
+    from bulk_pipelines.drops import retry
     from bulk_pipelines.storage.access import access_of
 
     chosen = settings.current()
     pool = connected()
     configured = {each.name: each for each in known_sources()}
     for path in files:
-        file = retrying.retry(pool, configured, access_of(chosen), path, source)
+        file = retry.retry(pool, configured, access_of(chosen), path, source)
         click.echo(f"{file.source}: {path} is taken again by the next look")

@@ -9,13 +9,13 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import aftermath, ledger, look, sources
+from bulk_pipelines.drops import ledger, look, put_away, sources
 from bulk_pipelines.drops.look import Submit
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.lanes.definitions import Launchable
+from bulk_pipelines.orchestration.pipeline import Launchable
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
@@ -112,7 +112,7 @@ def tick(
     if looked.skipped:
         return Told(str(looked), happened)
     try:
-        cleared = aftermath.clear_up(pool, source, opened)
+        cleared = put_away.clear_up(pool, source, opened)
     except BulkError as error:
         with transaction(pool) as connection:
             ledger.note_answer(connection, source.name, str(error), look.FIRST_DELAY)

@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import groups, ledger
+from bulk_pipelines.drops import grouping, ledger
 from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
@@ -194,12 +194,12 @@ def take(
 ) -> tuple[list[str], Complete]:
     """Submit the imports of all complete files and mark the files as taken: one transaction, both or neither."""
     markers = listed.markers if source.marker else None
-    needs = {each: sorted(groups.needed_by(each, references)) for each in groups.needed_order(references)}
+    needs = {each: sorted(grouping.needed_by(each, references)) for each in grouping.needed_order(references)}
     completeness = Completeness(source.settle_seconds, source.stalled_seconds, markers)
     keys: list[str] = []
     with transaction(pool) as connection:
         complete = ledger.complete(connection, source.name, listed.began, completeness, needs, TAKEN_AT_A_TIME)
-        for group in groups.grouped(source, complete.files, list(needs)):
+        for group in grouping.grouped(source, complete.files, list(needs)):
             earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.resource])
             files_of_job = [
                 (source.import_address(url_of(file.path)), file.size, file.version, file.known_sha256)

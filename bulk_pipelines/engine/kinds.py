@@ -7,14 +7,14 @@ from typing import Any
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Record
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Outcome
-from bulk_pipelines.engine.retry import RetryPolicy
-from bulk_pipelines.engine.settle import Record
-from bulk_pipelines.engine.slices import SliceLimits
 from bulk_pipelines.engine.states import JobEvent
-from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.worker.retry import RetryPolicy
+from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
 
 Connection = psycopg.Connection[Any]

@@ -17,8 +17,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import outcomes, payload
-from bulk_pipelines.engine.retry import LONGEST_DELAY
+from bulk_pipelines.engine import outcomes
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.errors import InvalidInput, NotFound
 
 Connection = psycopg.Connection[Any]

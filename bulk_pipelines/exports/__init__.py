@@ -1,5 +1,6 @@
 """Exports: the rows of a resource as a file or a stream of bytes.
 
-`request` says what is asked for, `query` turns it into SQL, `snapshot` and `lanes` read it from one consistent state
-of the database, `formats` names the modules that write each format, `streaming` and `writing` are what callers use.
+The stages, in the order of the work: `read` takes the rows from one snapshot, `formats` turns them into the bytes of a
+file, `publish` puts the file where it belongs, whole or not at all. `streaming` joins the first two; `work` is what a
+lane does with the one item of an export; `completion` ends the job. `request` is what was asked for.
 """

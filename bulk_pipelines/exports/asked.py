@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports import request, target
+from bulk_pipelines.exports import request
+from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.request import ExportRequest
 
 

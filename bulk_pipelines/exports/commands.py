@@ -37,8 +37,9 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.errors import InvalidInput
-    from bulk_pipelines.exports import printing, submission, target, watching
+    from bulk_pipelines.exports import printing, submission, watching
     from bulk_pipelines.exports.asked import Asked
+    from bulk_pipelines.exports.publish import target
 
     given = {name: value for name, value in options.items() if value is not None}
     to_stdout = given.get(target.FIELD) == target.STDOUT

@@ -8,24 +8,25 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import BulkError, Conflict
-from bulk_pipelines.exports import ending, recount, submission, target
+from bulk_pipelines.exports import completion, submission
 from bulk_pipelines.exports.asked import Asked
-from bulk_pipelines.exports.kinds import KINDS
+from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.names import name_of
+from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest
-from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.resources.kinds import Kind
 
 
 def pipeline(resource: Resource) -> Pipeline:
     # One item: processes of their own for the steps would only cost time.
-    return Pipeline(KINDS[name_of(resource.name)], plan, report, small=lambda _: True, wind_up=ending.wind_up)
+    return Pipeline(KINDS[name_of(resource.name)], plan, report, small=lambda _: True, wind_up=completion.wind_up)
 
 
 def plan(_: Engine, job: Job) -> None:
@@ -36,7 +37,7 @@ def plan(_: Engine, job: Job) -> None:
 def report(pool: Engine, job: Job) -> Metadata:
     asked = Asked.parse(job.params)
     with transaction(pool) as connection:
-        result, _ = ending.file_of(connection, job)
+        result, _ = completion.file_of(connection, job)
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "state": job.status.value,
         "request": dg.MetadataValue.json(asked.request.params()),

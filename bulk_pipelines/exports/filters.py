@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Column, Resource
-from bulk_pipelines.resources.kinds import Kind
 
 Value = str | bool | datetime | uuid.UUID
 

@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.engine.errors import LeaseLost
-from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.items.leases import Lease
 
 Connection = psycopg.Connection[Any]
 

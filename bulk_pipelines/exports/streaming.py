@@ -8,14 +8,15 @@ from functools import partial
 import pyarrow as pa
 from sqlalchemy import Engine
 
-from bulk_pipelines.exports import batches, copying, parquet, text_formats, xlsx
-from bulk_pipelines.exports.compression import compressed
-from bulk_pipelines.exports.copying import Chunk
-from bulk_pipelines.exports.counting import Counting
-from bulk_pipelines.exports.lanes import in_order
-from bulk_pipelines.exports.preview import Record
+from bulk_pipelines.exports.formats import parquet, text, xlsx
+from bulk_pipelines.exports.formats.compression import compressed
+from bulk_pipelines.exports.read import batches, copying
+from bulk_pipelines.exports.read.copying import Chunk
+from bulk_pipelines.exports.read.counting import Counting
+from bulk_pipelines.exports.read.preview import Record
+from bulk_pipelines.exports.read.readers import in_order
+from bulk_pipelines.exports.read.snapshot import Plan, planned
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
-from bulk_pipelines.exports.snapshot import Plan, planned
 
 CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
 """How many read a large table at the same time. What is made of the rows of the last two takes longer than reading."""
@@ -77,8 +78,8 @@ def stream(
 def text_read(
     engine: Engine, request: ExportRequest, plan: Plan, source: Callable[..., Generator[Chunk]], tally: Tally
 ) -> Generator[bytes]:
-    options = text_formats.CSV if request.format is Format.CSV else text_formats.JSON_LINES
-    shape = text_formats.array if request.format is Format.JSON else text_formats.lines
+    options = text.CSV if request.format is Format.CSV else text.JSON_LINES
+    shape = text.array if request.format is Format.JSON else text.lines
 
     def counted(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:

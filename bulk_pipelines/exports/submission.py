@@ -4,10 +4,11 @@ from typing import Any
 
 import psycopg
 
-from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.jobs import Request, Submitted
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Request, Submitted
 from bulk_pipelines.exports.asked import Asked
-from bulk_pipelines.exports.kinds import KINDS
+from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.names import name_of
 
 Connection = psycopg.Connection[Any]

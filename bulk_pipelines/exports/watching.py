@@ -10,10 +10,10 @@ from rich.progress import Progress as Bar
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs, watching
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs, watching
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.engine.watching import Work
 from bulk_pipelines.exports import progress
 from bulk_pipelines.exports.progress import Progress
 

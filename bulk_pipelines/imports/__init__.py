@@ -1,6 +1,7 @@
 """Imports: files of records, checked by columns and loaded by COPY.
 
-In the order of the work: `source` (the landed file), `layout` (its format and columns), `cutting` (into ranges),
-`blocks` and `parsing` (into columns), `validation`, `loading` (into the table), `settlement` (what only the whole file
-can tell), `rejects` and `undo`.
+The stages, in the order of the work: `plan` lands the files and cuts them into ranges, `records` reads ranges as
+columns, `validate` judges the records, `load` brings them into the table, `reconcile` puts right what batches could not
+know of each other, and `completion` ends the job. `work` is what a lane does with one item: it reads, validates and
+loads. `request` is what was asked for; `kind` is what the engine is told.
 """

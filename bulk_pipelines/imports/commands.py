@@ -59,7 +59,7 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.asked import Options
+    from bulk_pipelines.imports.request import Options
 
     asked = Options(**options).asked(tuple(submission.local_file(source) for source in sources))
     pool = connected()
@@ -86,8 +86,9 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
 def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limit: int) -> None:
     """The records that an import rejected, in the order of the file, with every reason."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.imports import rejects, submission
-    from bulk_pipelines.imports.rejects import Download
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.load import rejects
+    from bulk_pipelines.imports.load.rejects import Download
     from bulk_pipelines.imports.report import row_of
 
     with transaction(connected()) as connection:
@@ -117,13 +118,14 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
 @click.argument("job_key", metavar="JOB")
 def replay(job_key: str) -> None:
     """Run the rejected records of an import again, as an import of their own."""
-    from bulk_pipelines.imports import landed, submission
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.plan import landing
     from bulk_pipelines.storage.access import access_of
 
     chosen = settings.current()
     pool = connected()
     click.get_current_context().find_root().obj.ready()
-    submitted = submission.replay(pool, job_key, landed.place(chosen), access_of(chosen), origin="cli")
+    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), origin="cli")
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)

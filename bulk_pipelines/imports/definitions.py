@@ -7,20 +7,22 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.imports import ending, planning, progress, rejects, report, submission, winding_up
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.imports import completion, progress, report, submission, winding_up
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.names import name_of
-from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import Options
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import CHECKOUT
 
 SMALL_BYTES = 4 * 1024 * 1024
-HIGH_ERROR_RATE = ending.HIGH_ERROR_RATE
+HIGH_ERROR_RATE = completion.HIGH_ERROR_RATE
 
 TABLE_OF_REJECTS = dg.TableSchema(
     columns=[

@@ -10,8 +10,8 @@ from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.cutting import Range
-from bulk_pipelines.imports.layout import Format, Layout
+from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.ranges import Range
 
 Connection = psycopg.Connection[Any]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from bulk_pipelines.imports import csv_ends
-from bulk_pipelines.imports.asked import AskedFile
-from bulk_pipelines.imports.layout import Format, Layout
+from bulk_pipelines.imports.load.rejects import Rejected
+from bulk_pipelines.imports.plan import csv_ends
+from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.rejects import Rejected
+from bulk_pipelines.imports.request import AskedFile
 from bulk_pipelines.storage.contract import Storage
 
 

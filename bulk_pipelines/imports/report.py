@@ -6,10 +6,11 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.imports import picture, progress, rejects
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.imports import picture, progress
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.progress import ImportFile, Progress
-from bulk_pipelines.imports.rejects import Rejected
 
 FIRST_REJECTS = 20
 SHOWN_OF_RECORD = 200

@@ -7,7 +7,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.imports import landed, rejects
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
@@ -42,7 +43,7 @@ def remove_rejects(pool: Engine, job_id: int) -> int:
 def prune_landed(pool: Engine, chosen: Settings, dry_run: bool) -> int:
     """By what lies in the storage, so that files are found that an earlier pass could not remove."""
     days = min(chosen.keep_landed_days, chosen.keep_jobs_days)
-    with locations.folder(landed.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
+    with locations.folder(landing.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         files = counted(storage)
         keys = sorted(files)
         removed = 0
@@ -50,7 +51,7 @@ def prune_landed(pool: Engine, chosen: Settings, dry_run: bool) -> int:
             for job_key in over(pool, keys[start : start + JOBS_AT_A_TIME], days):
                 removed += files[job_key]
                 if not dry_run:
-                    landed.remove(storage, job_key)
+                    landing.remove(storage, job_key)
     return removed
 
 

@@ -8,14 +8,15 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dlq, jobs
-from bulk_pipelines.engine.dlq import Wanted
-from bulk_pipelines.engine.jobs import Job, Submitted
+from bulk_pipelines.engine.jobs import dlq, jobs
+from bulk_pipelines.engine.jobs.dlq import Wanted
+from bulk_pipelines.engine.jobs.jobs import Job, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import ending, progress, rejects, replaying, undo
-from bulk_pipelines.imports.asked import Asked, AskedFile, Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.imports import completion, progress, replaying, undo
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.names import name_of
+from bulk_pipelines.imports.request import Asked, AskedFile, Options
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
@@ -90,7 +91,7 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         job = import_job(connection, job_key)
         if not job.finished:
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
-        if ending.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
+        if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
             raise Conflict(
                 f"job {job_key} has ranges in the DLQ: its rejects are not complete before they are tried again "
                 f"(bulk dlq redrive --job {job_key}) or discarded (bulk dlq discard --job {job_key})"

@@ -10,8 +10,8 @@ import psycopg
 from psycopg import errors, sql
 
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import conflicts, refusals, tables
-from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.imports.load import conflicts, refusals, tables
 from bulk_pipelines.resources.declaration import Resource
 
 Connection = psycopg.Connection[Any]

@@ -10,12 +10,13 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.imports import ending, progress, unreached, waiting
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.imports import completion, progress
+from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.handling import plan_of
 from bulk_pipelines.imports.names import name_of
-from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.imports.reconcile import set_aside, unreached
+from bulk_pipelines.imports.work import plan_of
 from bulk_pipelines.resources.declaration import Resource
 
 log = logging.getLogger(__name__)
@@ -36,24 +37,24 @@ def wind_up(pool: Engine, job_key: str) -> None:
         plan = plan_of(pool, job.job_id, job.job_key)
         if plan.asked.mode is Mode.UPSERT:
             unreached.count(pool, job, plan)
-            ending.complete_rejects(lambda: transaction(pool), job, plan)
+            completion.complete_rejects(lambda: transaction(pool), job, plan)
         else:
-            ending.settle(pool, job)
+            completion.settle(pool, job)
         with transaction(pool) as connection:
             jobs.locked(connection, job_key)
             job = jobs.find(connection, job_key)
             if not job.finished:
                 return  # a redrive came in between
-            if not ending.may_go_on(job):
+            if not completion.may_go_on(job):
                 give_up(connection, plan.asked.declared, job.job_id)
-            result = ending.summary(connection, job, progress.read(connection, job.job_id))
+            result = completion.summary(connection, job, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
-        ending.tell(job, result)
+        completion.tell(job, result)
 
 
 def give_up(connection: Connection, resource: Resource, job_id: int) -> None:
     """What still waits is never decided. Records of an insert that wait are counted as rejected already."""
-    waiting.clear(connection, resource, job_id)
+    set_aside.clear(connection, resource, job_id)
     undecided = progress.read(connection, job_id).counts.waiting
     progress.add(connection, job_id, Counts(read=-undecided, waiting=-undecided, unprocessed=undecided))
 
@@ -90,11 +91,11 @@ def forget_waiting(pool: Engine, resource: Resource) -> None:
     """Records that were kept for a redrive which can never come: the buried ranges were discarded, or retention has
     removed them."""
     with transaction(pool) as connection:
-        left_behind = waiting.left_behind(connection, resource)
+        left_behind = set_aside.left_behind(connection, resource)
     for job_id, job_key in left_behind:
         with transaction(pool) as connection:
             if job_key is None:
-                waiting.clear(connection, resource, job_id)
+                set_aside.clear(connection, resource, job_id)
                 continue
             give_up(connection, resource, job_id)
             job = jobs.find(connection, job_key)

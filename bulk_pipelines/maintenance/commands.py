@@ -12,7 +12,7 @@ from bulk_pipelines.errors import InvalidInput
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from bulk_pipelines.engine.dlq import DeadLetter, Wanted
+    from bulk_pipelines.engine.jobs.dlq import DeadLetter, Wanted
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -66,7 +66,7 @@ def dlq() -> None:
 def list_letters(limit: int, **wanted: object) -> None:
     """The dead letters, the oldest first."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine import dlq as letters
+    from bulk_pipelines.engine.jobs import dlq as letters
 
     with transaction(connected()) as connection:
         found = letters.page(connection, chosen(wanted), limit)
@@ -81,7 +81,7 @@ def list_letters(limit: int, **wanted: object) -> None:
 def show(item_id: int) -> None:
     """Everything about one dead letter: what, why, how often, which run."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine import dlq as letters
+    from bulk_pipelines.engine.jobs import dlq as letters
 
     with transaction(connected()) as connection:
         letter = letters.show(connection, item_id)
@@ -94,7 +94,7 @@ def show(item_id: int) -> None:
 @narrowing
 def redrive(**wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
-    from bulk_pipelines.engine import dlq as letters
+    from bulk_pipelines.engine.jobs import dlq as letters
 
     done = letters.try_again(connected(), chosen(wanted))
     click.echo(f"{done.items} items are tried again")
@@ -110,7 +110,7 @@ def redrive(**wanted: object) -> None:
 @click.confirmation_option(prompt="They will never be tried again. Discard them?")
 def discard(**wanted: object) -> None:
     """Give them up for good."""
-    from bulk_pipelines.engine import dlq as letters
+    from bulk_pipelines.engine.jobs import dlq as letters
 
     click.echo(f"{letters.discard(connected(), chosen(wanted))} items are discarded")
 
@@ -120,7 +120,7 @@ def discard(**wanted: object) -> None:
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine import jobs
+    from bulk_pipelines.engine.jobs import jobs
 
     with transaction(connected()) as connection:
         click.echo(f"job {job_key} is {jobs.pause(connection, job_key).status}")
@@ -131,7 +131,7 @@ def pause(job_key: str) -> None:
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine import jobs
+    from bulk_pipelines.engine.jobs import jobs
 
     with transaction(connected()) as connection:
         click.echo(f"job {job_key} is {jobs.resume(connection, job_key).status}")
@@ -141,14 +141,14 @@ def resume(job_key: str) -> None:
 @click.argument("job_key")
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
-    from bulk_pipelines.engine import jobs
+    from bulk_pipelines.engine.jobs import jobs
 
     click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key).status}")
 
 
 def chosen(wanted: dict[str, object]) -> "Wanted":
-    from bulk_pipelines.engine.dlq import Wanted
     from bulk_pipelines.engine.errors import ErrorClass
+    from bulk_pipelines.engine.jobs.dlq import Wanted
 
     error_class = wanted["error_class"]
     if error_class is not None and error_class not in set(ErrorClass):

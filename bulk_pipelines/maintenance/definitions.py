@@ -11,15 +11,15 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.dagster_resources import Database
-from bulk_pipelines.engine import finish
-from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.jobs import end
+from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.lanes.definitions import Launchable
 from bulk_pipelines.maintenance import prune, sweep
 from bulk_pipelines.maintenance.history import definitions as history
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
 from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.orchestration.pipeline import Launchable
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import Settings
 
 RUNS_LOOKED_AT = 20
@@ -79,7 +79,7 @@ class Upkeep:
 
     def finalize(self, pool: Engine) -> dict[str, int]:
         return {
-            "jobs ended": len(finish.run_once(pool, self.kinds)),
+            "jobs ended": len(end.run_once(pool, self.kinds)),
             "jobs wound up": sum(wind_up(pool) for wind_up in self.endings),
         }
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.jobs.dispatch import Launched
 
 
 class RunState(StrEnum):

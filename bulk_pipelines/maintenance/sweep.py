@@ -9,12 +9,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, finish, jobs, rescue
-from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.items.rescue import Rescued
+from bulk_pipelines.engine.jobs import dispatch, end, jobs
+from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kind
-from bulk_pipelines.engine.rescue import Rescued
-from bulk_pipelines.engine.retry import Random
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker.retry import Random
 from bulk_pipelines.maintenance import lost_runs
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
 
@@ -41,7 +42,7 @@ def run_once(
 ) -> Swept:
     rescue.name_unnamed(pool)
     rescued = rescue.run_once(pool, kinds, random)
-    ended = finish.run_once(pool, kinds)
+    ended = end.run_once(pool, kinds)
     with transaction(pool) as connection:
         silent = dispatch.silent(connection, dispatch.SILENT_SECONDS)
     lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)

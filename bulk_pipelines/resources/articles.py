@@ -1,7 +1,7 @@
 """Articles: what users write and publish."""
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Reference, Resource
-from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import EmptyWhen, MaxLength, OneOf, Pattern
 
 ARTICLES = Resource(

@@ -1,7 +1,7 @@
 """Comments: what users say about articles."""
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Reference, Resource
-from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import MaxWords
 
 COMMENTS = Resource(

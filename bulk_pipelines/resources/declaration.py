@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from bulk_pipelines.resources.kinds import Kind
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.rules import EmptyWhen, Rule
 
 # Every resource table ends with these: which import and which line of its file wrote the row, and whether

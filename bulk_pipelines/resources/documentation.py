@@ -1,8 +1,8 @@
 """The page that says what each resource is, made from its declaration."""
 
 from bulk_pipelines import resources
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Column, Resource
-from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.reasons import REASONS
 
 ABOUT = """\

@@ -1,7 +1,7 @@
 """Users: the people who write articles and comments."""
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Resource
-from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import MaxLength, OneOf, Pattern
 
 # ASCII only, so that lower case means the same to PostgreSQL in every locale, to Arrow and to us.

@@ -1,4 +1,5 @@
 """Storages behind one small interface, and the landing of import sources.
 
-`locations` turns a URL into a storage; `contract` says what every storage promises; `landing` copies a source once.
+`contract` says what every storage promises; `local`, `s3`, `ftp`, `sftp` and `http` keep it. `locations` finds the
+storage of an address, and `landing` copies a source into our own storage.
 """

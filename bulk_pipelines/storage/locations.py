@@ -89,7 +89,7 @@ def split(address: Address, field: str, within: str | None = None) -> tuple[str,
 
 
 def web(address: Address, access: Access) -> Source:
-    from bulk_pipelines.storage.http import HttpSource  # noqa: PLC0415 - each storage's libraries load when needed
+    from bulk_pipelines.storage.http.storage import HttpSource  # noqa: PLC0415 - each storage's libraries load when needed
 
     return HttpSource(address, access)
 
@@ -98,18 +98,18 @@ def storage(address: Address, root: str, access: Access) -> Storage:
     """The libraries of each storage load when it is needed."""
     match address.scheme:
         case "file":
-            from bulk_pipelines.storage.local import LocalStorage  # noqa: PLC0415
+            from bulk_pipelines.storage.local.storage import LocalStorage  # noqa: PLC0415
 
             return LocalStorage(Path(root))
         case "s3":
-            from bulk_pipelines.storage.s3 import S3Storage  # noqa: PLC0415
+            from bulk_pipelines.storage.s3.storage import S3Storage  # noqa: PLC0415
 
             return S3Storage(address.host, root, access.s3, access.ca_file)
         case "ftp" | "ftps" | "ftpes":
-            from bulk_pipelines.storage.ftp import FtpStorage  # noqa: PLC0415
+            from bulk_pipelines.storage.ftp.storage import FtpStorage  # noqa: PLC0415
 
             return FtpStorage(address, root, access)
         case _:
-            from bulk_pipelines.storage.sftp import SftpStorage  # noqa: PLC0415
+            from bulk_pipelines.storage.sftp.storage import SftpStorage  # noqa: PLC0415
 
             return SftpStorage(address, root, access)

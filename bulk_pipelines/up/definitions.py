@@ -11,12 +11,12 @@ from dagster._core.execution.api import execute_run
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
 
 from bulk_pipelines import settings
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import launched, passes
-from bulk_pipelines.engine import dispatch, jobs
+from bulk_pipelines.engine.jobs import dispatch, jobs
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.lanes.runs.definitions import BUDGET_TAG, PARTITION, UNLIMITED
+from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.runs import BUDGET_TAG, PARTITION, UNLIMITED
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up import home
 from bulk_pipelines.up.home import LOCATION

@@ -11,9 +11,9 @@ from dagster._core.workspace.load import location_origins_from_yaml_paths
 
 from bulk_pipelines import settings
 from bulk_pipelines.up import home
-from bulk_pipelines_tests import installation
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import installation
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 240.0
 

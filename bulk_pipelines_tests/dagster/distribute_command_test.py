@@ -15,9 +15,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
-from bulk_pipelines_tests import export_scene
-from bulk_pipelines_tests.distribution_scene import Scene, many, paths
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.scenes import exports
+from bulk_pipelines_tests.scenes.distribution import Scene, many, paths
+from bulk_pipelines_tests.servers.processes import Place
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_errors_are_one_line(environment: Mapping[str, str], arguments: list[str
 
 @pytest.mark.parametrize("command", ["status", "run"])
 def test_a_job_of_another_kind_is_left_alone(environment: Mapping[str, str], engine: Engine, command: str) -> None:
-    job = export_scene.submitted(engine)
+    job = exports.submitted(engine)
     done = bulk(environment, command, job.job_key, code=1)
     assert done.stdout == ""
     assert done.stderr == f"Error: job: {job.job_key} is no distribution, it is of the kind export_users\n"
-    assert export_scene.found(engine, job) == job
+    assert exports.found(engine, job) == job

@@ -11,15 +11,15 @@ import pytest
 from dagster_aws.s3 import S3Resource
 from sqlalchemy import Engine
 
-from bulk_pipelines.dagster_resources import Database, process_pool, s3_resource, step_executor
 from bulk_pipelines.distribution import definitions
 from bulk_pipelines.distribution.definitions import Distribution, asset, distribute_files, distribution, launchables
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
-from bulk_pipelines.relay.definitions import relay
-from bulk_pipelines_tests.distribution_scene import Given, Scene, many, wanted
-from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
-from bulk_pipelines_tests.servers import Place, free_port
+from bulk_pipelines.orchestration.relay import relay
+from bulk_pipelines.orchestration.resources import Database, process_pool, s3_resource, step_executor
+from bulk_pipelines_tests.scenes.distribution import Given, Scene, many, wanted
+from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
+from bulk_pipelines_tests.servers.processes import Place, free_port
 
 OLD_ENOUGH = 20240202
 

@@ -6,11 +6,11 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import defs
 from bulk_pipelines.drops import definitions
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.orchestration.resources import Database
 
 SOURCE = """
 [[source]]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines_tests import drop_scene, installation
-from bulk_pipelines_tests.drop_scene import Box, box_of, folder_box
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.servers import LoginServer, S3Server
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import drops, installation
+from bulk_pipelines_tests.scenes.drops import Box, box_of, folder_box
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import LoginServer, S3Server
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -79,8 +79,8 @@ def scene(
         box_of("ftp", ftp_server.place()),
         box_of("sftp", sftp_server.place()),
     ]
-    file = drop_scene.write_drops_file(folder / "drops.toml", boxes, after="move", failed_folder="failed")
-    variables = drop_scene.settings_of(s3_server, ftp_server, sftp_server)
+    file = drops.write_drops_file(folder / "drops.toml", boxes, after="move", failed_folder="failed")
+    variables = drops.settings_of(s3_server, ftp_server, sftp_server)
     with installation.running(BULK_DROPS_FILE=str(file), **variables) as place:
         yield Scene(place, {box.name: box for box in boxes})
 
@@ -90,9 +90,9 @@ def scene(
 )
 def test_files_that_need_each_other_are_imported_in_their_order(scene: Scene, name: str, sensor: str) -> None:
     box = scene.boxes[name]
-    box.drop(f"comments-{name}.json", drop_scene.comments(name, 40, on=20, by=10, bad=1))
-    box.drop(f"articles-{name}.ndjson", drop_scene.articles(name, 20, authors=10))
-    box.drop(f"users-{name}.csv", drop_scene.users(name, 12, bad=2))
+    box.drop(f"comments-{name}.json", drops.comments(name, 40, on=20, by=10, bad=1))
+    box.drop(f"articles-{name}.ndjson", drops.articles(name, 20, authors=10))
+    box.drop(f"users-{name}.csv", drops.users(name, 12, bad=2))
     until(lambda: scene.is_done(box, f"%-{name}.%", 3), "all three files are imported and put away", PATIENCE)
     assert scene.users_of(name) == 10
     slug = f"{name}-article-%"
@@ -108,7 +108,7 @@ def test_files_that_need_each_other_are_imported_in_their_order(scene: Scene, na
         f"%-{name}.%",
     )
     assert [(kind, count, runs) for kind, count, _, _, runs in jobs] == [
-        (f"import_{resource}", 0, 1) for resource in drop_scene.RESOURCES
+        (f"import_{resource}", 0, 1) for resource in drops.RESOURCES
     ]
     assert jobs[0][3] <= jobs[1][2]
     assert jobs[1][3] <= jobs[2][2]
@@ -127,14 +127,14 @@ def test_a_new_version_is_imported_and_the_same_bytes_again_are_not(scene: Scene
         query = "SELECT status::text FROM file_drop WHERE path = %s ORDER BY drop_id"
         return [row[0] for row in scene.place.rows(query, name)]
 
-    box.drop(name, drop_scene.users("first", 5))
+    box.drop(name, drops.users("first", 5))
     until(lambda: states() == ["DONE"], "the first version is imported", PATIENCE)
-    box.drop(name, drop_scene.users("second", 5))
+    box.drop(name, drops.users("second", 5))
     until(lambda: states() == ["DONE", "DONE"], "the second version is imported", PATIENCE)
     assert (scene.users_of("first"), scene.users_of("second")) == (5, 5)
     jobs = scene.place.rows("SELECT count(*) FROM job")
-    box.drop(name, drop_scene.users("second", 5))
-    box.drop("users-after.csv", drop_scene.users("after", 1))
+    box.drop(name, drops.users("second", 5))
+    box.drop("users-after.csv", drops.users("after", 1))
     until(lambda: scene.is_done(box, "users-after%", 1), "a file that came later is imported", PATIENCE)
     assert states() == ["DONE", "DONE"]
     assert scene.place.rows("SELECT count(*) - 1 FROM job") == jobs
@@ -142,7 +142,7 @@ def test_a_new_version_is_imported_and_the_same_bytes_again_are_not(scene: Scene
 
 def test_the_same_bytes_with_another_time_are_recognised_when_they_are_landed(scene: Scene) -> None:
     box = scene.boxes["folder"]
-    content = drop_scene.users("same", 4)
+    content = drops.users("same", 4)
 
     def states() -> list[str]:
         query = "SELECT status::text FROM file_drop WHERE path = %s ORDER BY drop_id"
@@ -171,7 +171,7 @@ def test_a_slow_writer_is_waited_for(scene: Scene) -> None:
 def test_a_job_that_the_command_line_works_is_left_alone_by_the_relay(scene: Scene, tmp_path: Path) -> None:
     for number in range(3):
         path = tmp_path / f"{number}.csv"
-        path.write_bytes(drop_scene.users(f"cli{number}", 3))
+        path.write_bytes(drops.users(f"cli{number}", 3))
         done = scene.place.bulk("import", str(path), "--resource", "users")
         assert done.returncode == 0, done.stderr
     runs = (
@@ -185,7 +185,7 @@ def test_two_thousand_small_files_are_few_runs(scene: Scene, tmp_path: Path) -> 
     """They appear while the sensor looks, so that a part of them may be taken before the others."""
     box = scene.boxes["folder"]
     for number in range(SMALL_FILES):
-        (tmp_path / f"users-many-{number}.csv").write_bytes(drop_scene.users(f"m{number}.many", 100))
+        (tmp_path / f"users-many-{number}.csv").write_bytes(drops.users(f"m{number}.many", 100))
     for path in tmp_path.iterdir():
         path.rename(Path(box.url) / path.name)
     until(lambda: scene.is_done(box, "users-many-%", SMALL_FILES), "all files are imported and put away", PATIENCE)

@@ -8,19 +8,20 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import Engine
 
-from bulk_pipelines.dagster_resources import Database, step_executor
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import adaptive, dispatch, jobs, persist
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.intake import adaptive, persist
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
-from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
-from bulk_pipelines.engine.slices import SliceLimits
-from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.lanes.definitions import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
-from bulk_pipelines.relay.definitions import relay
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.relay import relay
+from bulk_pipelines.orchestration.resources import Database, step_executor
 
 LANES = 3
 

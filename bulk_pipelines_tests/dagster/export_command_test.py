@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines_tests.export_files import exporting, insert_users, names_in, watching
-from bulk_pipelines_tests.export_scene import slow_down, speed_up
-from bulk_pipelines_tests.servers import Place
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
+from bulk_pipelines_tests.scenes.exports import slow_down, speed_up
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import Place
 
 
 class Person:

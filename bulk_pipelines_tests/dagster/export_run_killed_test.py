@@ -7,13 +7,13 @@ import psutil
 import pytest
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.up import processes
-from bulk_pipelines_tests.export_files import exporting, insert_users, names_in, watching
-from bulk_pipelines_tests.export_scene import found, rows_so_far, slow_down, speed_up, submitted
-from bulk_pipelines_tests.installation import SLOW, Installation, running
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
+from bulk_pipelines_tests.scenes.exports import found, rows_so_far, slow_down, speed_up, submitted
+from bulk_pipelines_tests.scenes.installation import SLOW, Installation, running
+from bulk_pipelines_tests.scenes.waiting import until
 
 ROWS = 20_000
 

@@ -11,17 +11,18 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.exports import ending, handling, writing
+from bulk_pipelines.exports import completion, work
+from bulk_pipelines.exports.publish import writing
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines_tests.export_files import insert, insert_users, names_in, stored
-from bulk_pipelines_tests.export_scene import found, submitted
+from bulk_pipelines.imports.request import Options
+from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines_tests.scenes.export_files import insert, insert_users, names_in, stored
+from bulk_pipelines_tests.scenes.exports import found, submitted
 
 
 class Installation:
@@ -107,7 +108,7 @@ def test_lists_and_missing_values_are_shown(installation: Installation) -> None:
     (record,) = table.records
     assert json.loads(str(record.data["tags"])) == ["a", "b"]
     assert record.data["published_at"] is None
-    assert len(str(record.data["body"])) == handling.PREVIEW_CHARACTERS
+    assert len(str(record.data["body"])) == work.PREVIEW_CHARACTERS
 
 
 def test_an_empty_result_is_a_valid_empty_file(installation: Installation) -> None:
@@ -125,7 +126,7 @@ def test_the_check_counts_the_file_not_what_was_said_of_it(
 ) -> None:
     insert_users(installation.engine, 5)
     job = installation.submit()
-    told = ending.file_of
+    told = completion.file_of
 
     def cut_short(*arguments: Any) -> Any:
         """Between the publication and the check."""
@@ -133,7 +134,7 @@ def test_the_check_counts_the_file_not_what_was_said_of_it(
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
         return told(*arguments)
 
-    monkeypatch.setattr(ending, "file_of", cut_short)
+    monkeypatch.setattr(completion, "file_of", cut_short)
     result = installation.run(job)
     (check,) = result.get_asset_check_evaluations()
     assert not check.passed
@@ -169,7 +170,7 @@ def test_a_cancelled_export_is_no_failure_and_leaves_nothing(
         jobs.cancel(installation.engine, job.job_key)
         return result
 
-    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(work, "write", write_and_cancel)
     result = installation.run(job)
     assert result.success
     assert not result.get_asset_materialization_events()

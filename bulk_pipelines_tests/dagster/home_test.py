@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.installation import SLOW, Installation, made, running, started
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.installation import SLOW, Installation, made, running, started
+from bulk_pipelines_tests.scenes.waiting import until
 
 pytestmark = pytest.mark.long
 

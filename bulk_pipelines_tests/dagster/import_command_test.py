@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 SAMPLES = CHECKOUT / "docs" / "samples"
 

@@ -12,22 +12,23 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.retry import RetryPolicy
-from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.imports import handling, planning, submission
-from bulk_pipelines.imports.asked import AskedFile, Options
-from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.retry import RetryPolicy
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.imports import submission, work
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import AskedFile, Options
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
-from bulk_pipelines_tests.servers import LoginServer, Place
-from bulk_pipelines_tests.web_server import WebServer, content
+from bulk_pipelines_tests.servers.processes import LoginServer, Place
+from bulk_pipelines_tests.servers.web_server import WebServer, content
 
 SAMPLES = CHECKOUT / "docs" / "samples"
-HUNDRED_ROWS = replace(handling.BATCHES, min_rows=100, start_rows=100, max_rows=100)
+HUNDRED_ROWS = replace(work.BATCHES, min_rows=100, start_rows=100, max_rows=100)
 
 
 class Installation:
@@ -216,7 +217,7 @@ def test_how_much_error_is_accepted(
 def test_an_aborted_import_says_what_it_never_reached(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handling, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
     rows = [f"u{n}@example.org,N,{'reader' if n != 150 else 'captain'}" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
     job = installation.imported("users", source, on_error="abort")
@@ -232,10 +233,10 @@ def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
 ) -> None:
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
-    monkeypatch.setattr(handling, "BATCHES", HUNDRED_ROWS)
-    monkeypatch.setattr("bulk_pipelines.engine.runner.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0)
     job = installation.submit("users", source)
-    written = handling.write
+    written = work.write
 
     def write_and_cancel(*arguments: Any, **options: Any) -> Any:
         result = written(*arguments, **options)
@@ -243,7 +244,7 @@ def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
             jobs.cancel(installation.engine, job.job_key)
         return result
 
-    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(work, "write", write_and_cancel)
     assert installation.run(job).success, "a cancelled run is no failure"
     ended = installation.find(job)
     assert ended.status is JobState.CANCELLED

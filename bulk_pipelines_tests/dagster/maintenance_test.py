@@ -13,16 +13,16 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteInst
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, InstigatorType, TickData, TickStatus
 from sqlalchemy import Engine
 
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, jobs
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.maintenance.definitions import Upkeep, maintenance
 from bulk_pipelines.maintenance.history import definitions as history
 from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.dagster import echo_definitions
 

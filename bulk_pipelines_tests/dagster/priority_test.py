@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import defs
-from bulk_pipelines.engine import dispatch
-from bulk_pipelines.engine.dispatch import DispatchLimits
+from bulk_pipelines.engine.jobs import dispatch
+from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines.settings import CHECKOUT
 
 KINDS = ["distribution", "export_users", "import_users"]

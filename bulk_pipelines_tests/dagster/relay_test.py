@@ -8,13 +8,13 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch, jobs, redrive, runs
-from bulk_pipelines.engine.dispatch import DispatchLimits
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import dispatch, jobs, redrive, runs
+from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines_tests.dagster import echo_definitions
 
 SENSOR = echo_definitions.defs.resolve_sensor_def("relay")

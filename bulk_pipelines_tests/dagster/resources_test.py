@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 import dagster as dg
 import pytest
 
-from bulk_pipelines.dagster_resources import PRELOADED, step_executor
-from bulk_pipelines.database.binaries import embedded
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded.binaries import embedded
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.orchestration.resources import PRELOADED, step_executor
 
 USE_THE_DATABASE = """
 import dagster as dg
-from bulk_pipelines.dagster_resources import Database
+from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.database import pool
 
 @dg.op

@@ -12,11 +12,11 @@ import pytest
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.asked import Options
-from bulk_pipelines_tests import installation
-from bulk_pipelines_tests.import_scene import SLOW_TABLE, Outcome, user_file
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines.imports.request import Options
+from bulk_pipelines_tests.scenes import installation
+from bulk_pipelines_tests.scenes.imports import SLOW_TABLE, Outcome, user_file
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -17,11 +17,13 @@ from bulk_pipelines import settings
 from bulk_pipelines.database import address, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.status import table
-from bulk_pipelines_tests import drop_scene, installation, servers
 from bulk_pipelines_tests.demo import story
 from bulk_pipelines_tests.demo.story import Line, Story
-from bulk_pipelines_tests.drop_scene import box_of, folder_box
-from bulk_pipelines_tests.installation import Installation
+from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes import installation
+from bulk_pipelines_tests.scenes.drops import box_of, folder_box
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.servers import processes
 
 CHAPTERS = [
     (
@@ -41,7 +43,7 @@ def set_up() -> Iterator[Story]:
         place = Path(name)
         for each in ("s3", "ftp"):
             (place / each).mkdir()
-        with servers.s3(place / "s3") as s3, servers.ftp(place / "ftp") as ftp:
+        with processes.s3(place / "s3") as s3, processes.ftp(place / "ftp") as ftp:
             boxes = [
                 folder_box(chosen.home / "inbox", "inbox"),
                 box_of("bucket", s3.bucket()),

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines_tests import drop_scene
-from bulk_pipelines_tests.drop_scene import Box
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import drops
+from bulk_pipelines_tests.scenes.drops import Box
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 240.0
 
@@ -63,11 +63,9 @@ def drop(story: Story) -> list[Line]:
     began = time.monotonic()
     for box in story.boxes:
         name = f"{box.name}-{story.label}"
-        box.drop(
-            f"comments-{name}.json", drop_scene.comments(name, COMMENTS, ARTICLES - BAD_ARTICLES, 100, BAD_COMMENTS)
-        )
-        box.drop(f"articles-{name}.ndjson", drop_scene.articles(name, ARTICLES, USERS - BAD_USERS, BAD_ARTICLES))
-        box.drop(f"users-{name}.csv", drop_scene.users(name, USERS, BAD_USERS))
+        box.drop(f"comments-{name}.json", drops.comments(name, COMMENTS, ARTICLES - BAD_ARTICLES, 100, BAD_COMMENTS))
+        box.drop(f"articles-{name}.ndjson", drops.articles(name, ARTICLES, USERS - BAD_USERS, BAD_ARTICLES))
+        box.drop(f"users-{name}.csv", drops.users(name, USERS, BAD_USERS))
     lines = []
     waiting = list(story.boxes)
     while waiting:

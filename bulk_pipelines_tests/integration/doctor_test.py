@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import pool, session
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.drops import sources
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.up import home, supervisor
-from bulk_pipelines_tests.drop_scene import RESOURCES, Box, box_of, folder_box, write_drops_file
-from bulk_pipelines_tests.servers import LoginServer, Place, free_port
+from bulk_pipelines_tests.scenes.drops import RESOURCES, Box, box_of, folder_box, write_drops_file
+from bulk_pipelines_tests.servers.processes import LoginServer, Place, free_port
 
 
 @pytest.fixture

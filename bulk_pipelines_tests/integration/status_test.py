@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import status
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import pool
-from bulk_pipelines_tests.installation import made
+from bulk_pipelines_tests.scenes.installation import made
 
 JOBS = """
     INSERT INTO job (kind, owner, origin, request_hash, status, planned_at, started_at, finished_at,

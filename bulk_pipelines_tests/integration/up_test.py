@@ -18,7 +18,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes, services, supervisor
 from bulk_pipelines.up.services import Service
 from bulk_pipelines.up.storage import APPLICATION
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 @pytest.fixture

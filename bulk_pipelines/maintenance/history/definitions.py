@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.lanes.definitions import partitions
 from bulk_pipelines.maintenance import prune
 from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.orchestration.pipeline import partitions
 from bulk_pipelines.settings import Settings
 
 if TYPE_CHECKING:

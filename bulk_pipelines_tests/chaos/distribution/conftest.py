@@ -10,12 +10,13 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.engine import finish, rescue
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.jobs import end
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.distribution_scene import Scene
-from bulk_pipelines_tests.servers import Place
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.distribution import Scene
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import Place
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Chaos:
             return "RUNNING" not in self.scene.statuses(job).values()
 
         until(swept, "the leases of the dead have run out")
-        finish.run_once(self.scene.pool, kinds)
+        end.run_once(self.scene.pool, kinds)
 
 
 @pytest.fixture

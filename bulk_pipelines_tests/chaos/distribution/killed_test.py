@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from bulk_pipelines.engine import finish, redrive
+from bulk_pipelines.engine.jobs import end, redrive
 from bulk_pipelines_tests.chaos.distribution.conftest import Chaos
 from bulk_pipelines_tests.chaos.distribution.worker import POINTS
-from bulk_pipelines_tests.distribution_scene import many, wanted
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.distribution import many, wanted
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -36,7 +36,7 @@ def test_killed_at_a_point(chaos: Chaos, point: str) -> None:
     answer = scene.answer(job)
     assert (answer["filesGenerated"], answer["filesReused"], answer["failed"]) == (60, 0, 0)
     # The finalizer and the worker agree: there is nothing left to say.
-    assert finish.run_once(scene.pool, {scene.kind.name: scene.kind}) == []
+    assert end.run_once(scene.pool, {scene.kind.name: scene.kind}) == []
     assert scene.answer(job) == answer
 
 

@@ -12,24 +12,24 @@ from typing import Any
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import distributor, registry
+from bulk_pipelines.distribution import registry, work
 from bulk_pipelines.distribution.contents import Contents
-from bulk_pipelines.engine import finish, jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.engine.settler import Settler
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines.storage.s3 import S3Storage
+from bulk_pipelines.engine.jobs import end, jobs
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.settler import Settler
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.s3.storage import S3Storage
 
 POINTS: dict[str, list[tuple[Any, str]]] = {
-    "claimed": [(distributor.Distributor, "prepare")],
+    "claimed": [(work.Distributor, "prepare")],
     "read": [(Contents, "fetch")],
     "put": [(S3Storage, "put"), (LocalStorage, "put")],
-    "published": [(distributor.Distributor, "published")],
+    "published": [(work.Distributor, "published")],
     "recorded, not committed": [(registry, "record")],
     "settled": [(Settler, "take_note")],
-    "ending, not committed": [(distributor, "finished")],
-    "ended": [(finish, "end")],
+    "ending, not committed": [(work, "finished")],
+    "ended": [(end, "end")],
 }
 """Where a process can die: after each of these."""
 
@@ -53,7 +53,7 @@ def main(job_key: str, point: str = "", count: str = "1") -> None:
         kill_after(owner, name, int(count))
     chosen = settings.current()
     engine = pool.connect(chosen.database_url, application="lane")
-    kind = distributor.kind_of(chosen)
+    kind = work.kind_of(chosen)
     with transaction(engine) as connection:
         job = jobs.find(connection, job_key)
     print("working", flush=True)

@@ -11,16 +11,16 @@ import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.up import processes
-from bulk_pipelines_tests import drop_scene, import_scene, installation
-from bulk_pipelines_tests.drop_scene import box_of
-from bulk_pipelines_tests.import_scene import differences, found
-from bulk_pipelines_tests.installation import Installation
-from bulk_pipelines_tests.servers import LoginServer, S3Server
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import drops, imports, installation
+from bulk_pipelines_tests.scenes.drops import box_of
+from bulk_pipelines_tests.scenes.imports import differences, found
+from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import LoginServer, S3Server
 
 PATIENCE = 600.0
 RECORDS = 200_000
@@ -107,17 +107,17 @@ def test_killed_in_the_middle_again_and_again(
     s3_server: S3Server, ftp_server: LoginServer, tmp_path: Path, chance: random.Random, what_is_killed: str
 ) -> None:
     source = tmp_path / "users.csv"
-    expected = import_scene.user_file(source, RECORDS, chance)
+    expected = imports.user_file(source, RECORDS, chance)
     box = box_of("s3", s3_server.bucket())
-    file = drop_scene.write_drops_file(tmp_path / "drops.toml", [box], mode="insert", after="move")
+    file = drops.write_drops_file(tmp_path / "drops.toml", [box], mode="insert", after="move")
     kills, last = KILLS[what_is_killed]
     order = [*chance.sample(kills, len(kills)), *last]
     targets = sorted(chance.randint(0, RECORDS * 2 // 3) for _ in order)
-    variables = drop_scene.settings_of(s3_server, ftp_server) | {"BULK_SWEEP_MINUTES": "1"}
+    variables = drops.settings_of(s3_server, ftp_server) | {"BULK_SWEEP_MINUTES": "1"}
     with installation.running(BULK_DROPS_FILE=str(file), **variables) as place:
         # So that there is a middle to be killed in: at full speed the whole file would be loaded in three seconds.
         with pool.single(place.server.url()) as connection:
-            connection.execute(import_scene.SLOW_TABLE)
+            connection.execute(imports.SLOW_TABLE)
         box.drop("users.csv", source.read_bytes())
         unfinished = "SELECT count(*) FROM job WHERE finished_at IS NULL"
         for what, target in zip(order, targets, strict=True):

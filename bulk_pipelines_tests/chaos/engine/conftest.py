@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bulk_pipelines.database import embedded, migrations, pool
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database.embedded import shared
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.chaos.engine.scene import Scene
 
 
@@ -20,7 +21,7 @@ def victim(binaries: Path) -> Iterator[Server]:
     """A server that nobody else uses; stopped at the end, however the session ends."""
     with TemporaryDirectory(prefix="bulk-chaos-", dir="/tmp") as name:
         folder = Path(name) / "database"
-        with embedded.held(folder, binaries) as running:
+        with shared.held(folder, binaries) as running:
             yield running
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 @pytest.mark.long

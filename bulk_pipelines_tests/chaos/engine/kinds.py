@@ -9,12 +9,12 @@ from typing import Any, cast
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.outcomes import Done, Outcome, RetryLater, Unfinished
-from bulk_pipelines.engine.retry import Backoff, RetryPolicy
-from bulk_pipelines.engine.slices import SliceLimits
-from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
+from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.tools import Tools
 
 LEASE_SECONDS = 1.5
 LONGER_LEASE_SECONDS = 4.0

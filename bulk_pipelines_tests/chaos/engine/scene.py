@@ -10,17 +10,18 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool, queries
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
-from bulk_pipelines.engine.jobs import Job, Request
-from bulk_pipelines.engine.persist import Item
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.intake.persist import Item
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job, Request
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.kinds import KINDS
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 120.0
 """Only a job that hangs takes this long, on the slowest machine."""

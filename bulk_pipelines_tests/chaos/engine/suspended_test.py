@@ -8,10 +8,10 @@ import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.scene import Scene, count, items, keys
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 def begun(scene: Scene, worker: str) -> set[str]:

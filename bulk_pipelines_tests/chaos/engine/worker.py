@@ -34,9 +34,9 @@ def main() -> None:
 
 def work(given: argparse.Namespace) -> None:
     from bulk_pipelines.database import pool
-    from bulk_pipelines.engine.drain import drain
-    from bulk_pipelines.engine.runner import Worker
-    from bulk_pipelines.engine.settler import SettlerLimits
+    from bulk_pipelines.engine.worker.drain import drain
+    from bulk_pipelines.engine.worker.runner import Worker
+    from bulk_pipelines.engine.worker.settler import SettlerLimits
     from bulk_pipelines_tests.chaos.engine.kinds import KINDS
 
     # Known beforehand: the database may be away when a worker begins.

@@ -13,14 +13,15 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import migrations, pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import jobs, rescue
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.exports import ending
-from bulk_pipelines_tests.export_files import exporting, insert_users, names_in
-from bulk_pipelines_tests.export_scene import QUICK, found, process, rows_so_far, slow_down, speed_up, started
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines.exports import completion
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in
+from bulk_pipelines_tests.scenes.exports import QUICK, found, process, rows_so_far, slow_down, speed_up, started
+from bulk_pipelines_tests.scenes.waiting import until
 
 ROWS = 20_000
 PATIENCE = 120.0
@@ -151,6 +152,6 @@ def test_cancelled_and_killed_before_it_could_stop(place: Place) -> None:
     assert names_in(place.out) != []
     until(lambda: rescue.run_once(place.engine, QUICK, lambda: 0.0).items > 0, "its lease has run out", PATIENCE)
     jobs.cancel(place.engine, job.job_key)
-    assert ending.wind_up_all(place.engine) == 1
+    assert completion.wind_up_all(place.engine) == 1
     assert names_in(place.out) == []
     assert found(place.engine, job).status is JobState.CANCELLED

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.writing import write
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.export_files import exporting, insert_users, names_in, watching
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
+from bulk_pipelines_tests.scenes.waiting import until
 
 # Writes until it is told to go on, and says when it is in the middle.
 WRITER = """
@@ -22,8 +22,8 @@ import sys
 from pathlib import Path
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.writing import write
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.exports.publish.writing import write
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 url, folder, format_ = sys.argv[1:]
 

@@ -5,10 +5,10 @@ import sys
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines_tests.export_scene import QUICK
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines_tests.scenes.exports import QUICK
 
 
 def main(job_key: str) -> None:

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import migrations, pool
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines_tests import import_scene
-from bulk_pipelines_tests.import_scene import differences, found, submitted, user_file, worker
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes import imports
+from bulk_pipelines_tests.scenes.imports import differences, found, submitted, user_file, worker
+from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 240.0
 
@@ -53,11 +53,11 @@ def read(place: Place, job: Job) -> int:
 
 
 def is_over(place: Place, job: Job) -> bool:
-    return import_scene.refreshed(place.engine, job).finished
+    return imports.refreshed(place.engine, job).finished
 
 
 def check_balance(place: Place, job: Job, records: int) -> None:
-    ended = import_scene.refreshed(place.engine, job)
+    ended = imports.refreshed(place.engine, job)
     assert ended.status is JobState.COMPLETED_WITH_ERRORS, ended.last_error
     result = ended.result
     assert result is not None

@@ -14,9 +14,9 @@ from sqlalchemy import make_url
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import pool
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
-from bulk_pipelines_tests.sessions import pgbouncer, turn
+from bulk_pipelines_tests.scenes.sessions import pgbouncer, turn
 
 COMMANDS = (
     ["migrate"],

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.sessions import find_pgbouncer
+from bulk_pipelines_tests.scenes.sessions import find_pgbouncer
 
 FOLDER = CHECKOUT / "bulk_pipelines_tests" / "integration"
 PARTS = ("engine", "exports", "imports", "distribution", "drops", "maintenance", "pool_test.py", "status_test.py")

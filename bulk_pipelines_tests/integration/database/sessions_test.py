@@ -11,16 +11,16 @@ from psycopg import sql
 from sqlalchemy import Engine, create_engine, make_url
 
 from bulk_pipelines.database import advisory, migrations, pool, session
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.errors import InvalidInput, Unavailable
-from bulk_pipelines.exports import batches
+from bulk_pipelines.exports.read import batches
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.up import home
 from bulk_pipelines.up.storage import SCHEMA
 from bulk_pipelines.up.storage.definitions import Storage
-from bulk_pipelines_tests.export_files import exported, read, stored
-from bulk_pipelines_tests.import_runs import finished, rows
-from bulk_pipelines_tests.sessions import TURNED, pgbouncer, turn
+from bulk_pipelines_tests.scenes.export_files import exported, read, stored
+from bulk_pipelines_tests.scenes.import_runs import finished, rows
+from bulk_pipelines_tests.scenes.sessions import TURNED, pgbouncer, turn
 
 SHOWN = ("search_path", *session.SETTINGS)
 NAMED = "SELECT " + ", ".join(f"current_setting('{name}')" for name in SHOWN)

@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import migrations, pool
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.exports.request import Format, parse
-from bulk_pipelines.imports.terms import Mode
-from bulk_pipelines_tests.export_files import exported, read
-from bulk_pipelines_tests.import_runs import finished
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines_tests.scenes.export_files import exported, read
+from bulk_pipelines_tests.scenes.import_runs import finished
 
 EMAILS = ["INFO@example.org", "info2@example.org", "Igor@Example.ORG", "zoe@example.org"]
 

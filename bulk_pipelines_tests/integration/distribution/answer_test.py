@@ -9,8 +9,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import answer as answers
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines_tests import export_scene
-from bulk_pipelines_tests.distribution_scene import Scene, many, paths, wanted
+from bulk_pipelines_tests.scenes import exports
+from bulk_pipelines_tests.scenes.distribution import Scene, many, paths, wanted
 
 FIELDS = [
     "jobId",
@@ -118,10 +118,10 @@ def test_wrong_questions(scene: Scene) -> None:
 
 def test_a_job_of_another_kind_is_none_of_ours(scene: Scene, tmp_path: Path) -> None:
     """Its items and its result are of another form."""
-    job = export_scene.started(scene.pool, to=str(tmp_path))
+    job = exports.started(scene.pool, to=str(tmp_path))
     for _ in ("at work", "done"):
         with pytest.raises(
             InvalidInput, match=f"^job: {job.job_key} is no distribution, it is of the kind export_users"
         ):
             answers.of_job(scene.pool, job.job_key)
-        export_scene.worked(scene.pool, job)
+        exports.worked(scene.pool, job)

@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines_tests.distribution_scene import Scene
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.scenes.distribution import Scene
+from bulk_pipelines_tests.servers.processes import Place
 
 
 @pytest.fixture

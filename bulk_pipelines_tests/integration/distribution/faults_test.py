@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines_tests.distribution_scene import Scene, many, paths, wanted
-from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
-from bulk_pipelines_tests.servers import Place
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines_tests.scenes.distribution import Scene, many, paths, wanted
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
+from bulk_pipelines_tests.servers.processes import Place
 
 
 @pytest.fixture

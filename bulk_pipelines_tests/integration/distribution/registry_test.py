@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines_tests.distribution_scene import Scene, many, measured, records, wanted
-from bulk_pipelines_tests.engine_jobs import ALL_RUN_OUT
-from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.distribution import Scene, many, measured, records, wanted
+from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
 
 
 @pytest.mark.parametrize("round_", range(3))

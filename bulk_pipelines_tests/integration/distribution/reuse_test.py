@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bulk_pipelines.storage import locations
-from bulk_pipelines_tests.distribution_scene import TODAY, Scene, many, measured, paths, wanted
-from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.scenes.distribution import TODAY, Scene, many, measured, paths, wanted
+from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
+from bulk_pipelines_tests.servers.processes import Place
 
 ABC = wanted("ABC")
 

@@ -8,7 +8,7 @@ import pytest
 from bulk_pipelines.distribution import submission
 from bulk_pipelines.engine.errors import IdempotencyConflict
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines_tests.distribution_scene import Scene, many, wanted
+from bulk_pipelines_tests.scenes.distribution import Scene, many, wanted
 
 
 def test_a_job_has_its_inputs_before_anybody_is_answered(scene: Scene) -> None:

@@ -5,15 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import distributor
-from bulk_pipelines.engine import drain, jobs, redrive, rescue
-from bulk_pipelines.engine.drain import End
-from bulk_pipelines.engine.runner import Worker
-from bulk_pipelines.engine.work import Tally
+from bulk_pipelines.distribution import work
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.drain import End
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.work import Tally
 from bulk_pipelines.storage.access import Access, S3Access
-from bulk_pipelines_tests.distribution_scene import Scene, many, measured, paths, records, wanted
-from bulk_pipelines_tests.engine_jobs import ALL_RUN_OUT
-from bulk_pipelines_tests.servers import Place, free_port
+from bulk_pipelines_tests.scenes.distribution import Scene, many, measured, paths, records, wanted
+from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
+from bulk_pipelines_tests.servers.processes import Place, free_port
 
 
 def nobody() -> S3Access:
@@ -70,7 +72,7 @@ def test_a_large_file_is_streamed(either: Scene) -> None:
     either.check(job, inputs)
     files = either.files()
     assert [len(records(files[either.path(job, each)])) for each in inputs] == [4, 30_001, 90_001]
-    assert len(files[either.path(job, inputs[2])]) > distributor.WHOLE
+    assert len(files[either.path(job, inputs[2])]) > work.WHOLE
 
 
 def test_more_large_files_than_connections(scene: Scene) -> None:

@@ -7,12 +7,12 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops.sources import DropSource
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines_tests import drop_scene
-from bulk_pipelines_tests.drop_scene import folder_box
 from bulk_pipelines_tests.integration.drops.versions_test import Drops
+from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drops import folder_box
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_was_no_good_is_landed_anew_when_the_import_is_tried_again(drops: D
 
 
 def test_a_range_that_could_not_be_loaded(drops: Drops, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bulk_pipelines.imports.planning.RANGE_BYTES", 1)
+    monkeypatch.setattr("bulk_pipelines.imports.plan.planning.RANGE_BYTES", 1)
     for name in "ab":
         drops.box.drop(f"users-{name}.csv", drop_scene.users(name, 1))
     done = drops.work(drops.taken())

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.drops.sources import Rule
-from bulk_pipelines.imports import planning
-from bulk_pipelines.storage import beneath
-from bulk_pipelines_tests import drop_scene
-from bulk_pipelines_tests.drop_scene import folder_box
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.storage.local import beneath
 from bulk_pipelines_tests.integration.drops.versions_test import Drops
+from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drops import folder_box
 
 MINE = {"users.csv": drop_scene.users("here", 2), "users-in/users.csv": drop_scene.users("deep", 2)}
 SECRET = drop_scene.users("else", 2)

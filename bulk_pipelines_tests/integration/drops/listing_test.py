@@ -16,11 +16,11 @@ from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.contract import Page, Storage
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
-from bulk_pipelines_tests.privileges import modes_hold
-from bulk_pipelines_tests.servers import LoginServer, Place, S3Server
-from bulk_pipelines_tests.slow_line import slow_line
+from bulk_pipelines_tests.scenes.privileges import modes_hold
+from bulk_pipelines_tests.servers.processes import LoginServer, Place, S3Server
+from bulk_pipelines_tests.servers.slow_line import slow_line
 
 ROUND_TRIP = 0.020
 

@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import aftermath, ledger, sources
+from bulk_pipelines.drops import ledger, put_away, sources
 from bulk_pipelines.drops.look import Connection, File, Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
-from bulk_pipelines.engine import jobs
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
@@ -24,8 +24,8 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Page, Storage
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.servers import PASSWORD, USER, LoginServer, Place
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.servers.processes import PASSWORD, USER, LoginServer, Place
 
 RESOURCES = ("users", "articles", "comments")
 REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
@@ -73,7 +73,7 @@ class Inbox:
         )
 
     def clear_up(self) -> int:
-        return aftermath.clear_up(self.engine, self.source, self.storage)
+        return put_away.clear_up(self.engine, self.source, self.storage)
 
     def taken(self) -> list[list[str]]:
         """The file names of each job, in the order of the jobs."""

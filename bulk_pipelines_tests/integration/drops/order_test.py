@@ -10,7 +10,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import look
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.engine.states import JobEvent
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
 
 

@@ -8,20 +8,22 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import aftermath, sources
+from bulk_pipelines.drops import put_away, sources
 from bulk_pipelines.drops.look import Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
-from bulk_pipelines.engine import jobs, persist
-from bulk_pipelines.engine.drain import drain
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker.drain import drain
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import InvalidInput, Unavailable
-from bulk_pipelines.imports import planning, submission
-from bulk_pipelines.imports.asked import Asked
-from bulk_pipelines.imports.kinds import KINDS
-from bulk_pipelines_tests import drop_scene
-from bulk_pipelines_tests.drop_scene import Box, box_of, folder_box
+from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.request import Asked
+from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drops import Box, box_of, folder_box
 
 REPLACED = "it was replaced before it was landed"
 REMOVED = "it was removed before it was landed"
@@ -63,7 +65,7 @@ class Drops:
             return jobs.find(connection, job.job_key)
 
     def clear_up(self) -> int:
-        return aftermath.clear_up(self.engine, self.source, self.box.storage)
+        return put_away.clear_up(self.engine, self.source, self.box.storage)
 
     def ends(self) -> list[tuple[str, str, str | None]]:
         with transaction(self.engine) as connection:

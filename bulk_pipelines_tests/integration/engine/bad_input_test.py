@@ -8,12 +8,15 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs, pages, persist, rate_limit, redrive
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
-from bulk_pipelines.engine.jobs import Job, Request
+from bulk_pipelines.engine import rate_limit
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.items import pages
+from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs.jobs import Job, Request
 from bulk_pipelines.engine.rate_limit import Limit
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines_tests.engine_jobs import WORK, running
+from bulk_pipelines_tests.scenes.engine_jobs import WORK, running
 
 GOOD = Request("work", "me", {"a": 1})
 

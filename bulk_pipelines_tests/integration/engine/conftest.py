@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import embedded, migrations
+from bulk_pipelines.database import migrations
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database.server import Server
+from bulk_pipelines.database.embedded import shared
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.conftest import fresh_database
 
 
@@ -30,7 +31,7 @@ def own_server(binaries: Path) -> Iterator[Server]:
     """A PostgreSQL that nobody else uses, so that it may be stopped."""
     with (
         TemporaryDirectory(prefix="bulk-own-", dir="/tmp") as name,
-        embedded.held(Path(name) / "database", binaries) as running,
+        shared.held(Path(name) / "database", binaries) as running,
     ):
         yield running
 

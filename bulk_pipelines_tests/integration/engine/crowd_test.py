@@ -10,16 +10,18 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import finish, jobs, leases, persist, redrive, rescue
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.errors import LeaseLost
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.engine.leases import ClaimUndone, Lease
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.items import leases, rescue
+from bulk_pipelines.engine.items.leases import ClaimUndone, Lease
+from bulk_pipelines.engine.jobs import end, jobs, redrive
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines_tests import engine_log
-from bulk_pipelines_tests.engine_jobs import (
+from bulk_pipelines_tests.scenes import engine_log
+from bulk_pipelines_tests.scenes.engine_jobs import (
     ALL_RUN_OUT,
     FAR,
     WORK,
@@ -147,7 +149,7 @@ class Somebody:
         if self.chance.random() < 0.05:
             with transaction(self.pool) as connection:
                 jobs.seal(connection, job.job_id)
-        finish.attempt(self.pool, WORK, job.job_key)
+        end.attempt(self.pool, WORK, job.job_key)
 
 
 def crowd(pool: Engine, given: list[Job], deeds: int, seed: int) -> list[Somebody]:
@@ -195,7 +197,7 @@ def check_crowd(pool: Engine, deeds: int) -> None:
 
 
 def check_end(pool: Engine, job: Job, added: set[str]) -> None:
-    finish.run_once(pool, WORK)
+    end.run_once(pool, WORK)
     rescue.run_once(pool, WORK, lambda: 0.0)
     check_counters(pool, job)
     ended = found(pool, job)

@@ -14,15 +14,15 @@ from psycopg import sql
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.server import Server
-from bulk_pipelines.engine import settle
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.errors import ErrorClass
-from bulk_pipelines.engine.pages import EPOCH
-from bulk_pipelines.engine.retry import Settlement
-from bulk_pipelines.engine.settle import Settled
+from bulk_pipelines.engine.items import settling
+from bulk_pipelines.engine.items.pages import EPOCH
+from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.states import JOB_MOVES, OPEN_ITEMS, ItemEvent, ItemState, JobEvent, sources
+from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines_tests.conftest import fresh_database
-from bulk_pipelines_tests.engine_jobs import running
+from bulk_pipelines_tests.scenes.engine_jobs import running
 
 pytestmark = pytest.mark.long
 
@@ -251,7 +251,7 @@ def settlement(filled: Filled, *, rescue: bool) -> dict[str, Any]:
         Settlement(ItemEvent.RETRY, delay=1.0, error_class=ErrorClass.DIED, error="x"),
     ]
     batch = [Settled(item_id, 1, came[number % 2]) for number, item_id in enumerate(filled.held)]
-    return settle.columns(batch) | {
+    return settling.columns(batch) | {
         "rescue": rescue,
         "job_id": filled.job_id,
         "failable": sources(JOB_MOVES, JobEvent.FAIL),

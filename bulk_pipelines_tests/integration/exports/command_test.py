@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines_tests.export_files import exporting, insert_users, names_in, watching
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 class Shell:

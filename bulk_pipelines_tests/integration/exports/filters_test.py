@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.exports.request import Format, parse
-from bulk_pipelines_tests.export_files import exported, insert, read
+from bulk_pipelines_tests.scenes.export_files import exported, insert, read
 
 ANN, BOB = uuid.UUID(int=1), uuid.UUID(int=2)
 DAY = [datetime(2026, 1, day, tzinfo=UTC) for day in range(1, 32)]

@@ -11,18 +11,20 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.engine import jobs, redrive, rescue
 from bulk_pipelines.engine.errors import IdempotencyConflict
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports import ending, handling, progress, recount, writing
+from bulk_pipelines.exports import completion, progress, work
 from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.exports.publish import recount, writing
 from bulk_pipelines.exports.request import Compression, Format, parse
 from bulk_pipelines.storage import locations, paths
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.engine_jobs import ALL_RUN_OUT
-from bulk_pipelines_tests.export_files import (
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
+from bulk_pipelines_tests.scenes.export_files import (
     exporting,
     files_of_at_most,
     insert,
@@ -30,7 +32,7 @@ from bulk_pipelines_tests.export_files import (
     names_in,
     watching,
 )
-from bulk_pipelines_tests.export_scene import (
+from bulk_pipelines_tests.scenes.exports import (
     QUICK,
     exported,
     found,
@@ -41,8 +43,8 @@ from bulk_pipelines_tests.export_scene import (
     submitted,
     worked,
 )
-from bulk_pipelines_tests.servers import Place
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import Place
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +68,7 @@ def test_what_is_recorded_on_the_job(engine: Engine, tmp_path: Path, format_: Fo
     assert result["rows_per_second"] > 0
     with pool.transaction(engine) as connection:
         assert progress.read(connection, job.job_id) is None, "nothing is left to clean up"
-        item, error = ending.file_of(connection, job)
+        item, error = completion.file_of(connection, job)
     assert error is None
     assert item is not None
     assert [record["role"] for record in item["preview"]] == ["admin"] * 10
@@ -159,8 +161,8 @@ def test_a_cancel_stops_the_query_and_leaves_nothing(engine: Engine, tmp_path: P
         until(lambda: exporting(connection) == 0, "the query is cancelled", 10)
     assert found(engine, job).status is JobState.CANCELLED
     assert names_in(tmp_path / "out") == []
-    ending.wind_up(engine, job.job_key)
-    assert ending.wind_up_all(engine) == 0
+    completion.wind_up(engine, job.job_key)
+    assert completion.wind_up_all(engine) == 0
 
 
 def test_a_cancel_is_heard_while_the_first_rows_are_looked_for(engine: Engine, tmp_path: Path) -> None:
@@ -227,14 +229,14 @@ def test_a_cancel_between_the_last_byte_and_the_name(
 ) -> None:
     insert_users(engine, 100)
     job = started(engine, to=str(tmp_path / "out"))
-    saved = handling.Attempt.save
+    saved = work.Attempt.save
 
-    def save_and_cancel(self: handling.Attempt, written: dict[str, Any] | None) -> None:
+    def save_and_cancel(self: work.Attempt, written: dict[str, Any] | None) -> None:
         saved(self, written)
         if written is not None:
             jobs.cancel(engine, job.job_key)
 
-    monkeypatch.setattr(handling.Attempt, "save", save_and_cancel)
+    monkeypatch.setattr(work.Attempt, "save", save_and_cancel)
     assert worked(engine, job).status is JobState.CANCELLED
     assert names_in(tmp_path / "out") == []
 
@@ -252,19 +254,19 @@ def test_a_cancel_after_the_name_takes_the_file_back(
         jobs.cancel(engine, job.job_key)
         return result
 
-    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(work, "write", write_and_cancel)
     ended = worked(engine, job)
     assert ended.status is JobState.CANCELLED
     assert len(names_in(tmp_path / "out")) == 1
-    assert ending.wind_up_all(engine) == 1
+    assert completion.wind_up_all(engine) == 1
     assert names_in(tmp_path / "out") == []
-    assert ending.wind_up_all(engine) == 0
+    assert completion.wind_up_all(engine) == 0
 
 
 def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "AT_A_TIME", 1)
+    monkeypatch.setattr(completion, "AT_A_TIME", 1)
     insert_users(engine, 100)
     broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
     wrote = writing.write
@@ -275,11 +277,11 @@ def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
             jobs.cancel(engine, job.job_key)
             return result
 
-        monkeypatch.setattr(handling, "write", write_and_cancel)
+        monkeypatch.setattr(work, "write", write_and_cancel)
         worked(engine, job)
     with pool.transaction(engine) as connection:
         connection.execute("UPDATE job SET params = '{}' WHERE job_id = %s", [broken.job_id])
-    assert ending.wind_up_all(engine) == 1
+    assert completion.wind_up_all(engine) == 1
     assert (len(names_in(tmp_path / "broken")), names_in(tmp_path / "whole")) == (1, [])
 
 
@@ -296,9 +298,9 @@ def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypat
         path.write_text("theirs")
         return result
 
-    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(work, "write", write_and_cancel)
     worked(engine, job)
-    ending.wind_up_all(engine)
+    completion.wind_up_all(engine)
     assert path.read_text() == "theirs"
 
 
@@ -321,28 +323,28 @@ def test_an_earlier_file_is_never_lost(
         with pool.transaction(engine) as connection:
             jobs.pause(connection, job.job_key)
 
-    wrote, saved = writing.write, handling.Attempt.save
+    wrote, saved = writing.write, work.Attempt.save
 
     def write_and_pause(*arguments: Any, **options: Any) -> Any:
         result = wrote(*arguments, **options)
         pause()
         return result
 
-    def save_and_pause(self: handling.Attempt, written: dict[str, Any] | None) -> None:
+    def save_and_pause(self: work.Attempt, written: dict[str, Any] | None) -> None:
         saved(self, written)
         if written is not None:
             pause()
 
     if when == "before the name":
-        monkeypatch.setattr(handling.Attempt, "save", save_and_pause)
+        monkeypatch.setattr(work.Attempt, "save", save_and_pause)
     else:
-        monkeypatch.setattr(handling, "write", write_and_pause)
+        monkeypatch.setattr(work, "write", write_and_pause)
     assert worked(engine, job).status is JobState.PAUSED
     jobs.cancel(engine, job.job_key)
-    assert ending.wind_up_all(engine) == 1
+    assert completion.wind_up_all(engine) == 1
     assert (path.read_text() == earlier) == (same or when == "before the name")
     assert len(path.read_text().splitlines()) == 101
-    assert ending.wind_up_all(engine) == 0
+    assert completion.wind_up_all(engine) == 0
 
 
 def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
@@ -351,7 +353,7 @@ def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
     insert_users(engine, 100)
     path = tmp_path / "all.csv"
     job = started(engine, to=str(path))
-    wrote, look = writing.write, handling.written_version
+    wrote, look = writing.write, work.written_version
 
     def write_and_cancel(*arguments: Any, **options: Any) -> Any:
         result = wrote(*arguments, **options)
@@ -364,10 +366,10 @@ def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
         path.write_text("theirs")
         return found
 
-    monkeypatch.setattr(handling, "write", write_and_cancel)
-    monkeypatch.setattr(handling, "written_version", then_replaced)
+    monkeypatch.setattr(work, "write", write_and_cancel)
+    monkeypatch.setattr(work, "written_version", then_replaced)
     worked(engine, job)
-    ending.wind_up_all(engine)
+    completion.wind_up_all(engine)
     assert path.read_text() == "theirs"
 
 
@@ -382,7 +384,7 @@ def test_who_died_after_publishing_is_believed_by_the_next(
         tries.append(wrote(*arguments, **options))
         raise OSError("as if the process had died")
 
-    monkeypatch.setattr(handling, "write", write_and_fail)
+    monkeypatch.setattr(work, "write", write_and_fail)
     ended = worked(engine, job)
     assert ended.status is JobState.COMPLETED
     assert len(tries) == 1, "the file was found, not written again"
@@ -410,7 +412,7 @@ def test_what_a_killed_try_left_goes_with_the_next(
             raise OSError("as if the process had died")
         return wrote(*arguments, **options)
 
-    monkeypatch.setattr(handling, "write", fail_once)
+    monkeypatch.setattr(work, "write", fail_once)
     assert worked(engine, job).status is JobState.COMPLETED
     assert not left.exists()
     assert others.exists()
@@ -427,7 +429,7 @@ def test_a_failure_says_why_and_a_redrive_begins_anew(engine: Engine, tmp_path: 
     assert job.last_error is not None
     assert job.last_error.startswith("name: row 2 of the sheet has a text of 40,000 characters")
     assert job.result is None
-    ending.wind_up(engine, job.job_key)
+    completion.wind_up(engine, job.job_key)
     assert names_in(tmp_path / "out") == []
     with pool.transaction(engine) as connection:
         connection.execute("UPDATE users SET name = 'Ann'")
@@ -441,8 +443,8 @@ def test_a_target_that_cannot_be_written(engine: Engine, tmp_path: Path) -> None
     job = exported(engine, to=str(tmp_path / "file" / "below"))
     assert job.status is JobState.FAILED
     assert str(tmp_path / "file") in (job.last_error or "")
-    ending.wind_up(engine, job.job_key)
-    assert ending.wind_up_all(engine) == 0
+    completion.wind_up(engine, job.job_key)
+    assert completion.wind_up_all(engine) == 0
     assert names_in(tmp_path) == ["file"]
 
 

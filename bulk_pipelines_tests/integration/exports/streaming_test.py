@@ -12,12 +12,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Cancelled, Unavailable
-from bulk_pipelines.exports import batches, lanes, parquet, xlsx
+from bulk_pipelines.exports.formats import parquet, xlsx
+from bulk_pipelines.exports.read import batches, readers
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, stream
-from bulk_pipelines_tests.export_files import exporting, insert_users, watching
-from bulk_pipelines_tests.export_scene import slow_down
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, watching
+from bulk_pipelines_tests.scenes.exports import slow_down
+from bulk_pipelines_tests.scenes.waiting import until
 
 ROWS = 100_000
 
@@ -25,7 +26,7 @@ ROWS = 100_000
 @pytest.fixture
 def many(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """More rows than are held ready, in any format."""
-    monkeypatch.setattr(lanes, "ROOM", 1 << 20)
+    monkeypatch.setattr(readers, "ROOM", 1 << 20)
     monkeypatch.setattr(parquet, "BATCH", 1 << 20)
     monkeypatch.setattr(xlsx, "BATCH", 1 << 20)
     insert_users(engine, ROWS)

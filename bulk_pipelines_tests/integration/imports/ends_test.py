@@ -10,14 +10,16 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dlq, finish, jobs
-from bulk_pipelines.engine.dlq import Wanted
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import dlq, end, jobs
+from bulk_pipelines.engine.jobs.dlq import Wanted
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import landed, last_wins, submission, winding_up
+from bulk_pipelines.imports import submission, winding_up
+from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines_tests.import_jobs import Imports, Row, counts, file_of, imports_of
+from bulk_pipelines_tests.scenes.import_jobs import Imports, Row, counts, file_of, imports_of
 
 EMAILS = [f"c{number}@x.org" for number in range(8)]
 GOOD = [(email, "new", "reader") for email in EMAILS]
@@ -155,7 +157,7 @@ def test_an_upsert_that_is_killed_while_it_merges_changes_nothing_and_is_merged_
         with pytest.raises(KeyboardInterrupt):
             imports.worked(job)
     assert (imports.users(), imports.waiting()) == ({}, 8)
-    ended = finish.run_once(imports.engine, imports.kinds)
+    ended = end.run_once(imports.engine, imports.kinds)
     assert [each.status for each in ended] == [JobState.COMPLETED]
     assert imports.users() == dict.fromkeys(EMAILS, "new")
 
@@ -334,7 +336,7 @@ def test_an_import_whose_landed_file_was_removed_ends(imports: Imports, is_cance
     job = imports.planned(file_of(*rows))
     if is_cancelled:
         jobs.cancel(imports.engine, job.job_key)
-    shutil.rmtree(Path(landed.place(settings.current())))
+    shutil.rmtree(Path(landing.place(settings.current())))
     ended = imports.worked(job)
     winding_up.wind_up_all(imports.engine)
     assert ended.status is (JobState.CANCELLED if is_cancelled else JobState.FAILED)
@@ -346,7 +348,7 @@ def test_an_import_whose_landed_file_was_removed_ends(imports: Imports, is_cance
 
 def replay(imports: Imports, job: Job) -> tuple[Job, bool]:
     chosen = settings.current()
-    found = submission.replay(imports.engine, job.job_key, landed.place(chosen), access_of(chosen), origin="cli")
+    found = submission.replay(imports.engine, job.job_key, landing.place(chosen), access_of(chosen), origin="cli")
     return found.job, found.created
 
 

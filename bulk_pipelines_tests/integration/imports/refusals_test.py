@@ -15,12 +15,12 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.commands import group
+from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.kinds import KINDS
-from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.resources.users import USERS
-from bulk_pipelines_tests.import_jobs import Imports, counts, file_of, imports_of
-from bulk_pipelines_tests.import_runs import Run, finished, prepared, rows
+from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of, imports_of
+from bulk_pipelines_tests.scenes.import_runs import Run, finished, prepared, rows
 
 COUNT = 60
 BAD = (7, 31, 32, 60)

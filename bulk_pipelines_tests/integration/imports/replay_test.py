@@ -7,13 +7,15 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import handling, landed, rejects, submission
+from bulk_pipelines.imports import submission, work
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines_tests.whole_imports import begun, imported, worked
+from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -37,7 +39,7 @@ def mend(engine: Engine) -> None:
 
 def replayed(engine: Engine, job: Job) -> Job:
     chosen = settings.current()
-    again = submission.replay(engine, job.job_key, landed.place(chosen), access_of(chosen), origin="cli").job
+    again = submission.replay(engine, job.job_key, landing.place(chosen), access_of(chosen), origin="cli").job
     return worked(engine, begun(engine, again))
 
 
@@ -106,7 +108,7 @@ def test_files_of_all_formats_and_columns(engine: Engine, tmp_path: Path) -> Non
 def test_records_of_which_only_the_beginning_is_kept(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handling, "MAX_RECORD_BYTES", 200)
+    monkeypatch.setattr(work, "MAX_RECORD_BYTES", 200)
     large = "x" * 100_000
     job = imported(engine, "users", written(tmp_path / "users.csv", f"{HEAD}a@x.org,{large},reader\n"))
     with pytest.raises(Conflict, match="was kept whole: they were too large"):

@@ -10,7 +10,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports import retention
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
-from bulk_pipelines_tests.servers import Place
+from bulk_pipelines_tests.servers.processes import Place
 
 Prune = Callable[[Engine, Settings, bool], int]
 

@@ -9,15 +9,17 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import drain, jobs, persist
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
-from bulk_pipelines.engine.runner import Slice, Worker
-from bulk_pipelines.engine.slices import SliceLimits
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.runner import Slice, Worker
+from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.maintenance import prune
 from bulk_pipelines.settings import Settings
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines_tests.scenes.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines.storage import beneath
 from bulk_pipelines.storage.errors import Permanent, SourceChanged
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local import beneath
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 SECRET = b"email,name\nsecret@example.org,Secret\n"
 

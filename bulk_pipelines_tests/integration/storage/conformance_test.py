@@ -13,10 +13,10 @@ from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, Transient, UnsafePath
-from bulk_pipelines.storage.ftp import FtpStorage
-from bulk_pipelines.storage.sftp import SftpStorage
-from bulk_pipelines_tests.servers import Place
-from bulk_pipelines_tests.waiting import until
+from bulk_pipelines.storage.ftp.storage import FtpStorage
+from bulk_pipelines.storage.sftp.storage import SftpStorage
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import Place
 
 ALL = ["local", "s3", "ftp", "ftps", "ftpes", "plain_ftp", "sftp"]
 MB = 1 << 20

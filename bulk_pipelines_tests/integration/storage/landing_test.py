@@ -34,10 +34,10 @@ from bulk_pipelines.storage.errors import (
     StorageError,
 )
 from bulk_pipelines.storage.landing import Landed, Limits, land
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests import web_server
-from bulk_pipelines_tests.servers import PASSWORD, LoginServer, Place, S3Server, wait_until
-from bulk_pipelines_tests.web_server import WebServer
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.servers import web_server
+from bulk_pipelines_tests.servers.processes import PASSWORD, LoginServer, Place, S3Server, wait_until
+from bulk_pipelines_tests.servers.web_server import WebServer
 
 MB = 1 << 20
 ROWS = b"".join(b"%d,user%d@example.com,Name %d,admin,true\n" % (n, n * 7919 % 100_003, n) for n in range(60_000))
@@ -546,7 +546,7 @@ import resource, sys
 from pathlib import Path
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.landing import land
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 land(sys.argv[1], LocalStorage(Path(sys.argv[2])), "J1/0", Access())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

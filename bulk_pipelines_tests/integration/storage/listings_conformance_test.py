@@ -15,8 +15,8 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access, S3Access
 from bulk_pipelines.storage.contract import LeftOut, Storage
 from bulk_pipelines.storage.errors import Missing, Refused, StorageError, Transient
-from bulk_pipelines_tests.privileges import modes_hold
-from bulk_pipelines_tests.servers import Place, S3Server
+from bulk_pipelines_tests.scenes.privileges import modes_hold
+from bulk_pipelines_tests.servers.processes import Place, S3Server
 
 HONEST = ["local", "ftps", "ftpes", "plain_ftp", "sizeless_ftp", "silent_ftp", "plain_sftp", "vague_sftp"]
 """They say what they must not read. rclone's servers show it as empty, and nobody can know."""

@@ -12,12 +12,12 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.errors import Refused, Transient
-from bulk_pipelines.storage.ftp import FtpStorage
+from bulk_pipelines.storage.ftp.storage import FtpStorage
 from bulk_pipelines.storage.landing import land_from
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines.storage.sftp import SftpStorage
-from bulk_pipelines_tests import servers
-from bulk_pipelines_tests.servers import LoginServer, stop
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.sftp.storage import SftpStorage
+from bulk_pipelines_tests.servers import processes
+from bulk_pipelines_tests.servers.processes import LoginServer, stop
 
 MB = 1 << 20
 KINDS = ["ftp", "ftps", "ftpes", "sftp"]
@@ -28,12 +28,12 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoginServ
     """A server of the test's own, that it may stop."""
     with ExitStack() as stack:
         if request.param == "ftp":
-            yield stack.enter_context(servers.ftp(tmp_path))
+            yield stack.enter_context(processes.ftp(tmp_path))
         elif request.param == "sftp":
-            yield stack.enter_context(servers.sftp(tmp_path))
+            yield stack.enter_context(processes.sftp(tmp_path))
         else:
             kind = {"ftps": "implicit", "ftpes": "explicit"}[request.param]
-            yield stack.enter_context(servers.other_ftp(tmp_path, kind))
+            yield stack.enter_context(processes.other_ftp(tmp_path, kind))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_file_that_is_replaced_in_the_middle_of_reading(
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
-    port = servers.free_port()
+    port = processes.free_port()
     for scheme in KINDS:
         with pytest.raises(Transient, match=f"{scheme}://.*cannot be reached"):
             locations.folder(f"{scheme}://me@127.0.0.1:{port}/x", Access()).stat("file")
@@ -112,7 +112,7 @@ def test_nobody_is_named() -> None:
 
 
 def test_the_wrong_kind_of_tls(tmp_path: Path) -> None:
-    with servers.other_ftp(tmp_path, "explicit") as server:
+    with processes.other_ftp(tmp_path, "explicit") as server:
         url = server.url.replace("ftpes", "ftps")
         with pytest.raises(Transient, match="the other one of ftps:// and ftpes:// is meant"):
             locations.folder(url, server.access).stat("file")
@@ -135,13 +135,13 @@ def test_many_files_of_one_server_take_one_login(ftp_server: LoginServer, tmp_pa
 
 def test_sftp_by_key(sftp_server: LoginServer, tmp_path: Path) -> None:
     place = sftp_server.place()
-    key = sftp_server.folder.parent / servers.CLIENT_KEY
+    key = sftp_server.folder.parent / processes.CLIENT_KEY
     login = replace(place.access.login, password="", key_file=str(key))
     with locations.folder(place.url, replace(place.access, login=login)) as storage:
         storage.put("file", b"data")
         assert storage.read("file") == b"data"
     other = tmp_path / "other_key"
-    servers.ssh_key(other)
+    processes.ssh_key(other)
     wrong = replace(place.access, login=replace(login, key_file=str(other)))
     with pytest.raises(Refused, match="refuses these credentials"):
         locations.folder(place.url, wrong).stat("file")
@@ -153,7 +153,7 @@ def test_sftp_by_key(sftp_server: LoginServer, tmp_path: Path) -> None:
 def test_an_ssh_server_that_shows_another_key(sftp_server: LoginServer, tmp_path: Path) -> None:
     place = sftp_server.place()
     known = tmp_path / "known_hosts"
-    known.write_text(f"[127.0.0.1]:{sftp_server.port} {servers.ssh_key(tmp_path / 'key')}\n")
+    known.write_text(f"[127.0.0.1]:{sftp_server.port} {processes.ssh_key(tmp_path / 'key')}\n")
     access = replace(place.access, login=replace(place.access.login, known_hosts=str(known)))
     with pytest.raises(Refused, match="shows another key"):
         locations.folder(place.url, access).stat("file")

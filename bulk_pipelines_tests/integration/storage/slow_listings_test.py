@@ -10,8 +10,8 @@ import pytest
 
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines_tests.servers import LoginServer, Place, S3Server
-from bulk_pipelines_tests.slow_line import slow_line
+from bulk_pipelines_tests.servers.processes import LoginServer, Place, S3Server
+from bulk_pipelines_tests.servers.slow_line import slow_line
 
 ROUND_TRIP = 0.020
 IMPORTS = 1_000

@@ -15,15 +15,15 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.errors import ErrorClass, HandlerError
-from bulk_pipelines.engine.leases import Lease
+from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip
-from bulk_pipelines.engine.retry import LONGEST_DELAY
-from bulk_pipelines.engine.runner import Worker
 from bulk_pipelines.engine.states import ItemState
-from bulk_pipelines.engine.tools import Tools
+from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines_tests.conftest import fresh_database
-from bulk_pipelines_tests.engine_jobs import check_counters, kind, only, rows, running
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, kind, only, rows, running
 
 GOOD = 3
 """Items before and behind, whose answers are fine."""

@@ -26,16 +26,17 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dlq, finish, jobs, leases, persist, redrive, rescue, retry, settle
-from bulk_pipelines.engine.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.errors import ErrorClass, IdempotencyConflict, LeaseLost, WrongState
-from bulk_pipelines.engine.finish import verdict
-from bulk_pipelines.engine.jobs import Job, Request
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.items import leases, rescue, settling
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Settled
+from bulk_pipelines.engine.jobs import dlq, end, jobs, redrive
+from bulk_pipelines.engine.jobs.end import verdict
+from bulk_pipelines.engine.jobs.jobs import Job, Request
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
-from bulk_pipelines.engine.retry import Backoff, RetryPolicy, Tries
-from bulk_pipelines.engine.settle import Settled
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     JOB_MOVES,
@@ -46,9 +47,11 @@ from bulk_pipelines.engine.states import (
     after,
     sources,
 )
+from bulk_pipelines.engine.worker import retry
+from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy, Tries
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines_tests import engine_log
-from bulk_pipelines_tests.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
+from bulk_pipelines_tests.scenes import engine_log
+from bulk_pipelines_tests.scenes.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
 
 WORKERS = 3
 # A wait is over at once or never: the draw says which.
@@ -252,7 +255,7 @@ class Lifecycle(RuleBasedStateMachine):
             decided = retry.decide(POLICY, outcome, held.lease.tries, lambda: draw)
             batch.append(Settled(held.lease.item_id, held.lease.lease_term, decided))
         with self.worker(who) as connection:
-            written = settle.write(connection, model.job_id, batch)
+            written = settling.write(connection, model.job_id, batch)
         lost = {(each.item_id, each.lease_term) for each in written.lost}
         valid = [(held, each) for held, each in zip(chosen, batch, strict=True) if held.valid]
         invalid = {(held.lease.item_id, held.lease.lease_term) for held in chosen if not held.valid}
@@ -488,13 +491,13 @@ class Lifecycle(RuleBasedStateMachine):
     def finish(self, which: int) -> None:
         """A worker thinks that it was the last one; the finalizer looks."""
         model = self.model(which)
-        finish.attempt(self.pool, KINDS, model.job_key)
+        end.attempt(self.pool, KINDS, model.job_key)
         self.finished(model)
 
     @precondition(lambda self: self.any_planned())
     @rule()
     def finalize(self) -> None:
-        finish.run_once(self.pool, KINDS)
+        end.run_once(self.pool, KINDS)
         for model in self.models:
             self.finished(model)
 

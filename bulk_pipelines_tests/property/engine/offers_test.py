@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import dispatch
-from bulk_pipelines.engine.dispatch import DispatchLimits
+from bulk_pipelines.engine.jobs import dispatch
+from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines_tests.conftest import fresh_database
 
 KINDS = ["a", "b", "c"]

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.exports import filters, query
+from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator
+from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines_tests.export_files import exported, insert, read
+from bulk_pipelines_tests.scenes.export_files import exported, insert, read
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 HOSTILE = st.sampled_from(

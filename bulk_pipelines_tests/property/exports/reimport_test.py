@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
+from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.writing import write
-from bulk_pipelines.imports.terms import Mode
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.export_files import insert_one, stored
-from bulk_pipelines_tests.import_runs import finished
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.scenes.export_files import insert_one, stored
+from bulk_pipelines_tests.scenes.import_runs import finished
 
 TEXT = st.sampled_from(
     [

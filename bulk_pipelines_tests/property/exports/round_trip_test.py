@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
-from bulk_pipelines_tests.export_files import exported, insert_one, read, stored
+from bulk_pipelines_tests.scenes.export_files import exported, insert_one, read, stored
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 AWKWARD = st.sampled_from(

@@ -14,21 +14,22 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.jobs import Job
-from bulk_pipelines.imports import progress, rejects, submission
-from bulk_pipelines.imports.asked import AskedFile, Options
-from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.imports import progress, submission
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.request import AskedFile, Options
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines_tests.oracle_scene import (
-    Sizes,
-    ended,
-    refreshed,
-)
 from bulk_pipelines_tests.property.imports import drawn_files, slow_import
 from bulk_pipelines_tests.property.imports.drawn_files import IDS
 from bulk_pipelines_tests.property.imports.slow_import import Asked, Outcome, Row, Tables
 from bulk_pipelines_tests.property.imports.slow_reading import NoGood
+from bulk_pipelines_tests.scenes.oracle import (
+    Sizes,
+    ended,
+    refreshed,
+)
 
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
 RESOURCES = ("users", "articles", "comments")

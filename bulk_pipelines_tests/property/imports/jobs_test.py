@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.errors import WrongState
-from bulk_pipelines.engine.jobs import Job
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.imports import first_wins, last_wins, planning, winding_up
-from bulk_pipelines_tests.import_jobs import Imports, imports_of
-from bulk_pipelines_tests.import_model import (
+from bulk_pipelines.imports import winding_up
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.reconcile import first_wins, last_wins
+from bulk_pipelines_tests.scenes.import_jobs import Imports, imports_of
+from bulk_pipelines_tests.scenes.import_model import (
     EMAILS,
     Expected,
     existing,

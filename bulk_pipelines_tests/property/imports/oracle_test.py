@@ -8,21 +8,11 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs
-from bulk_pipelines.engine.redrive import redrive
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.redrive import redrive
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.terms import Mode
-from bulk_pipelines_tests.oracle_scene import (
-    Sizes,
-    disturbed_process,
-    hasty,
-    killed_process,
-    not_written,
-    process,
-    refreshed,
-    small,
-)
+from bulk_pipelines.imports.context import Mode
 from bulk_pipelines_tests.property.imports import slow_import
 from bulk_pipelines_tests.property.imports.drawn_imports import (
     Drawn,
@@ -37,6 +27,16 @@ from bulk_pipelines_tests.property.imports.drawn_imports import (
     submitted,
 )
 from bulk_pipelines_tests.property.imports.refusing_tables import WAYS, refusal
+from bulk_pipelines_tests.scenes.oracle import (
+    Sizes,
+    disturbed_process,
+    hasty,
+    killed_process,
+    not_written,
+    process,
+    refreshed,
+    small,
+)
 
 
 @pytest.fixture(autouse=True)

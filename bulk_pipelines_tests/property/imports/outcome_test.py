@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.imports.terms import Mode
-from bulk_pipelines_tests.import_model import existing, inserted, records, reset, seeds, table, upserted, written
-from bulk_pipelines_tests.import_runs import prepared
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines_tests.scenes.import_model import existing, inserted, records, reset, seeds, table, upserted, written
+from bulk_pipelines_tests.scenes.import_runs import prepared
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports import blocks, cutting, layout, replaying
-from bulk_pipelines.imports.layout import Format, Layout
+from bulk_pipelines.imports import replaying
+from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.load.rejects import Rejected
+from bulk_pipelines.imports.plan import layout, ranges
+from bulk_pipelines.imports.plan.landed_file import LocalFile
+from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.rejects import Rejected
-from bulk_pipelines.imports.source import LocalFile
-from bulk_pipelines.imports.terms import Mode, Terms
-from bulk_pipelines.imports.validation import Reject, validate
-from bulk_pipelines.storage.local import LocalStorage
-from bulk_pipelines_tests.import_runs import SUBMITTED, Pace
+from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.imports.validate.validation import Reject, validate
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.scenes.import_runs import SUBMITTED, Pace
 
 USERS = resources.find("users")
 LARGEST = 400
@@ -53,7 +55,7 @@ def read(path: Path, base: int, largest: int, certain: Format | None = None) -> 
     with LocalFile(path) as source:
         plain = layout.inspect(source, USERS, certain=certain)
         shifted = replace(plain, first_line=plain.first_line + base)
-        for piece in cutting.cut(source, shifted, 1 << 20):
+        for piece in ranges.cut(source, shifted, 1 << 20):
             for block in blocks.read(source, shifted, piece, Pace(1_000), largest):
                 found += validate(terms, shifted, block).rejects
     return shifted, found

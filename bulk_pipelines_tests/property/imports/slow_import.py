@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bulk_pipelines.imports.terms import Mode
+from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources.declaration import Fill, Key, Resource
 from bulk_pipelines_tests.property.imports import slow_rules
 from bulk_pipelines_tests.property.imports.slow_reading import Code, File, NoGood, Record, read

@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.resources.kinds import Kind
 
 BOM = "\ufeff".encode()
 SPACE = b" \t\r\n"

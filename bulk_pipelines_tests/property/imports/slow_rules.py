@@ -7,8 +7,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
+from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.resources.declaration import Column, Fill, Resource
-from bulk_pipelines.resources.kinds import Kind
 from bulk_pipelines.resources.rules import MaxLength, MaxWords, OneOf, Pattern, Rule
 from bulk_pipelines_tests.property.imports.slow_reading import Code, Record
 

@@ -9,9 +9,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.storage import addresses, beneath, paths
+from bulk_pipelines.storage import addresses, paths
 from bulk_pipelines.storage.errors import UnsafePath
-from bulk_pipelines.storage.local import LocalStorage
+from bulk_pipelines.storage.local import beneath
+from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines.storage.paths import Pattern
 
 TRICKY = st.sampled_from(

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from bulk_pipelines.distribution.inputs import Input
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.distribution.reuse import ReusePolicy
 
 TODAY = date(2024, 3, 8)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bulk_pipelines.distribution import distributor
+from bulk_pipelines.distribution import work
 from bulk_pipelines.distribution.reuse import ReusePolicy
-from bulk_pipelines.engine import retry, slices
 from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import RetryLater
-from bulk_pipelines.engine.retry import Settlement, Tries
 from bulk_pipelines.engine.states import ItemEvent
+from bulk_pipelines.engine.worker import retry, slices
+from bulk_pipelines.engine.worker.retry import Settlement, Tries
 from bulk_pipelines.settings import Settings
 
 CHOSEN = Settings(
@@ -21,7 +21,7 @@ CHOSEN = Settings(
 
 
 def test_claims_leases_and_concurrency() -> None:
-    kind = distributor.kind_of(CHOSEN)
+    kind = work.kind_of(CHOSEN)
     assert slices.claim_size(kind.slices, 1e-9) == 70
     assert slices.lease_seconds(kind.slices, None) == slices.lease_seconds(kind.slices, 0.1) == 7.0
     assert kind.concurrency == 3
@@ -30,7 +30,7 @@ def test_claims_leases_and_concurrency() -> None:
 
 @pytest.mark.parametrize("error_class", [ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN])
 def test_tries_and_the_delays_between_them(error_class: ErrorClass) -> None:
-    policy = distributor.kind_of(CHOSEN).retry
+    policy = work.kind_of(CHOSEN).retry
 
     def after(tries: int) -> Settlement:
         return retry.decide(policy, RetryLater("away", error_class=error_class), Tries(tries), lambda: 1.0)

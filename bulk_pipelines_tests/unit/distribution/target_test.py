@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines.distribution import links, target
-from bulk_pipelines.distribution.inputs import Input, day_of
+from bulk_pipelines.distribution import file_urls, target
+from bulk_pipelines.distribution.request import Input, day_of
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, S3Access
@@ -57,9 +57,9 @@ def test_a_wrong_target_names_its_setting() -> None:
 )
 def test_links_to_files(path: str, endpoint: str, link: str | None) -> None:
     settings = Settings(s3_endpoint=endpoint)
-    assert links.web_address(path, settings) == link
-    assert (f"(<{link}>)" in links.markdown(path, settings)) == (link is not None)
+    assert file_urls.web_address(path, settings) == link
+    assert (f"(<{link}>)" in file_urls.markdown(path, settings)) == (link is not None)
 
 
 def test_a_name_cannot_become_markup() -> None:
-    assert links.escaped("a|b*c[d](e)<f>`") == "a\\|b\\*c\\[d\\](e)\\<f\\>\\`"
+    assert file_urls.escaped("a|b*c[d](e)<f>`") == "a\\|b\\*c\\[d\\](e)\\<f\\>\\`"

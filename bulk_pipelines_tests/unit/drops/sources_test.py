@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from bulk_pipelines.drops import sources
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
-from bulk_pipelines.imports.asked import ErrorPolicy
-from bulk_pipelines.imports.layout import Format
+from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.request import ErrorPolicy
 
 RESOURCES = ("users", "articles", "comments")
 

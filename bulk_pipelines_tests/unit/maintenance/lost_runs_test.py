@@ -2,7 +2,7 @@
 
 import pytest
 
-from bulk_pipelines.engine.dispatch import Launched
+from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended, decide, is_stray
 

@@ -6,8 +6,9 @@ import pytest
 
 from bulk_pipelines import settings
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines.storage import addresses, compression, paths, s3
+from bulk_pipelines.storage import addresses, compression, paths
 from bulk_pipelines.storage.access import HttpAccess, S3Access
+from bulk_pipelines.storage.s3 import storage
 
 PAGE = (CHECKOUT / "docs" / "storage.md").read_text()
 STORAGE = CHECKOUT / "bulk_pipelines_tests" / "integration" / "storage"
@@ -39,7 +40,7 @@ def test_every_promise_has_its_test(name: str) -> None:
 
 def test_the_figures_are_those_of_the_code() -> None:
     assert f"{paths.LONGEST_KEY:,} bytes in all and {paths.LONGEST_SEGMENT} in a part" in PAGE
-    assert f"{s3.PART * 10_000 // 10**9 // 10 * 10} GB" in PAGE
+    assert f"{storage.PART * 10_000 // 10**9 // 10 * 10} GB" in PAGE
     assert f"from {compression.HARMLESS >> 20} MiB on" in PAGE
     assert "there may be five" in PAGE
     assert HttpAccess().redirects == 5

@@ -1,0 +1,161 @@
+"""Columns in the binary form of COPY, made without a loop over rows.
+
+All that has a fixed width is laid out as one record for each row; texts and lists are joined to it. Binary spares the
+server reading numbers, times and ids from text, about a tenth of its work.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from bulk_pipelines.columns.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
+from bulk_pipelines.columns.uuids import BINARY, rows_of
+
+HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+TRAILER = b"\xff\xff"
+
+# PostgreSQL counts microseconds from the year 2000.
+EPOCH = 946_684_800_000_000
+TEXT_OID = 25
+
+Length = np.dtype(">i4")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows as COPY takes them, each a value of a binary column, and the order of the columns in them. `order` says
+    which of the rows that were encoded each one is."""
+
+    columns: list[str]
+    rows: Column
+    order: Numbers
+
+    def take(self, places: Numbers) -> "Encoded":
+        """Some of the rows."""
+        return Encoded(self.columns, self.rows.take(pa.array(places)), self.order[places])
+
+
+def encode(columns: dict[str, Column]) -> Encoded:
+    widths = {name: width for name, values in columns.items() if (width := fixed_width(values))}
+    variable = [name for name in columns if name not in widths]
+    count = len(next(iter(columns.values())))
+    layout = [("fields", ">i2")]
+    for name, width in widths.items():
+        layout += [(f"{name} length", ">i4"), (name, f"V{width}")]
+    records = np.empty(count, np.dtype([*layout, ("next length", ">i4")] if variable else layout))
+    records["fields"] = len(columns)
+    for name, width in widths.items():
+        records[f"{name} length"] = width
+        records[name] = fixed(columns[name]).view(f"V{width}").reshape(-1)
+    parts: list[Column] = []
+    for number, name in enumerate(variable):
+        lengths, values = sized(columns[name])
+        if number == 0:
+            records["next length"] = lengths
+        else:
+            parts.append(as_binary(lengths.view(np.uint8).reshape(-1, 4)))
+        parts.append(values)
+    beginning = as_binary(records.view(np.uint8).reshape(-1, records.itemsize))
+    rows = compute.binary_join_element_wise(beginning, *parts, b"") if parts else beginning
+    return Encoded([*widths, *variable], rows, np.arange(count))
+
+
+def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> int:
+    """Sends rows to a table; how many it took: a trigger may leave some out without an error."""
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
+        table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))
+    )
+    cursor = connection.cursor()
+    with cursor.copy(command) as target:
+        target.write(HEADER)
+        target.write(stream(encoded.rows))
+        target.write(TRAILER)
+    return cursor.rowcount
+
+
+def stream(rows: Column) -> memoryview:
+    """The bytes of encoded rows, one behind the other."""
+    offsets = text_offsets(rows)
+    data: Any = rows.buffers()[2]
+    return memoryview(data)[offsets[0] : offsets[-1]]
+
+
+def by_id(encoded: Encoded, ids: Column) -> Encoded:
+    """The rows in the order of their ids: so each page of the index is visited once, and two imports of the same rows
+    wait for each other instead of each for the other."""
+    beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
+    return encoded.take(np.argsort(beginnings))
+
+
+def fixed_width(values: Column) -> int:
+    """How many bytes each value has; 0 where they differ, or some value is missing."""
+    if values.null_count:
+        return 0
+    if values.type == BINARY:
+        return 16
+    if pa.types.is_boolean(values.type):
+        return 1
+    return 8 if pa.types.is_timestamp(values.type) or pa.types.is_int64(values.type) else 0
+
+
+def fixed(values: Column) -> npt.NDArray[Any]:
+    """The bytes of values of one width, without regard to nulls."""
+    if values.type == BINARY:
+        return np.ascontiguousarray(rows_of(values))
+    if pa.types.is_boolean(values.type):
+        return numbers_of(values.cast(pa.uint8()))
+    if pa.types.is_timestamp(values.type):
+        return (numbers_of(values.cast(pa.int64())) - EPOCH).astype(">i8")
+    return numbers_of(values).astype(">i8")
+
+
+def numbers_of(values: Column) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = values.fill_null(0).to_numpy()
+    return numbers
+
+
+def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
+    """Each value's length, -1 for null, and its bytes, none for null."""
+    missing = None
+    if values.null_count:
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_list(values.type):
+        written = lists(values)
+    elif pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        written = values.cast(pa.binary()).fill_null(b"")
+    else:
+        array = fixed(values)
+        written = compute.if_else(values.is_null(), b"", as_binary(array.view(np.uint8).reshape(len(values), -1)))
+    lengths = np.diff(text_offsets(written)).astype(Length)
+    if missing is not None:
+        lengths[missing] = -1
+    return lengths, written
+
+
+def lists(values: Column) -> Column:
+    """Lists of strings as one-dimensional arrays of text; nothing for null."""
+    counts = compute.fill_null(compute.list_value_length(values), 0).to_numpy().astype(np.int32)
+    lengths, texts = sized(values.flatten())
+    elements = compute.binary_join_element_wise(as_binary(lengths.view(np.uint8).reshape(-1, 4)), texts, b"")
+    offsets: Column = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
+    joined = compute.binary_join(pa.ListArray.from_arrays(offsets, elements), b"")
+    head = np.zeros(len(values), np.dtype([(name, ">i4") for name in ("dimensions", "nulls", "type", "size", "first")]))
+    head["dimensions"], head["type"], head["size"], head["first"] = 1, TEXT_OID, counts, 1
+    full = compute.binary_join_element_wise(as_binary(head.view(np.uint8).reshape(-1, 20)), joined, b"")
+    # An array without elements has no dimension, and says nothing of its size.
+    empty = np.array([0, 0, TEXT_OID], dtype=">i4").tobytes()
+    written = compute.if_else(pa.array(counts == 0), pa.scalar(empty, pa.binary()), full)
+    return compute.if_else(values.is_null(), b"", written)
+
+
+def as_binary(rows: Bytes) -> Column:
+    """Rows of so many bytes each as a column."""
+    count, width = rows.shape
+    data = buffer(rows)
+    offsets = buffer(np.arange(count + 1, dtype=np.int32) * np.int32(width))
+    return pa.Array.from_buffers(pa.binary(), count, [None, offsets, data])

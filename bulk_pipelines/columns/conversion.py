@@ -1,0 +1,37 @@
+"""The values of a file as the resource means them: text to ids, flags, times and lists, by columns."""
+
+import pyarrow as pa
+
+from bulk_pipelines.columns import text_lists, timestamps, uuids
+from bulk_pipelines.columns.arrow import Column, compute
+from bulk_pipelines.columns.kinds import Kind
+
+FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
+TRUE_ONES = 3
+
+STORED: dict[Kind, pa.DataType] = {kind: kind.arrow for kind in Kind} | {Kind.UUID: uuids.BINARY}
+"""What values of each kind are held in: as declared, but ids as sixteen bytes, which is how PostgreSQL takes them."""
+
+
+def convert(values: Column, kind: Kind) -> Column:
+    """The values in the form of their kind; null where there is none or it is not of the kind."""
+    if pa.types.is_string(values.type):
+        return from_text(values, kind)
+    if kind is Kind.TEXT_LIST:
+        broken = pa.array(text_lists.with_null_inside(values))
+        return compute.if_else(broken, pa.scalar(None, text_lists.TYPE), values)
+    return values
+
+
+def from_text(text: Column, kind: Kind) -> Column:
+    match kind:
+        case Kind.TEXT:
+            return text
+        case Kind.UUID:
+            return uuids.parse(text)
+        case Kind.BOOLEAN:
+            return compute.less(compute.index_in(compute.ascii_lower(text), FLAGS, skip_nulls=True), TRUE_ONES)
+        case Kind.TIMESTAMP:
+            return timestamps.convert(text)
+        case Kind.TEXT_LIST:
+            return text_lists.parse(text)

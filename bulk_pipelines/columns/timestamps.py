@@ -1,0 +1,59 @@
+"""Text to times in UTC, by columns."""
+
+import re
+
+import pyarrow as pa
+
+from bulk_pipelines.columns.arrow import Column, compute
+
+UTC = pa.timestamp("us", tz="UTC")
+
+DATE = (
+    r"(?:(?:\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-"
+    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
+    r"|(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
+)
+CLOCK = r"(?:[01]\d|2[0-3])(?::[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)?"
+ZONE = r"(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
+VALID = f"^{DATE}(?:[T ]{CLOCK}{ZONE}?)?$"
+ZONED = re.compile(rf"[T ].*{ZONE}$")
+ONLY_DATE = 10
+FEW = 100
+
+# What PostgreSQL and Python's datetime both know. With an offset, the first and the last day can fall out of it.
+FIRST = -62_135_596_800_000_000
+LAST = 253_402_300_799_999_999
+
+
+def convert(text: Column) -> Column:
+    """The times; null where there is none or it is not one."""
+    return within_range(quickly(text))
+
+
+def quickly(text: Column) -> Column:
+    """Most files have one form throughout, with a zone or without, which Arrow takes at once."""
+    first = next((value for value in text.slice(0, FEW).to_pylist() if value is not None), "")
+    kind = UTC if ZONED.search(first) else pa.timestamp("us")
+    try:
+        return compute.cast(text, kind).cast(UTC)
+    except pa.ArrowInvalid:
+        return in_all_forms(text)
+
+
+def in_all_forms(text: Column) -> Column:
+    valid = compute.match_substring_regex(text, VALID)
+    text = compute.if_else(valid, text, pa.scalar(None, pa.string()))
+    text = compute.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
+    only_date = compute.equal(compute.binary_length(text), ONLY_DATE)
+    zoned = compute.match_substring_regex(text, ZONED.pattern)
+    ending = compute.if_else(only_date, "T00:00Z", compute.if_else(zoned, "", "Z"))
+    return compute.cast(compute.binary_join_element_wise(text, ending, ""), UTC)
+
+
+def within_range(times: Column) -> Column:
+    numbers = times.cast(pa.int64())
+    extremes = compute.min_max(numbers).as_py()
+    if extremes["min"] is None or (extremes["min"] >= FIRST and extremes["max"] <= LAST):
+        return times
+    inside = compute.and_(compute.greater_equal(numbers, FIRST), compute.less_equal(numbers, LAST))
+    return compute.if_else(inside, times, pa.scalar(None, UTC))

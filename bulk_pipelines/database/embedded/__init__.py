@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL server of one installation, shared by all its processes."""

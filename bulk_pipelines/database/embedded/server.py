@@ -1,0 +1,272 @@
+"""A private PostgreSQL in a folder: its own data directory and a unix socket only its owner can reach, no TCP.
+
+Whether it lives is not told by process ids, which mean something else in each container. The server holds the lock of
+its data folder (see `locks`) from its first moment to the end of its last process, and its socket lies in that folder.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from bulk_pipelines import settings
+from bulk_pipelines.database import folders, logs
+from bulk_pipelines.database.embedded import locks, machine, owner
+from bulk_pipelines.errors import Unavailable
+
+SOCKET = ".s.PGSQL.5432"
+
+PARAMETERS = {
+    "listen_addresses": "",
+    "unix_socket_directories": ".",
+    "unix_socket_permissions": "0700",
+    "max_connections": "300",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """PostgreSQL with its data in `data`. Nothing is kept in memory: any process may make one for a running server."""
+
+    data: Path
+    binaries: Path
+
+    def start(self, timeout: float = 60) -> bool:
+        """Start the server, with a new data directory when there is none; whether that was needed."""
+        if self.listens():
+            return False
+        folders.ready(self.data.parent)
+        self.create_data_directory()
+        deadline = time.monotonic() + timeout
+        while (lock := self.unused()) is None:
+            # A server that is just starting or ending, or the last processes of one that was killed.
+            if self.listens():
+                return False
+            if time.monotonic() > deadline:
+                raise self.silent("its socket is closed")
+            time.sleep(0.02)
+        try:
+            self.clear_away_locks()
+            logs.shorten(self.log)
+        except BaseException:
+            os.close(lock)
+            raise
+        options = " ".join(f"-c {name}='{value}'" for name, value in PARAMETERS.items())
+        failure = self.run(
+            *("pg_ctl", "start", "-D", self.seen(self.data), "-l", f"{self.seen(self.data)}/{self.log.name}"),
+            *("-w", "-t", str(int(timeout)), "-o", options),
+            folder=self.data,
+            keeps=lock,
+        )
+        if failure is not None:
+            raise Unavailable(f"PostgreSQL in {self.data} does not start: {self.reason() or failure} (see {self.log})")
+        return True
+
+    def stop(self, timeout: float = 60) -> None:
+        """Stop the server: sessions are ended, everything is written."""
+        self.end(signal.SIGINT, timeout)
+
+    def stop_immediately(self, timeout: float = 60) -> None:
+        """Stop the server as a crash would; the next start recovers from its log."""
+        self.end(signal.SIGQUIT, timeout)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.socket_directory}"
+
+    def running(self) -> bool:
+        return locks.folder_in_use(self.data) or self.postmaster() is not None
+
+    def listens(self) -> bool:
+        """Whether a server has its socket open in the folder, wherever on this machine it runs."""
+        if not (self.data / SOCKET).exists():
+            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(str(self.socket_directory / SOCKET))
+            except (ConnectionRefusedError, FileNotFoundError):
+                return False
+            except BlockingIOError:  # so many want to connect that this one would have to wait
+                return True
+            return True
+
+    def unused(self) -> int | None:
+        """The lock of the data folder, when no server runs on it. (One that was started by hand holds none.)"""
+        return None if self.postmaster() else locks.folder(self.data)
+
+    def postmaster(self) -> psutil.Process | None:
+        """The server's main process, if it can be seen from here: a PostgreSQL that is at home in this folder."""
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(self.process_id())
+            if process.status() != psutil.STATUS_ZOMBIE and process.name().startswith("postgres"):
+                return process if home_of(process).samefile(self.data) else None
+        return None
+
+    def process_id(self) -> int:
+        """What the server says of itself; it may be another process here than where the server runs."""
+        return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+
+    @property
+    def log(self) -> Path:
+        return self.data / "server.log"
+
+    @cached_property
+    def version(self) -> int:
+        """The major version of the binaries."""
+        answer = subprocess.run([self.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+        found = re.search(r"(\d+)", answer.stdout.split(") ", 1)[-1])
+        if found is None:
+            raise Unavailable(f"{self.binaries / 'postgres'} does not tell its version")
+        return int(found.group(1))
+
+    @property
+    def socket_directory(self) -> Path:
+        return folders.for_sockets(self.data, f"{SOCKET}.lock")
+
+    def create_data_directory(self) -> None:
+        if (self.data / "PG_VERSION").exists():
+            self.refuse_other_version()
+            return
+        if self.data.exists() and any(self.data.iterdir()):
+            raise Unavailable(f"{self.data} holds other files than a database: move it away")
+        # Made beside its place and moved there whole: a killed initdb must not leave half a database behind.
+        unfinished = self.data.with_name(self.data.name + ".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        os.chown(unfinished, *owner.of(self.data))
+        locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        failure = self.run(
+            *("initdb", "-D", self.seen(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"),
+            *(locale if self.version >= 17 else ["--locale=C.UTF-8"]),
+            folder=unfinished,
+        )
+        if failure is not None:
+            raise Unavailable(f"a database cannot be made in {self.data}: {failure}")
+        if self.data.exists():
+            self.data.rmdir()
+        unfinished.rename(self.data)
+
+    def refuse_other_version(self) -> None:
+        kept = (self.data / "PG_VERSION").read_text().strip()
+        if kept != str(self.version):
+            raise Unavailable(
+                f"{self.data} was made by PostgreSQL {kept} and the server here is PostgreSQL {self.version}: "
+                "dump it with the old version and load it with the new one, or move the folder away"
+            )
+
+    def clear_away_locks(self) -> None:
+        """Remove the lock files of a server that is gone, while the folder's lock is held: nobody uses the folder.
+
+        After a crash the process id in a lock file may belong to some other program, or to a dead process that nobody
+        has buried, and PostgreSQL would refuse to start. A file whose process is gone is left to PostgreSQL."""
+        if (self.data / "postmaster.pid").exists():
+            machine.refuse_other(self.data)
+        for lock in (self.data / "postmaster.pid", self.data / f"{SOCKET}.lock"):
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                if psutil.pid_exists(int(lock.read_text().split("\n", 1)[0])):
+                    lock.unlink()
+        machine.note(self.data)
+
+    def silent(self, symptom: str) -> Unavailable:
+        """A server that lives and cannot be used. It is left alone: two on one folder would destroy the data."""
+        process = self.postmaster()
+        where = f"process {process.pid}" if process else "one that cannot be seen from here"
+        return Unavailable(
+            f"a PostgreSQL uses {self.data} and does not answer ({where}: {symptom}): end it, or wait for its end"
+        )
+
+    def end(self, request: signal.Signals, timeout: float) -> None:
+        process = self.postmaster()
+        if process is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(request)
+        elif self.listens():
+            self.end_elsewhere(request)
+        if not self.ended(timeout) and process is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        if not self.ended(timeout):
+            raise self.silent("it does not end")
+
+    def end_elsewhere(self, request: signal.Signals) -> None:
+        """End a server whose process cannot be seen from here: it signals itself."""
+        command = f"COPY (SELECT 1) TO PROGRAM 'kill -{int(request)} {self.process_id()}'"
+        with (
+            contextlib.suppress(psycopg.Error),
+            psycopg.connect(self.url(), connect_timeout=10, autocommit=True) as connection,
+        ):
+            connection.execute(command.encode())
+
+    def ended(self, timeout: float) -> bool:
+        """Wait until no process of the server is left."""
+        deadline = time.monotonic() + timeout
+        while self.running():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def seen(self, folder: Path) -> str:
+        """What the server calls the folder it is in."""
+        return str(owner.HERE if os.geteuid() == 0 else folder)
+
+    def run(self, program: str, *arguments: str, folder: Path, keeps: int | None = None) -> str | None:
+        """Run one of the server's programs in this folder, as the server's user; None, or what it said when it failed.
+
+        `keeps`: a lock that from now on belongs to the program, and to the server that it leaves behind.
+        """
+        environment = {name: value for name, value in settings.environment().items() if not name.startswith("PG")}
+        # A file, not a pipe: the server inherits it and would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            try:
+                root = os.geteuid() == 0
+                user, group = owner.of(folder)
+                running = subprocess.Popen(
+                    [owner.runnable(self.binaries) / program, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    cwd=folder,
+                    user=user if root else None,
+                    group=group if root else None,
+                    extra_groups=[] if root else None,
+                    umask=folders.UMASK,
+                    pass_fds=[] if keeps is None else [keeps],
+                )
+            finally:
+                if keeps is not None:
+                    os.close(keeps)
+            if running.wait() == 0:
+                return None
+            output.seek(0)
+            return logs.error_in(output.read())
+
+    def reason(self) -> str:
+        return logs.error_in(logs.end_of(self.log))
+
+
+def home_of(process: psutil.Process) -> Path:
+    """The folder that a process is in, as a path that also holds for one that sees other paths than we do."""
+    link = Path(f"/proc/{process.pid}/cwd")
+    return link if link.exists() else Path(process.cwd())

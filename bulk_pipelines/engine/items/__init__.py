@@ -1,0 +1,1 @@
+"""Items in the database: leased, settled, rescued, and shown in pages."""

@@ -1,0 +1,140 @@
+"""The dead letters: items that were given up. Listed, looked at, tried again, or discarded."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, dict_row
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import UnknownJob, WrongState
+from bulk_pipelines.engine.items.pages import EPOCH, START, Position
+from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
+from bulk_pipelines.errors import InvalidInput, NotFound
+
+Connection = psycopg.Connection[Any]
+
+AT_A_TIME = 1_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which dead letters; what is None does not matter."""
+
+    job_key: str | None = None
+    kind: str | None = None
+    error_class: str | None = None
+    older_than: float | None = None
+    """Seconds since they were buried."""
+
+    @property
+    def everything(self) -> bool:
+        return self == Wanted()
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    item_id: int
+    job_key: str
+    kind: str
+    owner: str
+    item_key: str
+    attempt_count: int
+    death_count: int
+    error_class: str | None
+    error_message: str
+    worker: str | None
+    dagster_run_id: str | None
+    buried_at: datetime
+    input_summary: str | None
+
+
+def page(connection: Connection, wanted: Wanted, size: int = 100, after: Position = START) -> list[DeadLetter]:
+    values = asdict(wanted) | {"size": size, "after_time": after.updated_at, "after_id": after.item_id}
+    with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
+        return cursor.execute(queries.text("dlq", "dead_letters"), values).fetchall()
+
+
+def show(connection: Connection, item_id: int) -> dict[str, Any]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(queries.text("dlq", "dead_letter"), {"item_id": item_id}).fetchone()
+    if found is None:
+        raise NotFound(f"no dead letter has the id {item_id}")
+    return found
+
+
+@dataclass(frozen=True)
+class TriedAgain:
+    """What a redrive of dead letters came to."""
+
+    items: int
+    left: Mapping[str, int]
+    """How many dead letters of each cancelled job stay what they are."""
+    goes_on: bool = False
+    """The one job that was asked for had nothing buried any more, and goes on with what it had never begun."""
+
+
+def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
+    """Redrive all that are wanted. Those of cancelled jobs are left, and keep no other from being tried again."""
+    items = 0
+    left: Counter[str] = Counter()
+    for job_key, item_ids in by_job(pool, wanted):
+        try:
+            items += redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids)
+        except WrongState:
+            if wanted.job_key is not None:
+                raise
+            left[job_key] += len(item_ids)
+        except UnknownJob:
+            continue  # retention has just removed it
+    goes_on = False
+    if not items and wanted.job_key is not None and wanted == Wanted(job_key=wanted.job_key):
+        with suppress(UnknownJob):
+            goes_on = redrive.go_on(pool, wanted.job_key)
+    return TriedAgain(items, left, goes_on)
+
+
+def discard(pool: Engine, wanted: Wanted) -> int:
+    """Give up for good all that are wanted; returns how many. Their jobs stay as they ended."""
+    if wanted.everything:
+        raise InvalidInput("discard", "name a job, a kind, an error class or an age: not everything at once")
+    return sum(discard_of(pool, job_key, item_ids) for job_key, item_ids in by_job(pool, wanted))
+
+
+def discard_of(pool: Engine, job_key: str, item_ids: list[int]) -> int:
+    with transaction(pool) as connection:
+        try:
+            job = jobs.find(connection, job_key)
+        except UnknownJob:
+            return 0  # retention has just removed it
+        values = {
+            "job_id": job.job_id,
+            "item_ids": item_ids,
+            "discarded": target(ITEM_MOVES, ItemEvent.DISCARD),
+        }
+        row = connection.execute(queries.text("dlq", "discard_items"), values).fetchone()
+        return row[0] if row else 0
+
+
+def by_job(pool: Engine, wanted: Wanted) -> Iterator[tuple[str, list[int]]]:
+    """The ids of what is wanted now, a bounded number at a time: what is buried again meanwhile comes after the end."""
+    position = START
+    with transaction(pool) as connection:
+        end = connection.execute(queries.text("dlq", "last_burial")).fetchone() or (EPOCH,)
+    while True:
+        with transaction(pool) as connection:
+            letters = [each for each in page(connection, wanted, AT_A_TIME, position) if each.buried_at <= end[0]]
+        if not letters:
+            return
+        position = Position(letters[-1].buried_at, letters[-1].item_id)
+        grouped: dict[str, list[int]] = defaultdict(list)
+        for letter in letters:
+            grouped[letter.job_key].append(letter.item_id)
+        yield from grouped.items()

@@ -1,0 +1,298 @@
+"""Jobs: submitted once, started, paused, cancelled and ended. A job's state changes here and in the settlement."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.jobs import dispatch
+from bulk_pipelines.engine.states import (
+    FINISHED_JOBS,
+    ITEM_MOVES,
+    JOB_MOVES,
+    IllegalMove,
+    ItemEvent,
+    JobEvent,
+    JobState,
+    after,
+    sources,
+)
+from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.errors import InvalidInput
+
+Connection = psycopg.Connection[Any]
+
+ORIGINS = ("api", "sensor", "ui", "cli")
+TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+CANCEL_BATCH = 10_000
+HIGHEST_PRIORITY = 100
+
+
+@dataclass(frozen=True)
+class Job:
+    job_id: int
+    job_key: str
+    kind: str
+    owner: str
+    origin: str
+    params: dict[str, Any]
+    status: JobState
+    fail_fast: bool
+    planned_at: datetime | None
+    total_items: int
+    pending_items: int
+    running_items: int
+    retry_wait_items: int
+    succeeded_items: int
+    not_found_items: int
+    skipped_items: int
+    dlq_items: int
+    cancelled_items: int
+    attempts: int
+    last_error: str | None
+    result: dict[str, Any] | None
+    request_id: str | None
+    trace_parent: str | None
+    dagster_run_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    heartbeat_at: datetime | None
+    finished_at: datetime | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", JobState(self.status))
+
+    @property
+    def open_items(self) -> int:
+        return self.pending_items + self.running_items + self.retry_wait_items
+
+    @property
+    def finished(self) -> bool:
+        return self.finished_at is not None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job as it is asked for. The same idempotency key with an equal request names the same job."""
+
+    kind: str
+    owner: str
+    params: Mapping[str, Any]
+    origin: str = "api"
+    idempotency_key: str | None = None
+    request_id: str | None = None
+    trace_parent: str | None = None
+    digest: bytes = b""
+    """Of what the request holds besides its parameters, such as its inputs."""
+    priority: int = 0
+    """The relay launches jobs of a higher one first. It is not part of what is asked for: a repetition may differ."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    job: Job
+    created: bool
+
+
+def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -> Submitted:
+    """The job of a request: a new one, or the first one if the request was made before."""
+    kind = kinds[request.kind]
+    if not isinstance(request.params, Mapping):
+        raise InvalidInput("params", f"must be a JSON object, not {type(request.params).__name__}")
+    params = payload.encode("params", dict(request.params))
+    values = {
+        "kind": request.kind,
+        "owner": payload.text("owner", request.owner),
+        "origin": checked_origin(request.origin),
+        "priority": checked_priority(request.priority),
+        "params": params,
+        "idempotency_key": optional_text("idempotency_key", request.idempotency_key),
+        "request_hash": request_hash(request),
+        "fail_fast": kind.fail_fast,
+        "request_id": optional_text("request_id", request.request_id),
+        "trace_parent": checked_trace(request.trace_parent),
+    }
+    row = connection.execute(queries.text("jobs", "insert_job"), values).fetchone()
+    if row:
+        return Submitted(find(connection, row[0]), created=True)
+    row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
+    assert row is not None, "the insert met this key"
+    job_key, known_hash = row
+    if bytes(known_hash) != values["request_hash"]:
+        raise IdempotencyConflict(str(request.idempotency_key), job_key)
+    return Submitted(find(connection, job_key), created=False)
+
+
+def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job | None:
+    """The job that its owner submitted with this idempotency key."""
+    values = {"owner": owner, "idempotency_key": idempotency_key}
+    row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
+    return None if row is None else find(connection, row[0])
+
+
+def request_hash(request: Request) -> bytes:
+    body = payload.canonical("params", {"kind": request.kind, "params": dict(request.params)}, 2 * payload.MAX_BYTES)
+    return hashlib.sha256(body.encode() + b"\0" + request.digest).digest()
+
+
+def digest_of(parts: Iterable[str]) -> bytes:
+    """For Request.digest: what the parts and their order come to."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.digest()
+
+
+def find(connection: Connection, job_key: str) -> Job:
+    with connection.cursor(row_factory=class_row(Job)) as cursor:
+        cursor.execute(queries.text("jobs", "find_job"), {"job_key": payload.text("job", job_key)})
+        job = cursor.fetchone()
+    if job is None:
+        raise UnknownJob(job_key)
+    return job
+
+
+def start(connection: Connection, job_key: str, dagster_run_id: str | None = None) -> Job:
+    """A run begins to work the job, or goes on with it."""
+    job_id, _ = allowed(connection, job_key, JobEvent.START)
+    values = {"job_id": job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
+    connection.execute(queries.text("jobs", "start_job"), values)
+    return find(connection, job_key)
+
+
+def seal(connection: Connection, job_id: int) -> None:
+    """Say that all items of the job are known: from now on it may end."""
+    connection.execute(queries.text("jobs", "seal_job"), {"job_id": job_id})
+
+
+def pause(connection: Connection, job_key: str) -> Job:
+    """Workers stop at their next slice border. Pausing a paused job changes nothing."""
+    return move(connection, job_key, JobEvent.PAUSE, settled=(JobState.PAUSED,))
+
+
+def resume(connection: Connection, job_key: str) -> Job:
+    """The run that worked it ended at the pause: it wants another one."""
+    job_id, state = locked(connection, job_key)
+    if state is JobState.PAUSED:
+        write(connection, job_id, after(JOB_MOVES, state, JobEvent.RESUME))
+        dispatch.want(connection, job_id)
+    elif state not in (JobState.RUNNING, JobState.SUBMITTED):
+        raise WrongState(job_key, state, JobEvent.RESUME)
+    return find(connection, job_key)
+
+
+def cancel(pool: Engine, job_key: str) -> Job:
+    """What waits is cancelled now, in bounded transactions; what is being worked ends at its worker's slice border."""
+    with transaction(pool) as connection:
+        job = move(connection, job_key, JobEvent.CANCEL, settled=(JobState.CANCELLED,))
+    cancel_waiting(pool, job.job_id)
+    with transaction(pool) as connection:
+        return find(connection, job_key)
+
+
+def fail(connection: Connection, job_key: str, error: str, result: dict[str, Any] | None = None) -> Job:
+    return move(connection, job_key, JobEvent.FAIL, settled=(JobState.FAILED,), error=error, result=result)
+
+
+def cancel_waiting(pool: Engine, job_id: int) -> None:
+    """The waiting items of a cancelled job; those in others' hands are cancelled by them."""
+    cancelled = 1
+    while cancelled:
+        with transaction(pool) as connection:
+            cancelled = cancel_some(connection, job_id)
+
+
+def cancel_some(connection: Connection, job_id: int) -> int:
+    values = {"job_id": job_id, "waiting": sources(ITEM_MOVES, ItemEvent.CANCEL), "most": CANCEL_BATCH}
+    row = connection.execute(queries.text("items", "cancel_items"), values).fetchone()
+    return row[0] if row else 0
+
+
+def move(
+    connection: Connection,
+    job_key: str,
+    event: JobEvent,
+    *,
+    settled: tuple[JobState, ...] = (),
+    error: str | None = None,
+    result: dict[str, Any] | None = None,
+) -> Job:
+    """Take an event; in one of the `settled` states it has happened already."""
+    job_id, state = locked(connection, job_key)
+    if state not in settled:
+        write(connection, job_id, checked_move(job_key, state, event), error, result)
+    return find(connection, job_key)
+
+
+def write(
+    connection: Connection, job_id: int, state: JobState, error: str | None = None, result: dict[str, Any] | None = None
+) -> None:
+    values = {
+        "job_id": job_id,
+        "status": state,
+        "finished": state in FINISHED_JOBS,
+        "error": None if error is None else storable(error),
+        "result": None if result is None else payload.encode("result", result),
+    }
+    connection.execute(queries.text("jobs", "move_job"), values)
+
+
+def locked(connection: Connection, job_key: str) -> tuple[int, JobState]:
+    values = {"job_key": payload.text("job", job_key)}
+    row = connection.execute(queries.text("jobs", "lock_job"), values).fetchone()
+    if row is None:
+        raise UnknownJob(job_key)
+    return row[0], JobState(row[1])
+
+
+def allowed(connection: Connection, job_key: str, event: JobEvent) -> tuple[int, JobState]:
+    job_id, state = locked(connection, job_key)
+    return job_id, checked_move(job_key, state, event)
+
+
+def checked_move(job_key: str, state: JobState, event: JobEvent) -> JobState:
+    try:
+        return after(JOB_MOVES, state, event)
+    except IllegalMove:
+        raise WrongState(job_key, state, event) from None
+
+
+def checked_origin(origin: str) -> str:
+    if origin not in ORIGINS:
+        raise InvalidInput("origin", f"{origin!r} is none of {', '.join(ORIGINS)}")
+    return origin
+
+
+def checked_priority(priority: int) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > HIGHEST_PRIORITY:
+        raise InvalidInput(
+            "priority", f"{priority!r} is no whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        )
+    return priority
+
+
+def checked_trace(trace_parent: str | None) -> str | None:
+    if trace_parent is not None and not TRACE_PARENT.fullmatch(str(trace_parent)):
+        raise InvalidInput("trace_parent", "is not a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>, ids not all zero")
+    return trace_parent
+
+
+def optional_text(field: str, value: str | None) -> str | None:
+    return None if value is None else payload.text(field, value)
+
+
+def set_result(connection: Connection, job_id: int, result: dict[str, Any]) -> None:
+    """What a job came to that ended before its time."""
+    values = {"job_id": job_id, "result": payload.encode("result", result)}
+    connection.execute(queries.text("jobs", "set_result"), values)

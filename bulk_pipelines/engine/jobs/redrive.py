@@ -1,0 +1,117 @@
+"""Buried and unfound items, tried again from the start."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import WrongState
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import (
+    FINISHED_JOBS,
+    ITEM_MOVES,
+    JOB_MOVES,
+    ItemEvent,
+    ItemState,
+    JobEvent,
+    JobState,
+    after,
+    sources,
+)
+from bulk_pipelines.errors import InvalidInput
+
+BATCH = 10_000
+REDRIVABLE = sources(ITEM_MOVES, ItemEvent.REDRIVE)
+
+
+def redrive(
+    pool: Engine,
+    job_key: str,
+    statuses: Iterable[ItemState] = REDRIVABLE,
+    item_ids: Sequence[int] | None = None,
+    *,
+    run_follows: bool = False,
+) -> int:
+    """Back to PENDING: all of a job, those of some statuses, or chosen items. A job that was over goes on, in a run
+    of its own that the relay launches, unless the caller is one (`run_follows`).
+
+    Returns how many; items that are in other states are left alone.
+    """
+    chosen = checked_statuses(statuses)
+    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    if not redriven and item_ids is None and chosen:
+        go_on(pool, job_key, run_follows=run_follows)
+    return redriven
+
+
+def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
+    """Take up a job that failed fast and of which nothing is buried any more, because that was discarded: its other
+    items were never worked, and no redrive of an item would lead to them. False: this is no such job."""
+    with transaction(pool) as connection:
+        job_id, state = jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        if not may_go_on(job):
+            return False
+        jobs.write(connection, job_id, after(JOB_MOVES, state, JobEvent.REDRIVE))
+        if not run_follows:
+            dispatch.want(connection, job_id)
+        return True
+
+
+def may_go_on(job: Job) -> bool:
+    return job.status is JobState.FAILED and job.fail_fast and job.planned_at is not None and not job.dlq_items
+
+
+def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
+    """As many as there are now, the oldest first: what is buried again meanwhile is not redriven again, without end."""
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+    refuse_cancelled(job_key, job.status)
+    there = job.dlq_items if status is ItemState.DLQ else job.not_found_items
+    left = there if item_ids is None else min(there, len(set(item_ids)))
+    total = 0
+    while total < left:
+        redriven = one_batch(pool, job_key, status, item_ids, min(BATCH, left - total), run_follows)
+        if not redriven:
+            break
+        total += redriven
+    return total
+
+
+def one_batch(
+    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, most: int, run_follows: bool
+) -> int:
+    over = sources(JOB_MOVES, JobEvent.REDRIVE)
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+        refuse_cancelled(job_key, job.status)
+        values = {
+            "job_id": job.job_id,
+            "status": status,
+            "item_ids": None if item_ids is None else list(item_ids),
+            "most": most,
+            "over": over,
+            "run_follows": run_follows,
+        }
+        row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
+        if row is None:
+            return 0
+        # A cancel that committed since the look above: undo.
+        refuse_cancelled(job_key, JobState(row[1]))
+        return int(row[0])
+
+
+def refuse_cancelled(job_key: str, status: JobState) -> None:
+    if status in FINISHED_JOBS and status not in sources(JOB_MOVES, JobEvent.REDRIVE):
+        raise WrongState(job_key, status, JobEvent.REDRIVE)
+
+
+def checked_statuses(statuses: Iterable[ItemState | str]) -> list[ItemState]:
+    chosen = []
+    for status in statuses:
+        if status not in REDRIVABLE:
+            raise InvalidInput("statuses", f"{status!s} cannot be redriven; only {', '.join(REDRIVABLE)} can")
+        chosen.append(ItemState(status))
+    return chosen

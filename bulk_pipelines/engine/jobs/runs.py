@@ -1,0 +1,79 @@
+"""A run takes a job up: once, whatever its steps are and however often each of them is tried.
+
+A run that a person began resumes a paused job, plans one again that failed before it had items, and tries again what
+a job that is over gave up. That is decided when the run begins and never again: a pause, or a burial, that comes while
+the run is at work is not undone by its next step.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+
+Connection = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    job: Job
+    first: bool
+    """Whether the run has just begun with the job."""
+    was: JobState
+    """The state that the job was found in."""
+    redriven: int = 0
+
+
+def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool) -> TakenUp:
+    """Start the job, if it may run. Only the first call of a run decides anything."""
+    with transaction(pool) as connection:
+        _, was = jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job))
+        if first and not redriving:
+            job = begun(connection, job, dagster_run_id, by_person)
+    if not redriving:
+        return TakenUp(job, first, was)
+    redriven = redrive.redrive(pool, job_key, run_follows=True)
+    with transaction(pool) as connection:
+        jobs.locked(connection, job_key)
+        job = jobs.find(connection, job_key)
+        if connection.execute(queries.text("runs", "redriven"), {"dagster_run_id": dagster_run_id}).fetchone():
+            job = started(connection, job, dagster_run_id)
+    return TakenUp(job, first, was, redriven)
+
+
+def noted(connection: Connection, job: Job, dagster_run_id: str, redriving: bool) -> tuple[bool, bool]:
+    """Whether this is the run's first step at the job, and whether what is buried is still to be put back."""
+    values = {"dagster_run_id": dagster_run_id, "job_id": job.job_id, "redriving": redriving}
+    if connection.execute(queries.text("runs", "take_up"), values).fetchone():
+        return True, redriving
+    row = connection.execute(queries.text("runs", "is_redriving"), values).fetchone()
+    return False, bool(row and row[0])
+
+
+def is_redrivable(job: Job) -> bool:
+    """Whether a redrive leads on: with something buried, or with what a job that failed fast had not begun."""
+    if job.status not in sources(JOB_MOVES, JobEvent.REDRIVE):
+        return False
+    return bool(job.dlq_items) or redrive.may_go_on(job)
+
+
+def begun(connection: Connection, job: Job, dagster_run_id: str, by_person: bool) -> Job:
+    if by_person and job.status is JobState.PAUSED:
+        job = jobs.resume(connection, job.job_key)
+    if by_person and job.status is JobState.FAILED and job.planned_at is None:
+        job = jobs.move(connection, job.job_key, JobEvent.REDRIVE)
+    return started(connection, job, dagster_run_id)
+
+
+def started(connection: Connection, job: Job, dagster_run_id: str) -> Job:
+    if job.status not in sources(JOB_MOVES, JobEvent.START):
+        return job
+    return jobs.start(connection, job.job_key, dagster_run_id)

@@ -1,0 +1,84 @@
+"""A job that another process works, watched until it is over."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import BulkError, Conflict
+
+LOOK_SECONDS = 0.25
+
+Work = Callable[[str], "subprocess.Popen[bytes]"]
+"""Starts a process that works a job."""
+
+
+class Sight(Protocol):
+    """One look at a job, and whatever else its kind has to show."""
+
+    @property
+    def job(self) -> Job: ...
+
+
+S = TypeVar("S", bound=Sight)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Nothing but the job."""
+
+    job: Job
+
+
+def plain(pool: Engine, job_key: str) -> Plain:
+    with transaction(pool) as connection:
+        return Plain(jobs.find(connection, job_key))
+
+
+def work_and_watch(
+    pool: Engine, seen: S, work: Work, look: Callable[[], S], show: Callable[[S, float], None] = lambda _, __: None
+) -> S:
+    """Until the job is over; `show` gets each look, and the seconds since the first. A first Ctrl-C asks to cancel the
+    job, a second one leaves it to itself."""
+    job_key = seen.job.job_key
+    with transaction(pool) as connection:
+        mine = dispatch.taken(connection, seen.job.job_id)
+    # One that is at work already, or on its way to it, is only watched.
+    process = work(job_key) if mine else None
+    began = time.monotonic()
+    cancelled = False
+    while not (seen.job.finished and not is_alive(process)):
+        try:
+            show(seen, time.monotonic() - began)
+            time.sleep(LOOK_SECONDS)
+            seen = look()
+            check(process, seen.job)
+        except KeyboardInterrupt:
+            if cancelled:
+                raise
+            cancelled = True
+            with suppress(Conflict):  # it may have ended in the meantime
+                jobs.cancel(pool, job_key)
+    show(seen, time.monotonic() - began)
+    return seen
+
+
+def is_alive(process: "subprocess.Popen[bytes] | None") -> bool:
+    return process is not None and process.poll() is None
+
+
+def check(process: "subprocess.Popen[bytes] | None", job: Job) -> None:
+    if is_alive(process) or job.finished:
+        return
+    if job.status is JobState.PAUSED:
+        raise Conflict(f"job {job.job_key} is paused: bulk resume {job.job_key} goes on with it")
+    if process is not None:
+        raise BulkError(f"the process that worked job {job.job_key} has died: the sweeper launches it again")

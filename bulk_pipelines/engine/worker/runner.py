@@ -1,0 +1,291 @@
+"""A worker: takes items of one job a slice at a time, works them, and hands their outcomes to its settler."""
+
+import os
+import random as random_module
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.items import claims, leases
+from bulk_pipelines.engine.items.claims import Claims
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Settled
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.states import ItemEvent, JobState
+from bulk_pipelines.engine.worker import pressure, retry, slices, work
+from bulk_pipelines.engine.worker.pressure import Pressure, PressureLimits
+from bulk_pipelines.engine.worker.retry import Random, Tries
+from bulk_pipelines.engine.worker.settler import Settler, SettlerLimits
+from bulk_pipelines.engine.worker.slices import Ewma
+from bulk_pipelines.engine.worker.stopping import Stop
+from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.engine.worker.work import Tally, Worked
+from bulk_pipelines.errors import Unavailable
+
+GOING_ON = (None, JobState.RUNNING)
+"""What a settlement may have seen of a job that is to be worked on: nothing yet, or this."""
+
+COUNTED = (RetryLater, NotFound)
+"""Outcomes of which the tries that an item has behind it decide what becomes of it."""
+
+LOOK_SECONDS = 1.0
+"""How often a long item may ask whether to stop."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One slice as it went."""
+
+    claimed: int
+    tally: Tally
+    seconds: float
+    left: int
+    """Claimed and not begun when the slice was over: the next slice begins with them."""
+
+    @property
+    def idle(self) -> bool:
+        return not self.claimed and not self.tally.total and not self.left
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a worker has learned of its items; adjusted after each slice."""
+
+    item_seconds: Ewma = field(default_factory=Ewma)
+    pressure: Pressure = field(default_factory=Pressure)
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+class Worker:
+    """Use as a context: leaving it gives back what was not begun and writes what was done."""
+
+    def __init__(
+        self,
+        pool: Engine,
+        kinds: Mapping[str, Kind],
+        job: Job,
+        *,
+        name: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random: Random = random_module.random,
+        pressure_limits: PressureLimits | None = None,
+        settler_limits: SettlerLimits | None = None,
+    ) -> None:
+        self.pool = pool
+        self.kinds = kinds
+        self.kind = kinds[job.kind]
+        self.job = job
+        self.name = name or worker_name()
+        self.clock = clock
+        self.random = random
+        self.pressure_limits = pressure_limits or PressureLimits()
+        self.pace = Pace()
+        self.waiting: deque[Lease] = deque()
+        self.in_work: dict[int, Lease] = {}
+        self.claims = Claims()
+        self.failed_fast = False
+        self.stop_asked = Stop()
+        self.leave_at: float | None = None
+        """A time of the clock after which nothing is begun, and what has got on is interrupted."""
+        self.looked_at = clock()
+        self.status = job.status
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
+        self.settler = Settler(
+            pool, job.job_id, self.lease_seconds, self.kind.item_timeout, settler_limits, clock, self.kind.record
+        )
+        self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run_once(self, until: float | None = None) -> Slice:
+        """One slice; a shorter one when `until`, a time of the clock, comes first."""
+        begun = self.clock()
+        target = begun + self.kind.slices.target_seconds
+        tally = Tally()
+        claimed = self.take(tally)
+        for lease, outcome in self.worked(target if until is None else min(target, until)):
+            self.settle(lease, outcome, tally)
+        seconds = self.clock() - begun
+        self.adjust(tally, seconds)
+        return Slice(claimed, tally, seconds, len(self.waiting))
+
+    def take(self, tally: Tally) -> int:
+        """Items for this slice: those left over from the last one, if it is still right to work them, or new ones."""
+        if self.failed_fast:
+            self.settler.drain()  # the burial that fails the job; unless its lease was lost
+            self.failed_fast = False
+        if self.waiting:
+            if self.look() is not JobState.RUNNING:
+                self.give_back()
+            return 0
+        claimed = self.claim()
+        if claimed:
+            self.settler.hold(claimed)
+            self.waiting.extend(claimed)
+            self.claims.add(claimed)
+            self.looked_at, self.status = self.clock(), JobState.RUNNING  # else there was nothing to claim
+            if any(lease.death_count for lease in claimed):
+                # A suspect may take this process with it, but not what others came to.
+                self.settler.drain()
+            self.prepare(claimed, tally)
+        return len(claimed)
+
+    def claim(self) -> list[Lease]:
+        size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
+        over = self.claims.over(self.settler.unsettled())
+        try:
+            with transaction(self.pool) as connection:
+                claimed = leases.claim(
+                    connection,
+                    self.job.job_id,
+                    owner=self.name,
+                    most=size,
+                    lease_seconds=self.lease_seconds(),
+                    over=over,
+                )
+        except leases.ClaimUndone:
+            return []
+        self.claims.drop(over)
+        return claimed
+
+    def prepare(self, claimed: list[Lease], tally: Tally) -> None:
+        """When the preparation fails, so do its items, each by its own budget."""
+        if self.kind.prepare is None:
+            return
+        for lease in claimed:
+            self.settler.begin(lease)
+        try:
+            self.kind.prepare(claimed, self.tools)
+            self.settler.prepared(claimed)
+        except Exception as error:  # noqa: BLE001 - a failed preparation is the outcome of its items
+            outcome = retry.outcome_of(error)
+            while self.waiting:
+                self.settle(self.waiting.popleft(), outcome, tally)
+
+    def worked(self, deadline: float) -> Iterator[Worked]:
+        def go_on(lease: Lease) -> bool:
+            if self.clock() >= deadline or self.stop_asked.is_set() or self.called_off:
+                return False
+            self.in_work[lease.item_id] = lease
+            return True
+
+        if self.executor is None:
+            return work.one_by_one(self.waiting, self.perform, go_on)
+        concurrency = self.pace.pressure.concurrency(self.kind.concurrency)
+        return work.side_by_side(self.waiting, self.perform, go_on, self.executor, concurrency)
+
+    def perform(self, lease: Lease) -> Outcome | None:
+        return work.perform(self.kind, lease, self.tools) if self.settler.begin(lease) else None
+
+    def settle(self, lease: Lease, outcome: Outcome | None, tally: Tally) -> None:
+        self.in_work.pop(lease.item_id, None)
+        if outcome is None:
+            self.settler.forget(lease)
+            return
+        tally.count(outcome)
+        spacing = self.pace.pressure.spacing
+        settlement = retry.decide(self.kind.retry, outcome, self.tries(lease, outcome), self.random, spacing)
+        if self.kind.fail_fast and settlement.event is ItemEvent.BURY:
+            self.failed_fast = True
+        self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
+
+    def tries(self, lease: Lease, outcome: Outcome) -> Tries:
+        """An item that got on since it was claimed has others: only the database knows whether its checkpoint was
+        committed. When that cannot be asked, it was: a try too many is better than one too few."""
+        if not isinstance(outcome, COUNTED) or not self.tools.got_on(lease):
+            return lease.tries
+        try:
+            with transaction(self.pool) as connection:
+                return leases.tries(connection, lease)
+        except (Unavailable, psycopg.OperationalError):
+            return Tries(attempts=1)
+
+    def adjust(self, tally: Tally, seconds: float) -> None:
+        if not tally.total:
+            return
+        self.pace = Pace(
+            self.pace.item_seconds.observe(seconds / tally.total, tally.total),
+            pressure.after_slice(self.pressure_limits, self.pace.pressure, tally.total, tally.throttled, tally.failed),
+        )
+
+    def lease_seconds(self) -> float:
+        """By how long one item takes; with several at once that is longer than what one adds to a slice."""
+        per_item = self.pace.item_seconds.value
+        return slices.lease_seconds(self.kind.slices, None if per_item is None else per_item * self.kind.concurrency)
+
+    @property
+    def called_off(self) -> bool:
+        """Nothing more is to be begun, as far as is known without asking: from a burial here or the last settlement."""
+        return self.failed_fast or self.settler.job_status not in GOING_ON
+
+    def look(self) -> JobState:
+        """The job's state, as the database has it now."""
+        with transaction(self.pool) as connection:
+            row = connection.execute(queries.text("jobs", "job_status"), {"job_id": self.job.job_id}).fetchone()
+        assert row is not None, "a job with leased items is not deleted"
+        self.looked_at = self.clock()
+        self.status = JobState(row[0])
+        self.settler.job_status = self.status  # what a settlement saw may be long ago
+        return self.status
+
+    def stopping(self) -> bool:
+        if self.stop_asked.is_set() or self.out_of_time:
+            return True
+        if self.clock() - self.looked_at > LOOK_SECONDS:
+            try:
+                self.look()
+            except (Unavailable, psycopg.OperationalError):
+                self.looked_at = self.clock()  # a handler that does without the database does not stop for it
+        return self.status is not JobState.RUNNING
+
+    @property
+    def out_of_time(self) -> bool:
+        """Only for items that got on: others would begin anew, and might never come to their end."""
+        return self.leave_at is not None and self.clock() >= self.leave_at and bool(self.tools.checkpointed)
+
+    def stop(self) -> None:
+        """Ask the worker to end at the next item; safe from a signal handler or another thread."""
+        self.stop_asked.set()
+
+    def give_back(self) -> None:
+        """What was claimed and not begun, to whoever comes next."""
+        while self.waiting:
+            self.settle(self.waiting.popleft(), Unfinished(), Tally())
+
+    def close(self) -> None:
+        self.stop_asked.set()
+        try:
+            self.give_back()
+        finally:
+            if self.executor is not None:
+                self.executor.shutdown(cancel_futures=True)
+        # Begun and interrupted: what it did is unknown, so it costs an attempt; others may take it at once.
+        for lease in list(self.in_work.values()):
+            self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
+        self.settler.stop()
+        if over := self.claims.over(self.settler.unsettled()):
+            with suppress(Unavailable, psycopg.OperationalError), transaction(self.pool) as connection:
+                claims.forget(connection, over)

@@ -1,0 +1,264 @@
+"""The one thread of a worker that writes to its items: settlements in batches, and renewals of the leases it holds.
+
+One thread, so that two statements of a worker never wait for each other's rows. Nothing is dropped: a full buffer
+blocks whoever adds, an outage is waited out, and stop() drains what is there.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.items import leases, settling
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Record, Settled
+from bulk_pipelines.engine.states import ItemEvent, JobState
+from bulk_pipelines.engine.worker.retry import Settlement
+from bulk_pipelines.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SettlerLimits:
+    flush_at: int = 100
+    flush_seconds: float = 0.25
+    batch: int = 2_000
+    """The most that one statement writes; a buffer that grew while the last one ran goes out whole up to this."""
+    capacity: int = 5_000
+    outage_patience: float = 300.0
+    retry_seconds: float = 0.5
+
+
+class SettlerFailed(Exception):
+    """The settlements could not be written: the items stay leased until they are rescued."""
+
+
+class Settler:
+    def __init__(
+        self,
+        pool: Engine,
+        job_id: int,
+        lease_seconds: Callable[[], float],
+        item_timeout: float,
+        limits: SettlerLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        record: Record | None = None,
+    ) -> None:
+        self.pool = pool
+        self.job_id = job_id
+        self.lease_seconds = lease_seconds
+        self.item_timeout = item_timeout
+        self.limits = limits or SettlerLimits()
+        self.clock = clock
+        self.record = record
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.buffer: list[Settled] = []
+        self.writing: list[Settled] = []
+        self.held: dict[int, Lease] = {}
+        self.begun_at: dict[int, float] = {}
+        self.renewed_at = clock()
+        self.granted = lease_seconds()
+        """The shortest lease that what is held was given."""
+        self.lost_count = 0
+        self.open_items: int | None = None
+        self.job_status: JobState | None = None
+        self.failure: Exception | None = None
+        self.draining = 0
+        self.stopping = False
+        self.thread = threading.Thread(target=self.loop, name="settler", daemon=True)
+        self.thread.start()
+
+    def hold(self, claimed: Iterable[Lease]) -> None:
+        """Leases to renew from now on."""
+        length = self.lease_seconds()
+        with self.changed:
+            if not self.held:
+                self.renewed_at, self.granted = self.clock(), length
+            self.granted = min(self.granted, length)
+            self.held.update((lease.item_id, lease) for lease in claimed)
+
+    def unsettled(self) -> set[int]:
+        """Items whose leases are not known to be over."""
+        with self.lock:
+            return {*self.held, *(each.item_id for each in (*self.buffer, *self.writing))}
+
+    def begin(self, lease: Lease) -> bool:
+        """An item's work begins now. False when its lease is known to be lost: it is somebody else's."""
+        with self.lock:
+            if lease.item_id not in self.held:
+                return False
+            self.begun_at[lease.item_id] = self.clock()
+            return True
+
+    def prepared(self, claimed: Iterable[Lease]) -> None:
+        """Their preparation was begun for all of them and is over: from now on each has its own turn."""
+        with self.changed:
+            for lease in claimed:
+                self.begun_at.pop(lease.item_id, None)
+
+    def forget(self, lease: Lease) -> None:
+        """The lease is gone: nothing to renew, nothing to write."""
+        with self.lock:
+            self.held.pop(lease.item_id, None)
+            self.begun_at.pop(lease.item_id, None)
+            self.lost_count += 1
+
+    def add(self, settled: Settled) -> None:
+        with self.lock:
+            while len(self.buffer) >= self.limits.capacity and self.failure is None:
+                self.changed.wait()
+            self.check()
+            self.buffer.append(settled)
+            self.held.pop(settled.item_id, None)
+            self.begun_at.pop(settled.item_id, None)
+            if len(self.buffer) == self.limits.flush_at:
+                self.changed.notify_all()
+
+    def drain(self) -> None:
+        """Wait until all that was added is written."""
+        with self.changed:
+            self.draining += 1
+            self.changed.notify_all()
+            try:
+                while (self.buffer or self.writing) and self.failure is None:
+                    self.changed.wait()
+            finally:
+                self.draining -= 1
+            self.check()
+
+    def stop(self) -> None:
+        """Drain, and end the thread; leases that are still held run out by themselves."""
+        with self.changed:
+            self.stopping = True
+            self.changed.notify_all()
+        self.thread.join()
+        with self.changed:
+            self.check()
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise SettlerFailed(str(self.failure)) from self.failure
+
+    def loop(self) -> None:
+        try:
+            while self.wait_for_work():
+                self.renew_if_due()
+                self.flush()
+        except Exception as error:  # noqa: BLE001 - handed to the thread that adds
+            with self.changed:
+                self.failure = error
+                self.changed.notify_all()
+
+    def wait_for_work(self) -> bool:
+        """True while there is or may come something to write."""
+        with self.changed:
+            self.changed.wait_for(self.urgent, timeout=self.limits.flush_seconds)
+            return bool(self.buffer) or not self.stopping
+
+    def urgent(self) -> bool:
+        return len(self.buffer) >= self.limits.flush_at or self.stopping or bool(self.draining and self.buffer)
+
+    def flush(self) -> None:
+        with self.changed:
+            batch = self.buffer[: self.limits.batch]
+            del self.buffer[: len(batch)]
+            self.writing = batch
+            self.changed.notify_all()
+        if batch:
+            self.write(batch)
+        with self.changed:
+            self.writing = []
+            self.changed.notify_all()
+
+    def write(self, batch: list[Settled]) -> None:
+        tried_before = False
+        deadline = self.clock() + self.limits.outage_patience
+        while True:
+            try:
+                with transaction(self.pool) as connection:
+                    written = settling.write(connection, self.job_id, batch)
+                    if self.record is not None and (succeeded := written.succeeded(batch)):
+                        self.record(connection, succeeded)
+                    # The first answer may have been lost with its connection, after the commit.
+                    known = (
+                        settling.settled_before(connection, written.lost) if tried_before and written.lost else set()
+                    )
+            except (Unavailable, psycopg.OperationalError) as error:
+                if self.clock() > deadline:
+                    raise
+                tried_before = True
+                log.warning("settling %d items of job %d waits for the database: %s", len(batch), self.job_id, error)
+                time.sleep(self.limits.retry_seconds)
+                continue
+            except Exception as error:
+                if not settling.is_about_values(error):
+                    raise
+                self.write_apart(batch, error)
+                return
+            self.take_note(written, known)
+            return
+
+    def write_apart(self, batch: list[Settled], error: Exception) -> None:
+        """What cannot be written is buried instead, so that no handler's answer stops a worker: all that do not even
+        make a statement at once, else half by half, down to the one that the database or the record refuses."""
+        mended = settling.writable(batch)
+        if any(now is not before for now, before in zip(mended, batch, strict=True)):
+            self.write(mended)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            self.write(batch[:half])
+            self.write(batch[half:])
+        elif batch[0].settlement.event is ItemEvent.SUCCEED:
+            self.write([settling.unwritable(batch[0], error)])
+        else:
+            raise error
+
+    def take_note(self, written: settling.Written, known: set[int]) -> None:
+        lost = [each for each in written.lost if each.item_id not in known]
+        with self.changed:
+            self.lost_count += len(lost)
+            if written.job_status is not None:
+                self.job_status = written.job_status
+                self.open_items = written.open_items
+        for each in lost:
+            log.warning("lease %d of item %d is lost: its outcome is dropped", each.lease_term, each.item_id)
+
+    def renew_if_due(self) -> None:
+        """At a third of the lease, so that two renewals may fail before it runs out."""
+        length = self.lease_seconds()
+        with self.changed:
+            now = self.clock()
+            if not self.held or now - self.renewed_at < min(length, self.granted) / 3:
+                return
+            self.renewed_at = now
+            hung = {item_id for item_id, begun in self.begun_at.items() if now - begun > self.item_timeout}
+            if hung:
+                self.give_back_unbegun()
+            wanted = [lease for item_id, lease in self.held.items() if item_id not in hung]
+        if not wanted:
+            return
+        try:
+            with transaction(self.pool) as connection:
+                kept = leases.renew(connection, wanted, length)
+        except (Unavailable, psycopg.OperationalError) as error:
+            log.warning("renewing %d leases of job %d failed: %s", len(wanted), self.job_id, error)
+            return
+        with self.changed:
+            self.granted = min(length, self.lease_seconds())
+            for lease in wanted:
+                # By identity: a later claim of the same item may be held by now.
+                if lease.item_id not in kept and self.held.get(lease.item_id) is lease:
+                    del self.held[lease.item_id]
+
+    def give_back_unbegun(self) -> None:
+        """Nobody knows when their turn would come, if ever: others may have them at once."""
+        for lease in [lease for item_id, lease in self.held.items() if item_id not in self.begun_at]:
+            del self.held[lease.item_id]
+            self.buffer.append(Settled(lease.item_id, lease.lease_term, Settlement(ItemEvent.GIVE_BACK)))

@@ -1,0 +1,52 @@
+"""What a handler is given besides its item."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.engine.items import leases
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.jobs.jobs import Job
+
+Connection = psycopg.Connection[Any]
+
+
+class Tools:
+    def __init__(
+        self,
+        pool: Engine,
+        job: Job,
+        worker: str,
+        lease_seconds: Callable[[], float],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self.pool = pool
+        self.job = job
+        self.worker = worker
+        self.lease_seconds = lease_seconds
+        self.stopping = stopping
+        """True when a long item should checkpoint and return Unfinished: pause, cancel, or the worker's own stop."""
+        self.checkpointed: set[tuple[int, int]] = set()
+        self.prepared: Any = None
+        """What Kind.prepare left for the items of its claim."""
+
+    def hold(self, connection: Connection, lease: Lease) -> None:
+        """First in every transaction of data that belongs to an item. Raises LeaseLost.
+
+        Between its statements the transaction may be idle for as long as the lease has left (10 s at least), no longer.
+        """
+        leases.hold(connection, lease)
+
+    def checkpoint(self, connection: Connection, lease: Lease, progress: dict[str, Any]) -> None:
+        """Last in such a transaction: data, checkpoint and lease commit together. Raises LeaseLost."""
+        leases.checkpoint(connection, lease, progress, self.lease_seconds())
+        self.checkpointed.add((lease.item_id, lease.lease_term))
+
+    def got_on(self, lease: Lease) -> bool:
+        """Whether there was a checkpoint under this lease; it need not have been committed. Asked once, at its end."""
+        term = (lease.item_id, lease.lease_term)
+        there = term in self.checkpointed
+        self.checkpointed.discard(term)
+        return there

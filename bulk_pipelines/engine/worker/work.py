@@ -1,0 +1,79 @@
+"""Working items: the handler's answer, or what its exception means, one by one or several at once."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+
+from bulk_pipelines.engine.errors import ErrorClass, LeaseLost
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.worker import retry
+from bulk_pipelines.engine.worker.tools import Tools
+
+Worked = tuple[Lease, Outcome | None]
+"""No outcome: the lease was lost on the way, there is nothing to write."""
+
+
+@dataclass
+class Tally:
+    """What a slice came to, for backpressure and for people."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    throttled: int = 0
+
+    def count(self, outcome: Outcome) -> None:
+        match outcome:
+            case Unfinished():
+                return
+            case Done():
+                self.done += 1
+            case RetryLater(error_class=error_class) | Bury(error_class=error_class):
+                self.failed += 1
+                self.throttled += error_class is ErrorClass.THROTTLED
+        self.total += 1
+
+
+Perform = Callable[[Lease], Outcome | None]
+
+
+def perform(kind: Kind, lease: Lease, tools: Tools) -> Outcome | None:
+    try:
+        outcome: object = kind.handle(lease, tools)
+    except LeaseLost:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome of its item
+        return retry.outcome_of(error)
+    if isinstance(outcome, Outcome):
+        return outcome
+    return Bury(f"the handler of {kind.name} returned {type(outcome).__name__}, which is not an outcome")
+
+
+def one_by_one(waiting: deque[Lease], perform: Perform, go_on: Callable[[Lease], bool]) -> Iterator[Worked]:
+    """`go_on` says of each item, when its turn comes, whether to begin it; the rest stays in `waiting`."""
+    while waiting and go_on(waiting[0]):
+        lease = waiting.popleft()
+        yield lease, perform(lease)
+
+
+def side_by_side(
+    waiting: deque[Lease],
+    perform: Perform,
+    go_on: Callable[[Lease], bool],
+    executor: Executor,
+    concurrency: int,
+) -> Iterator[Worked]:
+    """The same, with up to `concurrency` items in work at a time."""
+    running: dict[Future[Outcome | None], Lease] = {}
+    while True:
+        while waiting and len(running) < concurrency and go_on(waiting[0]):
+            lease = waiting.popleft()
+            running[executor.submit(perform, lease)] = lease
+        if not running:
+            return
+        ready, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in ready:
+            yield running.pop(future), future.result()

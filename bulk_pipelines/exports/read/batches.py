@@ -1,0 +1,103 @@
+"""Rows as Arrow record batches, read by ADBC from COPY's binary form: for the formats with types of their own."""
+
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import URL
+
+from bulk_pipelines.columns import uuid_text
+from bulk_pipelines.database import session
+from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.exports.read.snapshot import Plan
+
+BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+
+TIMEOUT = 10
+"""Seconds to wait for the server's answer to a new connection."""
+
+# 4713 BC, PostgreSQL's first moment. ADBC counts from 1970 where PostgreSQL counts from 2000, and what overflows by
+# that, infinity and the years after 294246, comes out before it.
+FIRST_MOMENT = -210_866_803_200_000_000
+
+PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
+
+
+@contextmanager
+def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
+    """A connection of its own, whose batches have about so many bytes."""
+    with asked_of(resource, url), connected(url) as connection, connection.cursor() as cursor:
+        for statement in plan.joining():
+            cursor.execute(statement)
+        cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
+        yield ArrowLane(cursor, plan)
+
+
+@dataclass(frozen=True)
+class ArrowLane:
+    cursor: Any
+    plan: Plan
+
+    def read(self, part: int) -> Generator[pa.RecordBatch]:
+        self.cursor.execute(self.plan.select_part(part))
+        with self.cursor.fetch_record_batch() as batches:
+            yield from batches
+
+    def cancel(self) -> None:
+        with suppress(adbc.Error, OSError):
+            self.cursor.adbc_cancel()
+
+
+@contextmanager
+def connected(url: URL) -> Iterator[Any]:
+    """A session of ADBC's, set up as those of the pool are: ADBC takes texts for UTF-8, whatever they are."""
+    address = make_conninfo(**session.arguments(url, "bulk export", TIMEOUT))
+    # What is set within a transaction goes with it.
+    with adbc.connect(address, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            version = session.refuse_old(int(connection.adbc_get_info()["vendor_version"]))
+            cursor.execute(session.statement(session.settings(session.named(url)), version))
+            cursor.fetchall()
+        connection.adbc_connection.set_autocommit(False)
+        yield connection
+
+
+def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the declaration's types, which for all but ids and the names of list members costs nothing.
+
+    For the thread that writes, which has the time: the one that reads and PostgreSQL are what an export waits for.
+    """
+    columns = [in_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    for column, field in zip(columns, schema, strict=True):
+        if pa.types.is_timestamp(field.type):
+            first = pc.min(column.cast(pa.int64())).as_py()
+            if first is not None and first < FIRST_MOMENT:
+                raise InvalidInput(
+                    field.name, "a row holds infinity, which only csv, ndjson and json can write: use one, or a filter"
+                )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def in_type(column: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_string(kind) and uuid_text.is_identifier(column.type):
+        return uuid_text.as_text(column)
+    return column.cast(kind)
+
+
+@contextmanager
+def asked_of(resource: str, url: URL) -> Iterator[None]:
+    """What ADBC raises, in one line: its own errors, and OSError for whatever happens while rows are coming."""
+    try:
+        yield
+    except (adbc.Error, OSError) as error:
+        # ADBC adds its own words before PostgreSQL's, and the whole statement after them.
+        reason = " ".join(PREFACE.sub("", str(error)).partition("Query was:")[0].split())
+        if url.password:
+            reason = reason.replace(str(url.password), "***")
+        raise Unavailable(f"the {resource} cannot be exported: {reason}") from error

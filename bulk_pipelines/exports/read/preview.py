@@ -1,0 +1,21 @@
+"""The first rows of an export, for people to look at; of the export's own snapshot."""
+
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.exports.read import query
+from bulk_pipelines.exports.request import Compression, ExportRequest, Format
+
+Record = dict[str, Any]
+
+
+def first_rows(connection: psycopg.Connection[Any], request: ExportRequest, rows: int) -> list[Record]:
+    """So many records at most, as NDJSON would hold them. For a transaction that is the export's, or as it."""
+    if not rows:
+        return []
+    shown = replace(request, format=Format.NDJSON, compression=Compression.NONE, escape_formulas=False)
+    connection.execute("SET LOCAL timezone = 'UTC'")
+    statement = query.within(query.composed(query.rows(shown).limit(rows), connection), None)
+    return [record for (record,) in connection.execute(statement.encode())]

@@ -1,0 +1,135 @@
+"""The request as SQL. Values are bound by SQLAlchemy and quoted by psycopg: COPY takes no parameters of its own."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import psycopg as psycopg_dialect
+
+from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.exports import filters
+from bulk_pipelines.exports.filters import Filter, Operator, Value
+from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.resources.declaration import Column, Resource
+
+Element = sa.ColumnElement[Any]
+DIALECT: sa.Dialect = psycopg_dialect.dialect()  # type: ignore[no-untyped-call]
+Statement = sa.Select[*tuple[Any, ...]]
+
+# Stands in a composed statement for the blocks of the table; no value that anybody gives can be the same by chance.
+BLOCKS = f"blocks_{secrets.token_hex(16)}"
+
+TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
+    Kind.UUID: sa.Uuid(),
+    Kind.TEXT: sa.Text(),
+    Kind.BOOLEAN: sa.Boolean(),
+    Kind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
+    Kind.TEXT_LIST: postgresql.ARRAY(sa.Text()),
+}
+
+# What Excel, LibreOffice and Google Sheets take for the start of a formula, also behind a tab or a line break;
+# the wide forms are read as the narrow ones in some languages.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+
+COMPARISONS: dict[Operator, Callable[[Element, Any], Element]] = {
+    Operator.EQUAL: lambda column, value: column == value,
+    # No value is another value: a plain != would leave such rows out.
+    Operator.NOT_EQUAL: lambda column, value: column.is_distinct_from(value),
+    Operator.LESS: lambda column, value: column < value,
+    Operator.AT_MOST: lambda column, value: column <= value,
+    Operator.MORE: lambda column, value: column > value,
+    Operator.AT_LEAST: lambda column, value: column >= value,
+    Operator.PREFIX: lambda column, value: column.op("^@", is_comparison=True)(value),
+}
+
+
+def rows(request: ExportRequest) -> Statement:
+    """The rows asked for, with each column in the form its format needs."""
+    table = table_of(request.declared)
+    selected: Statement = sa.select(*(shaped(request, column, table.c[column.name]) for column in request.columns))
+    selected = narrowed(selected, request, table)
+    if request.order:
+        ordered = [table.c[each.field].desc() if each.descending else table.c[each.field] for each in request.order]
+        selected = selected.order_by(*ordered, table.c[request.declared.id_key.column])
+    if request.format in {Format.JSON, Format.NDJSON}:
+        record = selected.subquery("record")
+        return sa.select(sa.func.row_to_json(record.table_valued()))
+    return selected
+
+
+def count(request: ExportRequest) -> Statement:
+    table = table_of(request.declared)
+    return narrowed(sa.select(sa.func.count()).select_from(table), request, table)
+
+
+def composed(statement: Statement, connection: psycopg.Connection[Any]) -> str:
+    """The statement with its values in it, quoted the way this connection's server reads them; `within` ends it."""
+    compiled = statement.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True})
+    return psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)
+
+
+def within(composed_statement: str, blocks: range | None) -> str:
+    """The statement for the whole table, or for the rows in some of its blocks."""
+    if blocks is None:
+        return composed_statement.replace(BLOCKS, "true")
+    condition = f"ctid >= '({blocks.start},0)'::tid AND ctid < '({blocks.stop},0)'::tid"
+    return composed_statement.replace(BLOCKS, condition)
+
+
+def table_of(resource: Resource) -> sa.TableClause:
+    columns: list[sa.ColumnClause[Any]] = [sa.column(column.name, TYPES[column.kind]) for column in resource.columns]
+    return sa.table(resource.table, *columns)
+
+
+def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause) -> Statement:
+    conditions = [condition(each, request.declared, table) for each in request.filters]
+    return selected.where(*conditions, sa.text(BLOCKS))
+
+
+def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Element:
+    values: Sequence[Value] = filters.check(asked, resource)
+    column: Element = table.c[asked.field]
+    kind = resource.column(asked.field).kind
+    if asked.operator is Operator.NULL:
+        return column.is_(None)
+    if asked.operator is Operator.NOT_NULL:
+        return column.is_not(None)
+    bound: list[Element] = [sa.literal(value, sa.Text() if kind is Kind.TEXT_LIST else TYPES[kind]) for value in values]
+    if asked.operator is Operator.CONTAINS:
+        return contains(column, kind, bound[0])
+    if any(key.column == asked.field and key.ignores_case for key in resource.keys):
+        # As the column's own: in the database's collation, a Turkish one, the lower case of I would be another letter.
+        column, bound = sa.func.lower(column), [sa.func.lower(sa.collate(value, "C")) for value in bound]
+    if asked.operator is Operator.IN:
+        return column.in_(bound)
+    if asked.operator is Operator.NOT_IN:
+        return sa.or_(column.is_(None), column.not_in(bound))
+    return COMPARISONS[asked.operator](column, bound[0])
+
+
+def contains(column: Element, kind: Kind, value: Element) -> Element:
+    """A list holds the text as one of its members; a text holds the words, as PostgreSQL's full text search has it.
+
+    No language is assumed: words are found as they are written, in any case.
+    """
+    if kind is Kind.TEXT_LIST:
+        return value == sa.any_(column)
+    simple: Element = sa.literal_column("'simple'::regconfig")
+    return sa.func.to_tsvector(simple, column).op("@@", is_comparison=True)(sa.func.websearch_to_tsquery(simple, value))
+
+
+def shaped(request: ExportRequest, column: Column, value: Element) -> Element:
+    match request.format, column.kind:
+        case Format.CSV, Kind.BOOLEAN:
+            value = sa.cast(value, sa.Text())
+        case Format.CSV, Kind.TEXT_LIST:
+            value = sa.func.to_json(value)
+        case Format.XLSX, Kind.TEXT_LIST:
+            value = sa.cast(sa.func.to_json(value), sa.Text())
+        case Format.CSV, Kind.TEXT if request.escape_formulas:
+            starts = sa.func.left(value, 1).in_(FORMULA_STARTS)
+            value = sa.case((starts, sa.literal("'", sa.Text()).concat(value)), else_=value)
+    return value.label(column.name)

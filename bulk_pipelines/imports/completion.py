@@ -1,0 +1,169 @@
+"""The end of an import: what only the whole file can tell, what was never reached, and what it all came to."""
+
+import logging
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import end as engine_finish
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Ending
+from bulk_pipelines.engine.states import JobEvent, JobState
+from bulk_pipelines.imports import progress, report
+from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.progress import ImportFile, Progress
+from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
+from bulk_pipelines.imports.reconcile.control import Begin, Control
+from bulk_pipelines.imports.records.parsed import shown
+from bulk_pipelines.imports.request import Asked
+from bulk_pipelines.imports.work import Plan, plan_of
+
+log = logging.getLogger(__name__)
+Connection = psycopg.Connection[Any]
+
+HIGH_ERROR_RATE = 0.1
+
+
+def settle(pool: Engine, job: Job) -> bool:
+    """Put right what batches, coming in any order, could not know of each other. Can be cut short and called again."""
+    plan = plan_of(pool, job.job_id, job.job_key)
+    unreached.count(pool, job, plan)
+    landed = next(iter(readable(plan)), None)
+    if landed is None:
+        return True
+    assert landed.layout is not None
+    # The records of all files are decided together, on the terms of the first one.
+    return reconciling.settle(lambda: transaction(pool), plan.terms(job, landed), landed.layout, control(job, plan))
+
+
+def readable(plan: Plan) -> list[ImportFile]:
+    return [file for file in plan.files.values() if file.layout is not None]
+
+
+def may_go_on(job: Job) -> bool:
+    """Whether a redrive may still add records to what was read, also after the job's end."""
+    return job.dlq_items > 0 and job.status is not JobState.CANCELLED
+
+
+def control(job: Job, plan: Plan) -> Control:
+    def accepts(connection: Connection, more: int) -> bool:
+        counts = progress.read(connection, job.job_id).counts + Counts(rejected=more)
+        return plan.asked.policy.broken_by(counts, at_end=True) is None
+
+    def at_work(connection: Connection) -> bool:
+        row = connection.execute(queries.text("jobs", "job_status"), {"job_id": job.job_id}).fetchone()
+        return row is not None and row[0] == JobState.RUNNING
+
+    return Control(
+        more_may_come=may_go_on(job),
+        note=lambda connection, counts: progress.add(connection, job.job_id, counts),
+        complete=lambda begin: complete_rejects(begin, job, plan),
+        accepts=accepts,
+        at_work=at_work,
+        end=lambda connection: engine_finish.end_in(connection, finish, job.job_key),
+    )
+
+
+def complete_rejects(begin: Begin, job: Job, plan: Plan) -> None:
+    """Read the records again that were rejected unseen, from the files that hold any."""
+    files = readable(plan)
+    if not files:
+        return  # all of them were left out
+    with begin() as connection:
+        lines = unseen.unread_lines(connection, job.job_id, 0, unseen.BEHIND_ALL)
+        ranges = unreached.ranges_by_file(connection, job.job_id)
+    borders = [file.base_line for file in files[1:]] + [unseen.BEHIND_ALL]
+    wanted = [
+        file
+        for file, border in zip(files, borders, strict=True)
+        if ((lines > file.base_line) & (lines <= border)).any()
+    ]
+    there = unreached.still_there(plan, {file.number for file in wanted})
+    for file in wanted:
+        if file.layout is not None and file.number in there:
+            with opened(file) as source:
+                unseen.complete(begin, plan.terms(job, file), source, file.layout, ranges[file.number])
+
+
+def finish(connection: Connection, job: Job) -> Ending:
+    """By what became of the records: the counters of the items only say that all ranges were read."""
+    found = progress.read(connection, job.job_id)
+    counts = found.counts
+    result = summary(connection, job, found)
+    tell(job, result)
+    reason = Asked.from_params(job.params).policy.broken_by(counts, at_end=True)
+    if reason is not None:
+        return Ending(JobEvent.FAIL, result, reason)
+    buried = why_buried(connection, job)
+    if counts.waiting:
+        return Ending(JobEvent.FAIL, result, f"nothing was decided, as {buried}")
+    if not counts.loaded + counts.valid:
+        if job.dlq_items:
+            return Ending(JobEvent.FAIL, result, f"nothing was loaded, as {buried}")
+        if counts.read or counts.unprocessed:
+            return Ending(JobEvent.FAIL, result, f"{nothing_loaded(counts)}{first_reject(connection, job)}")
+    if job.dlq_items:
+        return Ending(JobEvent.COMPLETE_WITH_ERRORS, result, buried)
+    clean = not counts.rejected and not counts.unprocessed and not result["files_left_out"]
+    return Ending(JobEvent.COMPLETE if clean else JobEvent.COMPLETE_WITH_ERRORS, result)
+
+
+def nothing_loaded(counts: Counts) -> str:
+    if counts.rejected == counts.read and not counts.unprocessed:
+        return f"nothing could be loaded: all {counts.read:,} records were rejected"
+    return (
+        f"nothing could be loaded: {counts.rejected:,} records were rejected, {counts.superseded:,} superseded, "
+        f"{counts.unprocessed:,} never reached"
+    )
+
+
+def why_buried(connection: Connection, job: Job) -> str:
+    """How many ranges are in the DLQ, the first one's error, and where the others are found; empty for none."""
+    if not job.dlq_items:
+        return ""
+    row = connection.execute(queries.text("import_progress", "first_burial"), {"job_id": job.job_id}).fetchone()
+    error = " ".join((row[0] if row and row[0] else "no reason was recorded").split())
+    many = f"{job.dlq_items} of {job.total_items} ranges could not be loaded"
+    return f"{many} ({shown(error)}): bulk dlq list --job {job.job_key}"
+
+
+def first_reject(connection: Connection, job: Job) -> str:
+    for first in rejects.page(connection, job.job_id, limit=1):
+        reason = first.reasons[0]
+        said = ": ".join(str(reason[name]) for name in ("code", "field", "detail") if reason.get(name))
+        return f", the one in line {first.line} for {said}: bulk import errors {job.job_key}"
+    return ""
+
+
+def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]:
+    """What is kept with the job, shown in the UI, and logged."""
+    counts = found.counts
+    row = connection.execute(
+        "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", [job.started_at or job.created_at]
+    ).fetchone()
+    seconds = row[0] if row else 0.0
+    files = progress.files(connection, job.job_id)
+    return vars(counts) | {
+        "batches": found.batches,
+        "seconds": round(seconds, 3),
+        "rows_per_second": round(counts.read / seconds, 1) if seconds > 0 else 0.0,
+        "error_rate": round(counts.rejected / counts.read, 6) if counts.read else 0.0,
+        "files": [file.as_outcome() for file in report.worth_showing(files)],
+        "file_count": len(files),
+        "files_left_out": sum(file.left_out for file in files),
+    }
+
+
+def tell(job: Job, result: dict[str, Any]) -> None:
+    said = {key: result[key] for key in ("read", "loaded", "rejected", "unprocessed", "batches")}
+    said |= {"rows_per_second": result["rows_per_second"], "error_rate": result["error_rate"]}
+    said |= {"duration_seconds": result["seconds"], "job": job.job_key, "request_id": job.request_id}
+    line = " ".join(f"{key}={value}" for key, value in said.items())
+    log.info("import ended %s", line, extra={"import_ended": said})
+    if result["error_rate"] > HIGH_ERROR_RATE:
+        log.warning("high error rate %s", line, extra={"import_ended": said})

@@ -1,0 +1,24 @@
+"""The engine's kinds of the imports: one for each resource."""
+
+from bulk_pipelines import resources
+from bulk_pipelines.engine.kinds import Kind, Kinds
+from bulk_pipelines.engine.worker.retry import RetryPolicy
+from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.imports import completion, work
+from bulk_pipelines.imports.names import name_of
+
+# A range is long work: one at a time, its lease renewed by every batch.
+ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
+
+
+KINDS = Kinds(
+    Kind(
+        name_of(resource.name),
+        work.handle,
+        settle=completion.settle,
+        finish=completion.finish,
+        retry=RetryPolicy(),
+        slices=ONE_BY_ONE,
+    )
+    for resource in resources.RESOURCES
+)

@@ -1,0 +1,111 @@
+"""Rejected records: kept whole with all their reasons, in the order of the file."""
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from bulk_pipelines.columns import binary_copy
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports.records.parsed import Reason
+from bulk_pipelines.imports.validate.validation import Reject
+
+PAGE = 1_000
+PAGE_BYTES = 4 * 1024 * 1024
+JSONB = b"\x01"
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A rejected record as it is kept. `raw_size` is given where only the beginning of the record was kept."""
+
+    line: int
+    raw: bytes
+    raw_size: int | None
+    reasons: list[dict[str, Any]]
+
+
+class Download(StrEnum):
+    CSV = "csv"
+    NDJSON = "ndjson"
+
+
+def store(connection: psycopg.Connection[Any], job_id: int, rejects: list[Reject]) -> None:
+    if not rejects:
+        return
+    rows = binary_copy.encode(
+        {
+            "job_id": pa.array([job_id] * len(rejects), pa.int64()),
+            "line": pa.array([each.line for each in rejects], pa.int64()),
+            "raw": pa.array([each.raw for each in rejects], pa.binary()),
+            "raw_size": pa.array([each.raw_size for each in rejects], pa.int64()),
+            "reasons": pa.array([JSONB + as_json(each.reasons).encode() for each in rejects], pa.binary()),
+        }
+    )
+    binary_copy.copy(connection, sql.Identifier("rejected_row"), rows)
+
+
+def as_json(reasons: list[Reason]) -> str:
+    return json.dumps([reason.as_json() for reason in reasons], ensure_ascii=False)
+
+
+def page(connection: psycopg.Connection[Any], job_id: int, after_line: int = 0, limit: int = PAGE) -> list[Rejected]:
+    """The next rejects behind a line: fewer than asked for where they are large."""
+    found = connection.execute(
+        queries.text("imports", "rejected_rows"),
+        {"job_id": job_id, "after_line": after_line, "limit": limit, "bytes": PAGE_BYTES},
+    )
+    return [Rejected(line, raw or b"", raw_size, reasons) for line, raw, raw_size, reasons in found]
+
+
+def count(connection: psycopg.Connection[Any], job_id: int) -> int:
+    row = connection.execute(queries.text("imports", "count_rejected_rows"), {"job_id": job_id}).fetchone()
+    return int(row[0]) if row else 0
+
+
+def every(connection: psycopg.Connection[Any], job_id: int) -> Iterator[Rejected]:
+    """All rejects in the order of the file, a page in memory at a time."""
+    found = page(connection, job_id)
+    while found:
+        yield from found
+        found = page(connection, job_id, found[-1].line)
+
+
+def download(connection: psycopg.Connection[Any], job_id: int, kind: Download) -> Iterator[bytes]:
+    """All rejects as a file, in pieces."""
+    if kind is Download.CSV:
+        yield csv_line(["line", "codes", "record", "reasons"])
+    for each in every(connection, job_id):
+        yield csv_row(each) if kind is Download.CSV else ndjson_row(each)
+
+
+def csv_row(each: Rejected) -> bytes:
+    codes = " ".join(dict.fromkeys(reason["code"] for reason in each.reasons))
+    reasons = json.dumps(each.reasons, ensure_ascii=False)
+    return csv_line([str(each.line), codes, each.raw.decode("utf-8", "backslashreplace"), reasons])
+
+
+def csv_line(fields: list[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(fields)
+    return text.getvalue().encode()
+
+
+def ndjson_row(each: Rejected) -> bytes:
+    row: dict[str, Any] = {"line": each.line}
+    try:
+        row["record"] = each.raw.decode()
+    except UnicodeDecodeError:
+        row["record"] = each.raw.decode("utf-8", "backslashreplace")
+        row["record_base64"] = base64.b64encode(each.raw).decode()
+    if each.raw_size is not None:
+        row["record_bytes"] = each.raw_size
+    return json.dumps(row | {"reasons": each.reasons}, ensure_ascii=False).encode() + b"\n"

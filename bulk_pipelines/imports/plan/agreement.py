@@ -1,0 +1,65 @@
+"""Whether the tables are what the declaration of their resource says, and this role may do what an import does."""
+
+from typing import Any
+
+import psycopg
+
+from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.database import queries
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.resources.declaration import PROVENANCE, Resource
+
+Connection = psycopg.Connection[Any]
+
+# The types, by their names in the catalogue, that understand the binary form of a kind.
+TYPES = {
+    Kind.UUID: {"uuid"},
+    Kind.TEXT: {"text", "varchar", "bpchar", "citext"},
+    Kind.BOOLEAN: {"bool"},
+    Kind.TIMESTAMP: {"timestamptz"},
+    Kind.TEXT_LIST: {"_text"},
+}
+
+
+def check(connection: Connection, resource: Resource, mode: Mode) -> None:
+    """Raises `InvalidInput` when no row could be loaded, whatever is in the file."""
+    rights = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
+    for table in (resource.table, f"{resource.table}_aside"):
+        is_target = table == resource.table
+        found = problems(connection, resource, table, rights, is_target=is_target)
+        if found:
+            raise InvalidInput(
+                "resource",
+                f"the table {table} is not what the declaration of {resource.name} says: {'; '.join(found)}."
+                " Mend the table or the declaration, and import again",
+            )
+
+
+def problems(
+    connection: Connection, resource: Resource, table: str, rights: list[str], *, is_target: bool
+) -> list[str]:
+    rows = connection.execute(queries.text("imports", "table_columns"), {"table": table}).fetchall()
+    if not rows:
+        return ["there is no such table, or it has no column"]
+    there = {name: each for name, *each in rows}
+    found = []
+    for column in resource.columns:
+        if column.name not in there:
+            found.append(f"it has no column {column.name}")
+            continue
+        shown, base, is_generated, _ = there[column.name]
+        if base not in TYPES[column.kind]:
+            found.append(f"its column {column.name} is {shown}, declared is {column.kind.postgres}")
+        if is_generated:
+            found.append(f"its column {column.name} is generated")
+    found += [f"it has no column {name}" for name in PROVENANCE[: 3 if is_target else 2] if name not in there]
+    if is_target:
+        known = {*resource.column_names, *PROVENANCE}
+        found += [
+            f"its column {name} needs a value, and no such column is declared"
+            for name, (_, _, _, needs_value) in there.items()
+            if needs_value and name not in known
+        ]
+    held = connection.execute(queries.text("imports", "table_rights"), {"table": table, "rights": rights}).fetchall()
+    return found + [f"this role has no right to {right} there" for (right,) in held]

@@ -1,0 +1,151 @@
+"""Cutting a landed file into ranges at record ends, with the number of each range's first record known."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports.plan import csv_ends, json_ends
+from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.layout import Format, Layout
+
+BLOCK = 4 * 1024 * 1024
+
+Border = tuple[int, int]
+"""A byte at which records begin, and the line (in a JSON array: the number) of the first of them."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole records: the bytes from `start` to before `stop`. The first of them is on line `first_line` (in a JSON
+    array: it is the element of this number)."""
+
+    start: int
+    stop: int
+    first_line: int
+
+
+def cut(source: Source, layout: Layout, range_bytes: int) -> list[Range]:
+    """Ranges of about equal size, at most `range_bytes` and a record; together all records of the file.
+
+    Reads the file once, in constant memory.
+    """
+    size = source.size - layout.start
+    step = max(1, -(-size // max(1, -(-size // range_bytes))))
+    match layout.format:
+        case Format.CSV:
+            borders = csv_borders(source, layout, step)
+        case Format.NDJSON:
+            borders = line_borders(source, layout, step)
+        case Format.JSON:
+            borders = array_borders(source, layout, step)
+    ranges = [Range(start, stop, line) for (start, line), (stop, _) in itertools.pairwise(borders)]
+    return [each for each in ranges if each.stop > each.start]
+
+
+def blocks(source: Source, start: int, end: int, settled: Callable[[bytes], int]) -> Iterator[tuple[int, bytes]]:
+    """A part of the file in blocks that can each be judged by itself (`settled` says how far), and their places."""
+    carried = b""
+    for position in range(start, end, BLOCK):
+        stop = min(position + BLOCK, end)
+        data = carried + source.read(position, stop)
+        length = len(data) if stop == end else settled(data)
+        carried = data[length:]
+        if length:
+            yield stop - len(data), data[:length]
+
+
+def csv_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+    line, state, visible = layout.first_line, csv_ends.START, False
+    yield layout.start, line
+    target = layout.start + step
+    for base, data in blocks(source, layout.start, source.size, csv_ends.settled_length):
+        visible = visible or bool(data.strip(b"\r\n"))
+        if csv_ends.is_plain(data) and not state.quoted:
+            count, ends, state = csv_ends.count_newlines, None, csv_ends.QuoteState(False, data[-1])
+        else:
+            count = count_lines
+            ends, state = csv_ends.record_ends(data, state)
+        while target < base + len(data):
+            end = next_line(data, target - base) if ends is None else next_end(ends, target - base)
+            if end is None:
+                break
+            yield base + end, line + count(data[:end])
+            target = following(target, base + end, step)
+        line += count(data)
+    if not visible:
+        raise InvalidInput("source", "the file has a header and no records")
+    yield source.size, line
+
+
+def line_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+    line = layout.first_line
+    yield layout.start, line
+    target = layout.start + step
+    for base, data in blocks(source, layout.start, source.size, len):
+        while target < base + len(data):
+            end = next_line(data, target - base)
+            if end is None:
+                break
+            yield base + end, line + csv_ends.count_newlines(data[:end])
+            target = following(target, base + end, step)
+        line += csv_ends.count_newlines(data)
+    yield source.size, line
+
+
+def array_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+    number, state, close, began = layout.first_line, json_ends.START, None, layout.start
+    yield layout.start, number
+    target = layout.start + step
+    for base, data in blocks(source, layout.start, source.size, json_ends.settled_length):
+        if close is not None:
+            check_behind(data, base)
+            continue
+        found = json_ends.scan(data, state)
+        state = found.state
+        end = next_end(found.ends, target - base)
+        while end is not None:
+            yield base + end, number + int(np.searchsorted(found.ends, end, side="right"))
+            target = following(target, base + end, step)
+            end = next_end(found.ends, target - base)
+        number += len(found.ends)
+        began = base + int(found.ends[-1]) if len(found.ends) else began
+        if found.close is not None:
+            close = base + found.close
+            check_behind(data[found.close + 1 :], close + 1)
+    if close is None:
+        raise InvalidInput("source", f"the JSON array is never closed: element {number}, at byte {began}, has no end")
+    if not any(data.strip(json_ends.SPACE) for _, data in blocks(source, began, close, len)):
+        empty = number == layout.first_line
+        raise InvalidInput("source", "the JSON array " + ("holds no records" if empty else "ends with a comma"))
+    yield close, number
+
+
+def check_behind(data: bytes, position: int) -> None:
+    rest = data.lstrip(json_ends.SPACE)
+    if rest:
+        raise InvalidInput(
+            "source", f"at byte {position + len(data) - len(rest)} there is more behind the end of the JSON array"
+        )
+
+
+def following(target: int, border: int, step: int) -> int:
+    """The next place to cut: counted from the first one, so that a record's overhang does not add up."""
+    return target + step * max(1, -(-(border - target + 1) // step))
+
+
+def next_line(data: bytes, target: int) -> int | None:
+    """The first position at or behind the target at which a line begins, were every newline the end of one."""
+    found = data.find(b"\n", max(target - 1, 0))
+    return None if found < 0 else found + 1
+
+
+def next_end(ends: csv_ends.Positions, target: int) -> int | None:
+    index = int(np.searchsorted(ends, target))
+    return int(ends[index]) if index < len(ends) else None
+
+
+def count_lines(data: bytes) -> int:
+    return len(csv_ends.line_ends(data))

@@ -1,0 +1,71 @@
+"""The records of an import that wait aside."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.load import tables
+from bulk_pipelines.resources.declaration import Resource
+
+Connection = psycopg.Connection[Any]
+
+AT_ONCE = 50_000
+
+
+def is_any(connection: Connection, terms: Terms) -> bool:
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE import_job = {})")
+    row = connection.execute(query.format(tables.aside(terms.resource), terms.job_id)).fetchone()
+    return bool(row and row[0])
+
+
+def windows(connection: Connection, terms: Terms) -> Iterator[tuple[int, int]]:
+    """The lines that wait, in pieces: the first and the last line of each."""
+    query = sql.SQL(
+        "SELECT min(import_line), max(import_line) FROM (SELECT import_line FROM {} WHERE import_job = {}"
+        " AND import_line > %s ORDER BY import_line LIMIT {}) piece"
+    ).format(tables.aside(terms.resource), terms.job_id, AT_ONCE)
+    last = -1
+    while True:
+        row = connection.execute(query, [last]).fetchone()
+        if row is None or row[0] is None:
+            return
+        first, last = row
+        yield first, last
+
+
+def remove(connection: Connection, terms: Terms, lines: list[int]) -> int:
+    """Remove these records; how many there were."""
+    statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
+    return connection.execute(statement.format(tables.aside(terms.resource), terms.job_id), [lines]).rowcount
+
+
+def clear(connection: Connection, resource: Resource, job_id: int) -> int:
+    """Remove all records of an import; how many there were."""
+    statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
+    return connection.execute(statement.format(tables.aside(resource), job_id)).rowcount
+
+
+def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, str | None]]:
+    """Imports that can never go on, and of which records still wait: the id of each, and its key if it is known. Each
+    import with waiting records is found by one look into the index, however many they are."""
+    query = sql.SQL(
+        """
+        WITH RECURSIVE waiting AS (
+            (SELECT import_job FROM {aside} ORDER BY import_job LIMIT 1)
+            UNION ALL
+            SELECT (SELECT a.import_job FROM {aside} a WHERE a.import_job > waiting.import_job
+                    ORDER BY a.import_job LIMIT 1)
+            FROM waiting WHERE waiting.import_job IS NOT NULL
+        )
+        SELECT waiting.import_job, job.job_key
+        FROM waiting LEFT JOIN job ON job.job_id = waiting.import_job
+        WHERE waiting.import_job IS NOT NULL AND (job.job_id IS NULL OR (
+            job.finished_at IS NOT NULL AND job.running_items = 0 AND job.result IS NOT NULL
+            AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
+        ))
+        """
+    ).format(aside=tables.aside(resource))
+    return connection.execute(query).fetchall()

@@ -1,0 +1,59 @@
+"""What inserting would be refused for, found by doing it and taking it back.
+
+Where only types and CHECKs can object, an empty copy of the table is enough, and the table itself is not touched.
+Anything else is asked of the table: its triggers, its row-level security, its undeclared indexes and references.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.load import refusals, tables
+from bulk_pipelines.imports.load.refusals import Refusal
+from bulk_pipelines.imports.reconcile import objections, set_aside
+
+Connection = psycopg.Connection[Any]
+
+COPY = sql.Identifier("pg_temp", "trial")
+
+
+def refuse(connection: Connection, terms: Terms) -> None:
+    """Note with the records that wait what the table would say of them."""
+    query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
+        tables.aside(terms.resource), terms.job_id
+    )
+    for first, last in set_aside.windows(connection, terms):
+        lines = [line for (line,) in connection.execute(query, [first, last])]
+        objections.refuse(connection, terms, refused(connection, terms, lines))
+
+
+def refused(connection: Connection, terms: Terms, lines: list[int]) -> dict[int, Refusal]:
+    """Those of these records that the table would refuse, by their lines."""
+    with connection.transaction(force_rollback=True):
+        refusals.at_once(connection)
+        target = target_of(connection, terms)
+
+        def statement(wanted: sql.Composable) -> sql.Composed:
+            return sql.SQL(
+                "INSERT INTO {} ({names}) SELECT {names} FROM {} WHERE import_job = {} AND import_line = ANY ({})"
+            ).format(target, tables.aside(terms.resource), terms.job_id, wanted, names=tables.columns(terms.resource))
+
+        result = refusals.write(connection, terms, statement, "bigint", lines)
+        return objections.not_taken(connection, terms, target, terms.resource.id_key, lines, result)
+
+
+def target_of(connection: Connection, terms: Terms) -> sql.Composable:
+    values = {"table": terms.resource.table, "declared": tables.declared(terms.resource)}
+    row = connection.execute(queries.text("imports", "may_object"), values).fetchone()
+    if row and row[0]:
+        return tables.table(terms.resource)
+    connection.execute(
+        sql.SQL(
+            "CREATE TEMP TABLE trial"
+            " (LIKE {} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY)"
+        ).format(tables.table(terms.resource))
+    )
+    return COPY

@@ -1,0 +1,60 @@
+"""Rejects whose records were not at hand when they were decided: read again from the landed file."""
+
+import base64
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from bulk_pipelines.columns.arrow import Numbers
+from bulk_pipelines.database import queries
+from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.imports.records.blocks import Block
+
+Begin = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
+
+BEHIND_ALL = 2**62
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is read at a time."""
+
+    rows: int = 20_000
+    max_bytes: int = 8 * 1024 * 1024
+
+
+def complete(begin: Begin, terms: Terms, source: Source, layout: Layout, ranges: list[Range]) -> None:
+    borders = [each.first_line for each in ranges[1:]] + [BEHIND_ALL]
+    for piece, border in zip(ranges, borders, strict=True):
+        with begin() as connection:
+            wanted = unread_lines(connection, terms.job_id, piece.first_line, border)
+        if not len(wanted):
+            continue
+        for block in blocks.read(source, layout, piece, Pace(), terms.max_record_bytes):
+            if np.any((wanted >= block.at.line) & (wanted <= block.following.line)):
+                fill(begin, terms.job_id, block, wanted)
+
+
+def unread_lines(connection: psycopg.Connection[Any], job_id: int, first: int, border: int) -> Numbers:
+    query = queries.text("imports", "unread_rejected_rows")
+    rows = connection.execute(query, {"job_id": job_id, "first": first, "border": border})
+    return np.array([line for (line,) in rows], dtype=np.int64)
+
+
+def fill(begin: Begin, job_id: int, block: Block, wanted: Numbers) -> None:
+    records = np.flatnonzero(np.isin(block.spans.lines, wanted)).tolist()
+    if not records:
+        return
+    found = {int(block.spans.lines[record]): base64.b64encode(block.raw(record)).decode() for record in records}
+    with begin() as connection:
+        values = {"job_id": job_id, "found": json.dumps(found)}
+        connection.execute(queries.text("imports", "fill_rejected_rows"), values)

@@ -1,0 +1,209 @@
+"""Reading a range in blocks of whole records, as many rows and bytes at a time as the caller wants now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
+from bulk_pipelines.imports.plan.csv_ends import Positions
+from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.ranges import Range
+
+KEPT_OF_OVERSIZED = 64 * 1024
+LEAST_READ = 64 * 1024
+FIRST_GUESS = 256
+
+
+class Sizer(Protocol):
+    """How much the next block may hold; asked anew for each one."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def max_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where in the file reading goes on: a byte, and the line (or number) of the record that begins there."""
+
+    start: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Where the records of a block stand in it, and on which lines of the file (or with which numbers)."""
+
+    starts: Positions
+    stops: Positions
+    lines: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records. `ends` is None where every newline ends one. An oversized record is a block of its own, of which
+    only the beginning is held; `size` says how long it is in the file."""
+
+    format: Format
+    data: bytes
+    at: Position
+    ends: Positions | None
+    following: Position
+    unclosed: bool = False
+    oversized: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.following.start - self.at.start
+
+    @cached_property
+    def spans(self) -> Spans:
+        """Without the lines that are blank, which are no records; an element of an array is always one."""
+        if self.oversized:
+            return Spans(np.array([0]), np.array([len(self.data)]), np.array([self.at.line]))
+        stops = csv_ends.newline_ends(self.data) if self.ends is None else self.ends
+        if not len(stops) or stops[-1] < len(self.data):
+            stops = np.append(stops, len(self.data))
+        starts = np.concatenate(([0], stops[:-1]))
+        lines = self.at.line + np.arange(len(starts))
+        if self.format is Format.JSON:
+            return Spans(starts, stops, lines)
+        if self.ends is not None:
+            lines = self.at.line + np.searchsorted(csv_ends.line_ends(self.data), starts, side="right")
+        visible = self.visible(starts, stops)
+        return Spans(starts[visible], stops[visible], lines[visible])
+
+    def visible(self, starts: Positions, stops: Positions) -> Positions:
+        """Which of the records hold more than the end of a line (in NDJSON: than white space)."""
+        lengths = stops - starts
+        longest_blank = int(lengths.max(initial=0)) if self.format is Format.NDJSON else 2
+        blank = json_ends.SPACE if self.format is Format.NDJSON else b"\r\n"
+        first = csv_ends.array_of(self.data)[starts]
+        doubtful = np.flatnonzero((lengths <= longest_blank) & np.isin(first, list(blank)))
+        keep = np.ones(len(starts), dtype=bool)
+        for index in doubtful:
+            keep[index] = bool(self.data[starts[index] : stops[index]].strip(blank))
+        return np.flatnonzero(keep)
+
+    def raw(self, index: int) -> bytes:
+        """A record as it stands in the file, without what separates it from the next."""
+        text = self.data[self.spans.starts[index] : self.spans.stops[index]]
+        if self.format is Format.CSV:
+            return text.removesuffix(b"\n").removesuffix(b"\r")
+        text = text.strip(json_ends.SPACE)
+        return text.removesuffix(b",").rstrip(json_ends.SPACE) if self.format is Format.JSON else text
+
+
+def read(
+    source: Source,
+    layout: Layout,
+    piece: Range,
+    sizer: Sizer,
+    max_record_bytes: int,
+    resume: Position | None = None,
+) -> Iterator[Block]:
+    """The blocks of a range, from its beginning or from where an earlier reading had come to."""
+    at = resume or Position(piece.start, piece.first_line)
+    record_bytes = float(FIRST_GUESS)
+    wanted = 0
+    while at.start < piece.stop:
+        wanted = max(wanted, LEAST_READ, int(min(sizer.rows * record_bytes * 1.05, sizer.max_bytes)))
+        stop = min(at.start + min(wanted, max_record_bytes), piece.stop)
+        block = whole_records(layout.format, source.read(at.start, stop), at, sizer.rows, stop == piece.stop)
+        if block is None and stop - at.start < max_record_bytes:
+            wanted = (stop - at.start) * 2
+            continue
+        block = block or oversized_record(source, layout.format, at, piece.stop)
+        yield block
+        if block.following.line > at.line and not block.oversized:
+            record_bytes = block.size / (block.following.line - at.line)
+        at, wanted = block.following, 0
+
+
+def whole_records(kind: Format, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
+    """As many records from the beginning of the data as are whole, and wanted; None if not even one is whole."""
+    match kind:
+        case Format.CSV:
+            ends, unclosed = csv_records(data, is_end)
+        case Format.NDJSON:
+            ends, unclosed = None, False
+        case Format.JSON:
+            ends, unclosed = array_elements(data, is_end), False
+    if ends is None:
+        return plain_lines(kind, data, at, rows, is_end)
+    if not len(ends):
+        return None
+    complete = len(ends) <= rows
+    ends = ends[:rows]
+    data = data[: ends[-1]]
+    lines = len(ends) if kind is Format.JSON else len(csv_ends.line_ends(data))
+    following = Position(at.start + len(data), at.line + lines)
+    return Block(kind, data, at, ends, following, unclosed=unclosed and complete)
+
+
+def plain_lines(kind: Format, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
+    stop = len(data) if is_end else data.rfind(b"\n") + 1
+    if not stop:
+        return None
+    data = data[:stop]
+    lines = csv_ends.count_newlines(data)
+    if lines > rows:
+        data = data[: csv_ends.after_newline(data, rows)]
+        lines = rows
+    return Block(kind, data, at, None, Position(at.start + len(data), at.line + lines))
+
+
+def csv_records(data: bytes, is_end: bool) -> tuple[Positions | None, bool]:
+    """The record ends, or None if every newline is one; and whether a quote is still open where the file ends."""
+    if csv_ends.is_plain(data):
+        return None, False
+    judged = data if is_end else data[: csv_ends.settled_length(data)]
+    ends, state = csv_ends.record_ends(judged)
+    if is_end and (not len(ends) or ends[-1] < len(data)):
+        ends = np.append(ends, len(data))
+    return ends, is_end and state.quoted
+
+
+def array_elements(data: bytes, is_end: bool) -> Positions:
+    judged = data if is_end else data[: json_ends.settled_length(data)]
+    ends = json_ends.scan(judged).ends
+    return np.append(ends, len(data)) if is_end and (not len(ends) or ends[-1] < len(data)) else ends
+
+
+def oversized_record(source: Source, kind: Format, at: Position, stop: int) -> Block:
+    """Passes over a record that is too large, in constant memory, keeping its beginning."""
+    end, newlines = stop, 0
+    for base, data, first_end in first_ends(source, kind, at.start, stop):
+        passed = data[:first_end]
+        newlines += ranges.count_lines(passed) if kind is Format.CSV else csv_ends.count_newlines(passed)
+        if first_end is not None:
+            end = base + first_end
+            break
+    following = Position(end, at.line + (1 if kind is Format.JSON else newlines))
+    beginning = source.read(at.start, min(at.start + KEPT_OF_OVERSIZED, end))
+    return Block(kind, beginning, at, None, following, oversized=True)
+
+
+def first_ends(source: Source, kind: Format, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
+    """The file from here on in blocks, and where in each one the first record ends, if one does."""
+    settled = {Format.CSV: csv_ends.settled_length, Format.NDJSON: len, Format.JSON: json_ends.settled_length}[kind]
+    quotes, nesting = csv_ends.START, json_ends.START
+    for base, data in ranges.blocks(source, start, stop, settled):
+        match kind:
+            case Format.CSV:
+                ends, quotes = csv_ends.record_ends(data, quotes)
+            case Format.NDJSON:
+                ends = csv_ends.newline_ends(data)
+            case Format.JSON:
+                found = json_ends.scan(data, nesting)
+                ends, nesting = found.ends, found.state
+        yield base, data, int(ends[0]) if len(ends) else None

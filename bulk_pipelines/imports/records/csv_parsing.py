@@ -1,0 +1,90 @@
+"""A block of CSV as columns of text."""
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from bulk_pipelines.imports.plan.csv_ends import Positions
+from bulk_pipelines.imports.plan.layout import BOM
+from bulk_pipelines.imports.records import parsed
+from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
+
+LEAST_BLOCK = 1024
+
+
+def parse(block: Block, columns: tuple[str, ...]) -> Parsed:
+    if block.oversized:
+        return parsed.oversized(block, empty(columns))
+    faults = Faults()
+    for record, reason in parsed.undecodable(block).items():
+        faults.add(record, reason)
+    if block.unclosed:
+        last = len(block.spans) - 1
+        faults[last] = [Reason("malformed_record", detail="a quote is opened and never closed")]
+    table, misfits = read(without(block, faults), columns)
+    records = rows_as_records(block, table.num_rows, misfits, faults)
+    if records is None:
+        return Parsed(table, np.arange(table.num_rows), block.at.line + np.arange(table.num_rows))
+    return Parsed(table, records, block.spans.lines[records], faults)
+
+
+def without(block: Block, faults: Faults) -> bytes:
+    """The block's bytes, leaving out the records that have faults already."""
+    if not faults:
+        return block.data
+    pieces, position = [], 0
+    for record in sorted(faults):
+        pieces.append(block.data[position : block.spans.starts[record]])
+        position = int(block.spans.stops[record])
+    return b"".join([*pieces, block.data[position:]])
+
+
+def rows_as_records(block: Block, rows: int, misfits: list[tuple[int, Reason]], faults: Faults) -> Positions | None:
+    """Which record each row is; None where the answer is the plain one, row by row. Adds the misfits to the faults."""
+    lines = block.following.line - block.at.line
+    if block.ends is None and rows == lines and block.data.endswith(b"\n") and not misfits and not faults:
+        return None
+    left = np.delete(np.arange(len(block.spans)), sorted(faults))
+    if rows + len(misfits) != len(left):
+        raise AssertionError(f"{rows} rows and {len(misfits)} misfits of {len(left)} records at {block.at}")
+    for number, reason in misfits:
+        faults.add(int(left[number]), reason)
+    return np.delete(left, [number for number, _ in misfits])
+
+
+def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[int, Reason]]]:
+    """The rows, and those with a wrong number of fields: their number among the rows that are not blank, and why."""
+    misfits: list[tuple[int, Reason]] = []
+
+    def note(row: pyarrow.csv.InvalidRow) -> Literal["skip"]:
+        fields = f"{row.actual_columns} fields instead of {row.expected_columns}"
+        assert row.number is not None  # one thread reads, so it can count
+        misfits.append((row.number - 1, Reason("malformed_record", detail=fields)))
+        return "skip"
+
+    if data[:1] in b"\r\n" and not data.strip(b"\r\n"):
+        return empty(columns), []
+    if data.startswith(BOM):
+        data = BOM + data  # Arrow takes one away from wherever it begins to read
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(data),  # type: ignore[arg-type]  # the stubs know only Python's own files
+        pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=max(len(data) + 1, LEAST_BLOCK), column_names=list(columns)
+        ),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+        pyarrow.csv.ConvertOptions(
+            check_utf8=False,  # done for the block as a whole
+            column_types=dict.fromkeys(columns, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table.combine_chunks(), misfits
+
+
+def empty(columns: tuple[str, ...]) -> pa.Table:
+    return pa.schema([(name, pa.string()) for name in columns]).empty_table()

@@ -1,0 +1,138 @@
+"""A block of JSON objects, from NDJSON or an array, as columns."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.imports.plan import json_ends
+from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
+from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.records import json_record, parsed
+from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
+from bulk_pipelines.resources.declaration import Resource
+
+LEAST_BLOCK = 1024
+# Below so many records a part that Arrow refuses is looked at record by record.
+FEW = 128
+
+
+def schema_of(resource: Resource) -> pa.Schema:
+    typed = {Kind.BOOLEAN: pa.bool_(), Kind.TEXT_LIST: pa.list_(pa.string())}
+    return pa.schema([(column.name, typed.get(column.kind, pa.string())) for column in resource.columns])
+
+
+def parse(block: Block, resource: Resource) -> Parsed:
+    schema = schema_of(resource)
+    if block.oversized:
+        return parsed.oversized(block, schema.empty_table())
+    faults = Faults()
+    text, unreadable = as_lines(block)
+    for record, reason in parsed.undecodable(block).items():
+        faults.add(record, reason)
+        unreadable.add(record)
+    pieces = [judged(block, sorted(unreadable - faults.keys()), resource, schema, faults)]
+    for first, last in gaps(len(block.spans), sorted(unreadable)):
+        pieces.extend(sift(block, text, first, last, resource, schema, faults))
+    records = np.concatenate([records for records, _ in pieces])
+    table = pa.concat_tables([table for _, table in pieces]).combine_chunks()
+    if len(pieces) > 2:
+        order = np.argsort(records)
+        records, table = records[order], table.take(order)
+    return Parsed(table, records, block.spans.lines[records], faults)
+
+
+Piece = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Table]
+"""Records of the block by their numbers, and the same as rows."""
+
+
+def as_lines(block: Block) -> tuple[bytes, set[int]]:
+    """The block with one record on each line, every byte in its old place; and the records that are no plain object.
+
+    Arrow must not see the latter: it crashes on a line that is `null`, and takes two objects on a line for two records.
+    """
+    data, spans, broken = block.data, block.spans, set[int]()
+    if block.format is Format.JSON:
+        broken |= records_with_broken_strings(block)
+        changed = bytearray(data.translate(bytes.maketrans(b"\r\n", b"  ")))
+        commas = spans.stops[:-1] - 1
+        array = np.frombuffer(changed, dtype=np.uint8)
+        array[commas] = ord("\n")
+        if array_of(data)[spans.stops[-1] - 1] == json_ends.COMMA:
+            array[spans.stops[-1] - 1] = ord("\n")
+        del array
+        data = bytes(changed)
+    doubtful = np.flatnonzero(array_of(data)[np.minimum(spans.starts, len(data) - 1)] != ord("{"))
+    for record in doubtful.tolist():
+        if not data[spans.starts[record] : spans.stops[record]].lstrip(json_ends.SPACE).startswith(b"{"):
+            broken.add(record)
+    return data, broken
+
+
+def records_with_broken_strings(block: Block) -> set[int]:
+    """Records of an array with the end of a line inside a string, which JSON forbids and `as_lines` would hide."""
+    view = array_of(block.data)
+    breaks = np.flatnonzero((view == NEWLINE) | (view == RETURN))
+    if not len(breaks):
+        return set()
+    inside = breaks[np.searchsorted(json_ends.string_quotes(block.data), breaks) % 2 == 1]
+    return set(np.searchsorted(block.spans.stops, inside, side="right").tolist())
+
+
+def gaps(count: int, holes: list[int]) -> Iterator[tuple[int, int]]:
+    """The runs of numbers below `count` between the holes."""
+    first = 0
+    for hole in [*holes, count]:
+        if hole > first:
+            yield first, hole
+        first = hole + 1
+
+
+def sift(
+    block: Block, text: bytes, first: int, last: int, resource: Resource, schema: pa.Schema, faults: Faults
+) -> Iterator[Piece]:
+    """Reads these records as columns, closing in on those that cannot be read that way."""
+    table = read(text[block.spans.starts[first] : block.spans.stops[last - 1]], last - first, schema)
+    if table is not None:
+        yield np.arange(first, last), table
+    elif last - first <= FEW:
+        yield judged(block, list(range(first, last)), resource, schema, faults)
+    else:
+        middle = (first + last) // 2
+        yield from sift(block, text, first, middle, resource, schema, faults)
+        yield from sift(block, text, middle, last, resource, schema, faults)
+
+
+def read(text: bytes, count: int, schema: pa.Schema) -> pa.Table | None:
+    """So many records as a table, or None if any of them is not what it should be."""
+    try:
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),  # type: ignore[arg-type]  # the stubs know only Python's own files
+            pyarrow.json.ReadOptions(use_threads=False, block_size=max(len(text) + 1, LEAST_BLOCK)),
+            pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == count else None
+
+
+def judged(block: Block, records: list[int], resource: Resource, schema: pa.Schema, faults: Faults) -> Piece:
+    """Records looked at one by one: what can be read of each, with its faults beside it."""
+    lines: dict[int, bytes] = {}
+    for record in records:
+        line, reasons = json_record.judge(block.raw(record), resource)
+        if reasons:
+            faults[record] += reasons
+        if line is not None:
+            lines[record] = line
+    table = read(b"\n".join(lines.values()), len(lines), schema) if lines else schema.empty_table()
+    if table is None:  # two readers of JSON that do not agree: find out about which record
+        singles = {record: read(line, 1, schema) for record, line in lines.items()}
+        for record in [record for record, single in singles.items() if single is None]:
+            faults.add(record, Reason("malformed_record", detail="the JSON cannot be read"))
+        lines = {record: lines[record] for record, single in singles.items() if single is not None}
+        table = pa.concat_tables([schema.empty_table(), *(single for single in singles.values() if single is not None)])
+    return np.array(list(lines), dtype=np.int64), table

@@ -1,0 +1,143 @@
+"""One JSON record that columns could not take: what is wrong with it, and what is left of it."""
+
+import json
+from typing import Any
+
+from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.imports.records.parsed import Reason, shown
+from bulk_pipelines.resources.declaration import Resource
+
+DEEPEST = 64
+
+
+class Number(str):
+    """A number as it was written: of any size, and no text."""
+
+    __slots__ = ()
+
+
+class Doubled(ValueError):
+    """A name that an object has twice."""
+
+
+def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
+    """The record as a line that columns can take, with null for each value of a wrong kind; None if nothing is left."""
+    try:
+        record = loaded(raw)
+    except ValueError as error:
+        return None, [Reason("malformed_record", detail=shown(str(error)))]
+    if not isinstance(record, dict):
+        return None, [Reason("malformed_record", detail=f"{name_of(record)} instead of an object")]
+    reasons, kept = [], {}
+    for name, value in record.items():
+        if name not in resource.column_names:
+            reasons.append(Reason("unknown_field", shown(name), written(value)))
+            continue
+        column = resource.column(name)
+        if value is None or fits(value, column.kind):
+            kept[name] = value
+        else:
+            detail = f"{name_of(value)} instead of {wanted(column.kind)}"
+            reasons.append(Reason(column.code, name, written(value), detail))
+            kept[name] = None
+    return json.dumps(kept, ensure_ascii=False).encode(), reasons
+
+
+def loaded(raw: bytes) -> Any:
+    if too_deep(raw):
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    text = raw.decode()
+    record = json.loads(
+        text, parse_int=Number, parse_float=Number, parse_constant=refuse_constant, object_pairs_hook=pairs_once
+    )
+    if r"\u" in text:
+        for value in strings_of(record):
+            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+                raise ValueError("half of a surrogate pair")
+    return record
+
+
+def too_deep(raw: bytes) -> bool:
+    """Counts brackets without recursion, strings left out."""
+    depth, in_string, escaped = 0, False, False
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    for byte in raw:
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped, in_string = byte == 0x5C, byte != 0x22
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif byte in b"]}":
+            depth -= 1
+    return False
+
+
+def strings_of(value: Any) -> list[str]:
+    match value:
+        case Number():
+            return []
+        case str():
+            return [value]
+        case list():
+            return [text for each in value for text in strings_of(each)]
+        case dict():
+            return [text for name, each in value.items() for text in (name, *strings_of(each))]
+    return []
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise Doubled(f"the name {doubled!r} is given twice")
+    return found
+
+
+def fits(value: Any, kind: Kind) -> bool:
+    if kind is Kind.BOOLEAN:
+        return isinstance(value, bool)
+    if kind is Kind.TEXT_LIST:
+        # A null inside is for the rules to reject: columns take it.
+        return isinstance(value, list) and all(each is None or is_text(each) for each in value)
+    return is_text(value)
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, Number)
+
+
+def wanted(kind: Kind) -> str:
+    return {Kind.BOOLEAN: "true or false", Kind.TEXT_LIST: "a list of strings"}.get(kind, "a string")
+
+
+def name_of(value: Any) -> str:
+    match value:
+        case Number():
+            return "a number"
+        case str():
+            return "a string"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case list():
+            return "a list"
+    return "an object"
+
+
+def written(value: Any) -> str | None:
+    """A value as JSON; numbers as they were."""
+    if isinstance(value, Number):
+        return shown(str(value))
+    return shown(json.dumps(value, ensure_ascii=False))

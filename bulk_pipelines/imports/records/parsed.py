@@ -1,0 +1,85 @@
+"""What reading a block gives: its columns as they stand in the file, and the records that cannot be read."""
+
+import codecs
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from bulk_pipelines.imports.plan.csv_ends import Positions
+from bulk_pipelines.imports.records.blocks import Block
+
+LONGEST_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a record is rejected: a code of `resources.reasons`, the field at fault and what stood in it."""
+
+    code: str
+    field: str | None = None
+    value: str | None = None
+    detail: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        parts = {"code": self.code, "field": self.field, "value": self.value, "detail": self.detail}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """`records` says which record of the block each row of the table is. A record with faults may still be a row, when
+    the fault is in one value; that value is null in the table."""
+
+    table: pa.Table
+    records: Positions
+    lines: Positions
+    faults: dict[int, list[Reason]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many records were read, good and bad."""
+        return len(self.records) + len(self.faults.keys() - set(self.records.tolist() if self.faults else ()))
+
+
+class Faults(defaultdict[int, list[Reason]]):
+    """Reasons by the number of their record in the block."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+
+    def add(self, record: int, reason: Reason) -> None:
+        self[record].append(reason)
+
+
+def shown(value: str | None) -> str | None:
+    """As much of a value as a person needs to see, and PostgreSQL's JSON can hold."""
+    if value is None:
+        return None
+    short = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…"
+    return short.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def oversized(block: Block, table: pa.Table) -> Parsed:
+    faults = Faults()
+    faults.add(0, Reason("record_too_large", detail=f"{block.size} bytes"))
+    return Parsed(table, np.array([], dtype=np.int64), np.array([], dtype=np.int64), faults)
+
+
+def undecodable(block: Block) -> dict[int, Reason]:
+    """The records that are not UTF-8. Looks at the bytes once, whatever the number of faults."""
+    if block.data.isascii():
+        return {}
+    found: dict[int, Reason] = {}
+    view, start = memoryview(block.data), 0
+    while start < len(view):
+        try:
+            codecs.utf_8_decode(view[start:], "strict", True)
+            break
+        except UnicodeDecodeError as error:
+            record = int(np.searchsorted(block.spans.stops, start + error.start, side="right"))
+            place = start + error.start - int(block.spans.starts[record])
+            found[record] = Reason("invalid_encoding", detail=f"byte {place + 1} of the record")
+            start = int(block.spans.stops[record])
+    return found

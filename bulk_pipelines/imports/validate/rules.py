@@ -1,0 +1,59 @@
+"""The declared rules, applied to columns: which values break each one."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
+from bulk_pipelines.resources.rules import EmptyWhen, MaxLength, MaxWords, OneOf, Pattern, Rule
+
+BLANK = r"^[\s\p{Z}]*$"
+WORD = r"[^\s\p{Z}]+"
+
+
+def blank(text: Column) -> Mask:
+    """Values of white space only."""
+    return to_mask(compute.match_substring_regex(text, BLANK))
+
+
+def broken(rule: Rule, text: Column) -> Mask:
+    match rule:
+        case Pattern(regex=regex):
+            return to_mask(compute.invert(compute.match_substring_regex(text, regex)))
+        case OneOf(values=values):
+            known = compute.is_in(text, pa.array(values), skip_nulls=True)
+            return to_mask(compute.and_(compute.invert(known), text.is_valid()))
+        case MaxLength(characters=most):
+            # A character has at least one byte: short enough in bytes needs no counting.
+            return among_longer(text, most, lambda longer: compute.greater(compute.utf8_length(longer), most))
+        case MaxWords(words=most):
+            # So many words need a byte each, and one between them.
+            return among_longer(text, 2 * most, lambda longer: more_words(longer, most))
+
+
+def among_longer(text: Column, size: int, judge: Callable[[Column], Column]) -> Mask:
+    """The judgement of those values that have more bytes than this; the others pass."""
+    longer = to_mask(compute.greater(compute.binary_length(text), size))
+    if longer.any():
+        longer[longer] = to_mask(judge(text.filter(pa.array(longer))))
+    return longer
+
+
+def more_words(text: Column, most: int) -> Column:
+    return compute.greater(compute.count_substring_regex(text, WORD), most)
+
+
+def broken_together(rule: EmptyWhen, column: Column, when: Column) -> Mask:
+    return to_mask(compute.and_(column.is_valid(), compute.equal(when, rule.when_value)))
+
+
+def with_nul(values: Column) -> Mask:
+    """Texts that hold a NUL, and lists of which a text does."""
+    if pa.types.is_string(values.type):
+        return to_mask(compute.match_substring(values, "\0"))
+    mask = np.zeros(len(values), dtype=bool)
+    if pa.types.is_list(values.type):
+        parents = compute.list_parent_indices(values)
+        mask[parents.filter(compute.match_substring(values.flatten(), "\0")).to_numpy()] = True
+    return mask

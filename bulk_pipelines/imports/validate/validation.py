@@ -1,0 +1,189 @@
+"""The records of a block, held to the rules of their resource: good rows as columns, rejects with all their reasons."""
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from bulk_pipelines.columns import arrow, binary_copy, conversion, uuids
+from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute, nothing
+from bulk_pipelines.columns.binary_copy import Encoded
+from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.records import csv_parsing, json_parsing
+from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
+from bulk_pipelines.imports.validate import rules
+from bulk_pipelines.resources.declaration import Column as Declared
+from bulk_pipelines.resources.declaration import Fill, Resource
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A record that is not loaded, whole, and every reason why. `raw_size` says how long it is where `raw` is cut."""
+
+    line: int
+    raw: bytes
+    reasons: list[Reason]
+    raw_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What a block came to. `records` says which record of the block each good row is, `lines` where it stood."""
+
+    block: Block
+    good: pa.Table
+    encoded: Encoded
+    """The good rows, with where they come from, as the database takes them."""
+    records: Numbers
+    lines: Numbers
+    rejects: list[Reject]
+
+    @property
+    def read(self) -> int:
+        return len(self.lines) + len(self.rejects)
+
+
+@dataclass
+class Findings:
+    """What the rules object to: rows by their number, each time with the code and the field."""
+
+    bad: Mask
+    noted: list[tuple[Numbers, str, str]] = field(default_factory=list)
+
+    def note(self, broken: Mask, code: str, column: str) -> None:
+        if broken.any():
+            self.bad |= broken
+            self.noted.append((np.flatnonzero(broken), code, column))
+
+
+def validate(terms: Terms, layout: Layout, block: Block) -> Validated:
+    resource = terms.resource
+    if layout.format is Format.CSV:
+        parsed = csv_parsing.parse(block, layout.columns)
+    else:
+        parsed = json_parsing.parse(block, resource)
+    findings = Findings(np.zeros(parsed.table.num_rows, dtype=bool))
+    values = checked(resource, block, parsed, findings)
+    rejects = []
+    if parsed.faults or findings.noted:
+        reasons = reasons_of(resource, parsed, findings)
+        rejects = [reject(block, record, reasons[record]) for record in sorted(reasons)]
+        findings.bad |= np.isin(parsed.records, list(parsed.faults))
+    table = pa.table(values, names=list(resource.column_names))
+    records, lines = parsed.records, parsed.lines
+    if findings.bad.any():
+        good = ~findings.bad
+        table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
+    table = filled(terms, table, lines)
+    return Validated(block, table, encoded(terms, table, lines), records, lines, rejects)
+
+
+def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
+    """The columns of the resource in their own types, everything that is wrong with them noted."""
+    has_nul = b"\0" in block.data or (b"\\" in block.data and rb"\u0000" in block.data)
+    values = []
+    for column in resource.columns:
+        if column.name not in parsed.table.column_names:
+            values.append(nothing(parsed.table.num_rows, conversion.STORED[column.kind]))
+            continue
+        given = arrow.column(parsed.table, column.name)
+        values.append(checked_column(column, given, has_nul, findings))
+    for rule in resource.record_rules:
+        held, when = (values[resource.column_names.index(name)] for name in (rule.column, rule.when_column))
+        findings.note(rules.broken_together(rule, held, when), rule.code, rule.column)
+    return values
+
+
+def checked_column(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
+    is_text = pa.types.is_string(given.type)
+    if is_text and column.kind is not Kind.TEXT:
+        given = compute.if_else(compute.equal(compute.binary_length(given), 0), pa.scalar(None, pa.string()), given)
+    if column.required:
+        missing = ~given.is_valid().to_numpy(zero_copy_only=False)
+        if is_text:
+            missing |= rules.blank(given)
+        findings.note(missing, "missing_field", column.name)
+        if missing.any():
+            given = compute.if_else(pa.array(missing), pa.scalar(None, given.type), given)
+    values = conversion.convert(given, column.kind)
+    if values.null_count > given.null_count:
+        unreadable = compute.and_(values.is_null(), given.is_valid()).to_numpy(zero_copy_only=False)
+        findings.note(unreadable, column.code, column.name)
+    if has_nul:
+        findings.note(rules.with_nul(values), "invalid_character", column.name)
+    for rule in column.rules:
+        findings.note(rules.broken(rule, values), rule.code, column.name)
+    return values
+
+
+def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults:
+    """All reasons of each record that has any, in the order of the columns."""
+    reasons = Faults()
+    for record, faults in parsed.faults.items():
+        reasons[record].extend(faults)
+    for rows, code, column in findings.noted:
+        records = parsed.records[rows]
+        given = parsed.table.column(column).take(rows).to_pylist()
+        for record, value in zip(records.tolist(), given, strict=True):
+            # A value that could not be read at all is not missing as well.
+            if code != "missing_field" or all(fault.field != column for fault in parsed.faults.get(record, [])):
+                reasons.add(record, Reason(code, column, as_text(value)))
+    order = {name: place for place, name in enumerate(resource.column_names)}
+    for found in reasons.values():
+        found.sort(key=lambda reason: order.get(reason.field or "", -1))
+    return reasons
+
+
+def as_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return shown(value)
+    return shown(json.dumps(value, ensure_ascii=False))
+
+
+def reject(block: Block, record: int, reasons: list[Reason]) -> Reject:
+    line = int(block.spans.lines[record])
+    return Reject(line, block.raw(record), reasons, block.size if block.oversized else None)
+
+
+def filled(terms: Terms, table: pa.Table, lines: Numbers) -> pa.Table:
+    """With what stands in for values that are not given. An upsert leaves the rows that exist as they are there, so
+    only ids are filled in now."""
+    for place, column in enumerate(terms.resource.columns):
+        values = table.column(place)
+        if (
+            column.fill is None
+            or not values.null_count
+            or (terms.mode is Mode.UPSERT and column.fill is not Fill.NEW_ID)
+        ):
+            continue
+        table = table.set_column(place, column.name, compute.coalesce(values, stand_in(terms, column.fill, lines)))
+    return table.combine_chunks()
+
+
+def stand_in(terms: Terms, fill: Fill, lines: Numbers) -> Column:
+    match fill:
+        case Fill.NEW_ID:
+            return uuids.made_of(terms.content_hash, lines - terms.base_line)
+        case Fill.IMPORT_TIME | Fill.CHANGE_TIME:
+            return pa.scalar(terms.submitted_at, Kind.TIMESTAMP.arrow)
+        case Fill.TRUE:
+            return pa.scalar(True)
+        case Fill.EMPTY_LIST:
+            return pa.scalar([], Kind.TEXT_LIST.arrow)
+
+
+def encoded(terms: Terms, table: pa.Table, lines: Numbers) -> Encoded:
+    columns = with_origin(terms, table, lines)
+    return binary_copy.by_id(binary_copy.encode(columns), columns[terms.resource.id_key.column])
+
+
+def with_origin(terms: Terms, table: pa.Table, lines: Numbers) -> dict[str, Column]:
+    """The columns of good rows, and where the rows come from."""
+    columns = {name: arrow.column(table, name) for name in table.column_names}
+    columns["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), len(lines))
+    columns["import_line"] = pa.array(lines, pa.int64())
+    return columns

@@ -1,0 +1,182 @@
+"""Working an item of an import: the ranges it names, a block at a time, each block one transaction."""
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Sample
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
+from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.imports import progress
+from bulk_pipelines.imports.context import Mode, Terms, matching_key
+from bulk_pipelines.imports.load import loading
+from bulk_pipelines.imports.load.loading import BatchResult
+from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.imports.records.blocks import Block, Position
+from bulk_pipelines.imports.request import Asked
+from bulk_pipelines.imports.validate.validation import Validated, validate
+
+log = logging.getLogger(__name__)
+
+MAX_RECORD_BYTES = 32 * 1024 * 1024
+BATCHES = BatchLimits(
+    min_rows=1_000, start_rows=8_000, max_rows=100_000, max_bytes=16 * 1024 * 1024, quick_seconds=0.6, slow_seconds=2.0
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every range of an import has in common."""
+
+    asked: Asked
+    files: dict[int, ImportFile]
+
+    def terms(self, job: Job, file: ImportFile) -> Terms:
+        assert file.layout is not None
+        assert file.sha256 is not None
+        match_on = None
+        if self.asked.mode is Mode.UPSERT:
+            match_on = matching_key(self.asked.declared, self.asked.match_on, file.layout.columns)
+        return Terms(
+            job.job_id,
+            self.asked.declared,
+            self.asked.mode,
+            bytes.fromhex(file.sha256),
+            job.created_at,
+            file.base_line,
+            match_on,
+            max_record_bytes=MAX_RECORD_BYTES,
+        )
+
+
+@lru_cache(maxsize=4)
+def plan_of(pool: Engine, job_id: int, job_key: str) -> Plan:
+    with transaction(pool) as connection:
+        job = jobs.find(connection, job_key)
+        files = progress.files(connection, job_id)
+    return Plan(Asked.from_params(job.params), {file.number: file for file in files})
+
+
+@dataclass(frozen=True)
+class Read:
+    """A validated block, where it stands, and whether it is the last of its range."""
+
+    range_index: int
+    terms: Terms
+    block: Block
+    validated: Validated
+    is_last: bool
+
+
+class Sizers:
+    """One adaptive size for all ranges that a worker loads of one job."""
+
+    def __init__(self) -> None:
+        self.of_worker: dict[tuple[str, int], BatchSizer] = {}
+
+    def of(self, tools: Tools) -> BatchSizer:
+        key = (tools.worker, tools.job.job_id)
+        if key not in self.of_worker:
+            self.of_worker[key] = BatchSizer.within(BATCHES)
+        return self.of_worker[key]
+
+
+SIZERS = Sizers()
+
+
+def handle(lease: Lease, tools: Tools) -> Outcome:
+    plan = plan_of(tools.pool, tools.job.job_id, tools.job.job_key)
+    sizer = SIZERS.of(tools)
+    direct = True
+    with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
+        for read in reads:
+            result = write(lease, tools, read, sizer, direct)
+            direct = direct and not result.conflicted
+            if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
+                return Unfinished()
+    return Done()
+
+
+def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:
+    """The blocks of the item's ranges that are still to be loaded."""
+    ranges = progress.ranges_of(lease.input)
+    begun = lease.checkpoint or {"range": 0}
+    for index, (number, piece) in enumerate(ranges):
+        if index < begun["range"]:
+            continue
+        file = plan.files[number]
+        assert file.layout is not None
+        resume = None
+        if index == begun["range"] and "start" in begun:
+            resume = Position(begun["start"], begun["line"])
+        terms = plan.terms(job, file)
+        with opened(file) as source:
+            for block in blocks.read(source, file.layout, piece, sizer, MAX_RECORD_BYTES, resume):
+                is_last = index == len(ranges) - 1 and block.following.start >= piece.stop
+                yield Read(index, terms, block, validate(terms, file.layout, block), is_last)
+
+
+@contextmanager
+def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
+    """The same, the next one read and validated while the caller loads the one before."""
+    with ThreadPoolExecutor(1, "reading") as executor:
+
+        def following() -> Iterator[Read]:
+            future = executor.submit(next, reads, None)
+            while (read := future.result()) is not None:
+                future = executor.submit(next, reads, None)
+                yield read
+
+        yield following()
+
+
+def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+    """One block: its rows, its rejects, the checkpoint and the counters, in one transaction."""
+    block = read.block
+    begun = time.perf_counter()
+    with transaction(tools.pool) as connection:
+        connected = time.perf_counter()
+        tools.hold(connection, lease)
+        result = loading.load_batch(connection, read.terms, read.validated, direct=direct)
+        following = {"range": read.range_index, "start": block.following.start, "line": block.following.line}
+        tools.checkpoint(connection, lease, following)
+        sample = Sample(
+            rows=read.validated.read,
+            bytes=block.size,
+            seconds=time.perf_counter() - connected,
+            waited_seconds=connected - begun,
+        )
+        step = sizer.observe(sample)
+        persist.record(connection, tools.job.job_id, tools.worker, [step])
+        progress.add(connection, tools.job.job_id, result.counts, batches=1)
+    log.debug(
+        "batch job=%s worker=%s rows=%d rejected=%d bytes=%d seconds=%.3f next_rows=%d",
+        *(tools.job.job_key, tools.worker, sample.rows, result.counts.rejected),
+        *(sample.bytes, sample.seconds, step.next_rows),
+    )
+    return result
+
+
+def abort_if_broken(tools: Tools, plan: Plan) -> bool:
+    """Whether more records were rejected than the import accepts: then it is over."""
+    policy = plan.asked.policy
+    if policy.most is None and policy.percent is None:
+        return False
+    with transaction(tools.pool) as connection:
+        reason = policy.broken_by(progress.read(connection, tools.job.job_id).counts, at_end=False)
+        if reason is not None:
+            jobs.fail(connection, tools.job.job_key, reason)
+    return reason is not None

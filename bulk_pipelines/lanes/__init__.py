@@ -1,1 +1,0 @@
-"""How Dagster works a job of the engine: plan, lanes, finish. The same three for every kind."""

@@ -1,1 +1,0 @@
-"""What a run of Dagster is to the job it works."""

@@ -1,0 +1,269 @@
+"""A kind of job as a partitioned asset: one partition is one job, its steps lease the job's items from the database.
+
+The lanes are fixed steps, because dynamic ones lose work when a crashed run is retried; `plan` wakes only as many as
+the job needs. Nothing passes between steps but "done": what they need stands in PostgreSQL. `finish` believes the
+database, not the steps: whatever the lanes left over, it works itself before it calls anything done.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs import end as finish
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.drain import Drained, End
+from bulk_pipelines.engine.worker.runner import Slice, Worker, worker_name
+from bulk_pipelines.errors import BulkError, Unavailable
+from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.runs import (
+    MAX_RETRIES,
+    hand_over,
+    partitions_name,
+    seconds_left,
+    taken_up,
+    tell_end,
+)
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+Metadata = Mapping[str, dg.MetadataValue | str | int | float]
+
+STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
+"""For a step whose process was killed, or that lost the database for longer than it waits by itself."""
+
+LANE = "lane_"
+
+LEAST_SECONDS = 3.0
+"""What a lane works at least: also the run whose budget went by before its lanes had started gets on."""
+
+MOST_WAITS = 1_000
+SHORTEST_WAIT = 1.0
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What a slice adds: how its jobs are planned, and what people are shown of them."""
+
+    kind: Kind
+    plan: Callable[[Engine, Job], None]
+    """Adds the items and seals the job. Runs again after a crash, so it must come to the same items."""
+    report: Callable[[Engine, Job], Metadata]
+    """What the materialization shows of a job that ended."""
+    small: Callable[[Job], bool] = lambda _: False
+    """Whether a job is not worth processes of its own for its steps."""
+    wind_up: Callable[[Engine, str], None] = lambda _, __: None
+    """Called by `finish` with the key of a job that was cancelled or aborted, when nobody works it any more."""
+    items_per_lane: int = 1
+    """How many items are worth another lane."""
+    resources: frozenset[str] = frozenset()
+    """Dagster's resources, besides the database, that the kind needs in a step."""
+    equip: Callable[[Any], Kind] | None = None
+    """The kind with those resources; without it, `kind` is complete."""
+
+    def kind_of(self, context: dg.OpExecutionContext) -> Kind:
+        return self.kind if self.equip is None else self.equip(context.resources)
+
+    @property
+    def resource_keys(self) -> set[str]:
+        return {"database", *self.resources}
+
+    def lanes_for(self, job: Job, most: int) -> int:
+        """How many lanes the open items are worth. At least one: a job without items is ended by a lane, too."""
+        return max(1, min(most, -(-job.open_items // self.items_per_lane)))
+
+    def run_config(self, job: Job) -> dict[str, Any]:
+        return {"execution": {"config": {"in_process": self.small(job)}}}
+
+
+@dataclass(frozen=True)
+class Launchable:
+    """A pipeline and the Dagster job that runs it; the job has the name of the kind."""
+
+    pipeline: Pipeline
+    job: "UnresolvedAssetJobDefinition"
+
+
+def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
+    """The jobs of a kind, by their keys."""
+    return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
+
+
+def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Callable[..., object]:
+    """The steps, to be given to dg.graph_asset. `stands_on`: the names of its `ins`, by which only order passes."""
+    plan = plan_op(pipeline, lanes, stands_on)
+    lane = lane_op(pipeline)
+    end = finish_op(pipeline, lanes)
+
+    def composed(**ins: object) -> object:
+        planned = plan.alias("plan")(**ins)
+        wanted = (planned,) if lanes == 1 else planned
+        done = [lane.alias(lane_name(number))(start) for number, start in enumerate(wanted, 1)]
+        return end.alias("finish")(done)
+
+    return with_parameters(composed, stands_on)
+
+
+def with_parameters(composed: Callable[..., object], names: Sequence[str]) -> Callable[..., object]:
+    """Dagster reads the inputs of a graph from its function's signature."""
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    composed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return composed
+
+
+def lane_name(number: int) -> str:
+    return f"{LANE}{number}"
+
+
+def has_no_lanes(run: dg.DagsterRun) -> bool:
+    """Executed again from where it failed, and that was the last step: one process would work all that is left."""
+    steps = run.step_keys_to_execute
+    return steps is not None and not any(step.rpartition(".")[2].startswith(LANE) for step in steps)
+
+
+def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDefinition:
+    @dg.op(
+        name=f"{pipeline.kind.name}_plan",
+        ins={name: dg.In(dg.Nothing) for name in stands_on},
+        out={lane_name(number): dg.Out(dg.Nothing, is_required=False) for number in range(1, lanes + 1)},
+        retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
+        description="Lands and cuts the work into items, and wakes as many lanes as they need.",
+    )
+    def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
+        database: Database = context.resources.database
+        job = taken_up(context, database.engine, pipeline.kind.name)
+        if job.status is JobState.FAILED:
+            raise failure(context, pipeline, database.engine, job)
+        if job.status is not JobState.RUNNING:
+            tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
+            return
+        if job.planned_at is None:
+            try:
+                with dispatch.beating(database.engine, job.job_id):
+                    pipeline.plan(database.engine, job)
+            except Unavailable:
+                raise  # may pass: the step is tried again
+            except BulkError as error:
+                job = failed_unless_planned(database.engine, job, error)
+                if job.planned_at is None:
+                    raise failure(context, pipeline, database.engine, job) from error
+        with transaction(database.engine) as connection:
+            job = jobs.find(connection, job.job_key)
+        wanted = pipeline.lanes_for(job, lanes)
+        context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
+        for number in range(1, wanted + 1):
+            yield dg.Output(None, lane_name(number))
+
+    return plan
+
+
+def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
+    """The orphan of an earlier try may have planned the job while this one was at it: then all is well."""
+    with transaction(pool) as connection:
+        jobs.locked(connection, job.job_key)
+        found = jobs.find(connection, job.job_key)
+        return found if found.planned_at is not None else jobs.fail(connection, job.job_key, str(error))
+
+
+def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
+    @dg.op(
+        name=f"{pipeline.kind.name}_lane",
+        ins={"start": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+        retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
+        description="Leases items and works them, slice after slice, until none is left.",
+    )
+    def lane(context: dg.OpExecutionContext) -> None:
+        database: Database = context.resources.database
+        taken_up(context, database.engine, pipeline.kind.name)
+        drained = worked(context, pipeline, database.engine, at_least=LEAST_SECONDS)
+        if drained.end is End.WAITING:
+            raise wait_for_retries(drained)
+
+    return lane
+
+
+def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
+    @dg.op(
+        name=f"{pipeline.kind.name}_finish",
+        ins={"lanes": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing, is_required=False),
+        retry_policy=STEP_RETRIES,
+        required_resource_keys=pipeline.resource_keys,
+        description="Works what the lanes left, ends the job, and says what it came to.",
+    )
+    def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
+        database: Database = context.resources.database
+        job = taken_up(context, database.engine, pipeline.kind.name)
+        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, job.job_key)
+        if job.status is JobState.RUNNING and has_no_lanes(context.run) and pipeline.lanes_for(job, lanes) > 1:
+            return hand_over(context, database.engine, job, "it is work for several lanes, and this run has none")
+        if job.status is JobState.RUNNING:
+            drained = worked(context, pipeline, database.engine)
+            if drained.end is End.WAITING:
+                raise wait_for_retries(drained)
+            with transaction(database.engine) as connection:
+                job = jobs.find(connection, job.job_key)
+            if drained.end is End.OUT_OF_TIME and job.status is JobState.RUNNING:
+                spent = f"this one has spent its {settings.current().run_seconds:,} seconds"
+                return hand_over(context, database.engine, job, spent)
+        if job.status in (JobState.FAILED, JobState.CANCELLED):
+            pipeline.wind_up(database.engine, job.job_key)
+        if job.status is JobState.FAILED:
+            raise failure(context, pipeline, database.engine, job)
+        if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
+            yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
+        else:
+            tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
+
+    return end
+
+
+def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_least: float = 0.0) -> Drained:
+    kinds = {pipeline.kind.name: pipeline.kind_of(context)}
+    left = seconds_left(context)
+    if left is not None:
+        left = max(left, at_least)
+        if left <= 0:
+            return Drained(End.OUT_OF_TIME, 0)
+    with transaction(pool) as connection:
+        job = jobs.find(connection, context.partition_key)
+        dispatch.begun(connection, job.job_id, context.run_id)
+
+    def tell(slice_: Slice) -> None:
+        tally = slice_.tally
+        context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
+
+    # The name stands with what it buries, and says in which run that was.
+    name = f"{context.run_id}:{worker_name()}"
+    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+        drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
+    context.log.info(f"{drained.worked} items worked here, then {drained.end}")
+    return drained
+
+
+def wait_for_retries(drained: Drained) -> dg.RetryRequested:
+    """Free the process until the next item is due."""
+    return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
+
+
+def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
+    """The run fails for good: another automatic try would find the same. Re-executing it redrives the buried items."""
+    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
+    return dg.Failure(
+        description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
+        metadata=dict(pipeline.report(pool, job)),
+        allow_retries=False,
+    )

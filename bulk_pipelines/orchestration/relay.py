@@ -1,0 +1,114 @@
+"""The relay: every job that wants a run gets one, and never two at the same time.
+
+A job is offered until its run begins, always under the key of that launch, by which Dagster knows it: a tick that died
+half way, or two daemons, come to one run. A run that was lost before it began gets a new key from the sweeper.
+"""
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.dispatch import DispatchLimits, Offer
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.orchestration.pipeline import Launchable, Pipeline, partitions
+from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.runs import LAUNCH_TAG
+
+SECONDS_BETWEEN = 1
+"""Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+RUNS_LOOKED_AT = 10
+RETRY_PATIENCE = 600.0
+"""How long a retry that Dagster has announced may take to come."""
+LISTEN_SECONDS = 4.0
+LOOK_AGAIN = 0.25
+
+
+def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> dg.SensorDefinition:
+    """One sensor for all kinds. `listen`: how long a tick that finds nothing stays, for what comes meanwhile."""
+    by_kind = {each.pipeline.kind.name: each.pipeline for each in launchables}
+
+    @dg.sensor(
+        name="relay",
+        jobs=[each.job for each in launchables],
+        minimum_interval_seconds=SECONDS_BETWEEN,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Launches the jobs that were submitted, resumed or lost their run; the most urgent first.",
+    )
+    def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
+        offered = heard(database.engine, sorted(by_kind), limits(settings.current()), listen)
+        if not offered:
+            return dg.SkipReason("no job wants a run")
+        busy = {offer.job_key for offer, _ in offered if has_run(context.instance, offer)}
+        if busy:
+            with transaction(database.engine) as connection:
+                dispatch.put_off(connection, sorted(busy))
+            said = f"still in a run, and looked at again in some seconds: {', '.join(sorted(busy))}"
+            context.log.info(said)
+            offered = [(offer, job) for offer, job in offered if offer.job_key not in busy]
+            if not offered:
+                return dg.SkipReason(said)
+        offers = [offer for offer, _ in offered]
+        context.log.info("offering " + ", ".join(offer.job_key for offer in offers))
+        return dg.SensorResult(
+            run_requests=[request(by_kind[offer.kind], offer, job) for offer, job in offered],
+            dynamic_partitions_requests=[
+                partitions(kind).build_add_request([offer.job_key for offer in offers if offer.kind == kind])
+                for kind in sorted({offer.kind for offer in offers})
+            ],
+        )
+
+    return sensor
+
+
+def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: float) -> list[tuple[Offer, Job]]:
+    """What wants a run now, or comes to want one while this listens."""
+    deadline = time.monotonic() + listen
+    while True:
+        with transaction(pool) as connection:
+            offers = dispatch.offers(connection, kinds, limits)
+            offered = [(offer, jobs.find(connection, offer.job_key)) for offer in offers]
+        if offered or time.monotonic() >= deadline:
+            return offered
+        time.sleep(LOOK_AGAIN)
+
+
+def has_run(instance: dg.DagsterInstance, offer: Offer) -> bool:
+    """Whether a run of an earlier launch has not ended yet, or is about to be started again by Dagster itself: of a job
+    that was paused and resumed at once, or redriven, or whose run has just spent its budget. Should nobody be behind
+    that run, the sweeper ends it."""
+    if not offer.dispatch_count:
+        return False
+    filters = dg.RunsFilter(tags={"dagster/partition": offer.job_key})
+    records = instance.get_run_records(filters, limit=RUNS_LOOKED_AT)
+    return any(not record.dagster_run.is_finished for record in records) or (
+        bool(records) and will_come_again(records[0])
+    )
+
+
+def will_come_again(last: dg.RunRecord) -> bool:
+    announced = last.dagster_run.tags.get("dagster/will_retry") == "true"
+    return announced and last.end_time is not None and time.time() - last.end_time < RETRY_PATIENCE
+
+
+def limits(chosen: settings.Settings) -> DispatchLimits:
+    return DispatchLimits(of_kind=chosen.jobs_of_kind, of_owner=chosen.jobs_of_owner)
+
+
+def request(pipeline: Pipeline, offer: Offer, job: Job) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=offer.key,
+        job_name=offer.kind,
+        partition_key=offer.job_key,
+        run_config=pipeline.run_config(job),
+        tags={
+            "bulk/owner": job.owner,
+            "bulk/origin": job.origin,
+            "dagster/priority": str(offer.priority),
+            LAUNCH_TAG: str(offer.dispatch_count),
+        },
+    )

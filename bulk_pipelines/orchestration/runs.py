@@ -1,0 +1,107 @@
+"""A run and its job: who began the run and what that means, how long it may work, and what it says when it ends."""
+
+import time
+
+import dagster as dg
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import dispatch, jobs, runs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Unavailable
+
+PARTITION = "dagster/partition"
+RANGE = "dagster/asset_partition_range_start"
+MAX_RETRIES = "dagster/max_retries"
+RETRY_NUMBER = "dagster/retry_number"
+"""Of a run that Dagster launched because the one before had died."""
+LAUNCH_TAG = "bulk/launch"
+"""Of a run that the relay asked for: which launch of the job it is."""
+BUDGET_TAG = "bulk/run_budget"
+UNLIMITED = "unlimited"
+"""For a run that somebody waits for: no other one would go on with its job where nothing but the command runs."""
+
+
+def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
+    """The job of this run's partition, at work if it may be. Every step begins with this: a run may be executed again
+    from where it failed, so any step can be its first."""
+    try:
+        job_key = partition_of(context.run)
+        with transaction(pool) as connection:
+            job = jobs.find(connection, job_key)
+        if job.kind != kind:
+            raise Conflict(f"job {job_key} is of the kind {job.kind}: launch {job.kind} with it, not {kind}")
+    except Unavailable:
+        raise  # may pass: the step is tried again
+    except BulkError as error:
+        raise refused(context, str(error)) from None
+    # Retention may have pruned the key; without it nothing can be materialized.
+    if not context.instance.has_dynamic_partition(partitions_name(kind), job_key):
+        context.instance.add_dynamic_partitions(partitions_name(kind), [job_key])
+    taken = runs.take_up(pool, job_key, context.run_id, by_person=is_by_hand(context.run))
+    if taken.first and is_by_hand(context.run):
+        if taken.was is JobState.PAUSED:
+            context.log.info(f"job {job_key} was paused: this run goes on with it")
+        if taken.redriven:
+            context.log.info(f"job {job_key} was {taken.was}: {taken.redriven} items are tried again")
+        # Copied from a run that had failed for good; this one may be started again when it dies.
+        context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
+    return taken.job
+
+
+def partitions_name(kind: str) -> str:
+    """Where Dagster keeps the keys of the jobs of a kind."""
+    return f"{kind}_jobs"
+
+
+def partition_of(run: dg.DagsterRun) -> str:
+    """The one key that the run is for, whatever Dagster let it be launched with."""
+    if PARTITION in run.tags:
+        return run.tags[PARTITION]
+    if RANGE in run.tags:
+        raise InvalidInput("partition", "is a range of keys: launch one run for each")
+    raise InvalidInput("partition", "is missing: launch the run with the key of a job that was submitted before")
+
+
+def refused(context: dg.OpExecutionContext, why: str) -> dg.Failure:
+    """The run fails for good: another try would find the same."""
+    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
+    return dg.Failure(why, allow_retries=False)
+
+
+def is_by_hand(run: dg.DagsterRun) -> bool:
+    """Launched or executed again by a person: not by the relay, nor by Dagster because its worker had died."""
+    return RETRY_NUMBER not in run.tags if run.parent_run_id else LAUNCH_TAG not in run.tags
+
+
+def is_waited_for(run: dg.DagsterRun) -> bool:
+    """Nobody waits for a run that was executed again, though the tags of the first one are copied to it."""
+    return run.tags.get(BUDGET_TAG) == UNLIMITED and not run.parent_run_id
+
+
+def seconds_left(context: dg.OpExecutionContext) -> float | None:
+    """Of the run's budget; None: it has none."""
+    if is_waited_for(context.run):
+        return None
+    record = context.instance.get_run_record_by_id(context.run_id)
+    begun = record.start_time if record and record.start_time else time.time()
+    return begun + settings.current().run_seconds - time.time()
+
+
+def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job, why: str) -> None:
+    """The run ends well, and the relay launches one that goes on."""
+    with transaction(pool) as connection:
+        dispatch.hand_over(connection, job.job_id, context.run_id)
+    done = job.total_items - job.open_items
+    tell_end(
+        context,
+        f"job {job.job_key} goes on in another run: {why}; {done:,} of {job.total_items:,} items are done",
+    )
+
+
+def tell_end(context: dg.OpExecutionContext, said: str) -> None:
+    """Why a run ends that materializes nothing: in its log, and as a tag, which the list of runs shows."""
+    context.log.info(said)
+    context.instance.add_run_tags(context.run_id, {"bulk/ended": said})

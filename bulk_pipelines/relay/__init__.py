@@ -1,1 +1,0 @@
-"""Launches submitted jobs: the other end of the outbox."""

@@ -1,0 +1,1 @@
+"""Files of web servers as a read-only storage."""

@@ -1,0 +1,1 @@
+"""A folder of this machine as a storage."""

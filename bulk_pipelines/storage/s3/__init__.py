@@ -1,0 +1,1 @@
+"""A folder of an S3 bucket as a storage."""

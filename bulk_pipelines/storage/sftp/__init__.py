@@ -1,0 +1,1 @@
+"""A folder on an SSH server as a storage."""

@@ -1,0 +1,210 @@
+"""A database with index data, a place for files, and jobs of distribution worked in this process."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import answer, data, submission, target
+from bulk_pipelines.distribution import work as distributor
+from bulk_pipelines.distribution.reuse import ReusePolicy
+from bulk_pipelines.distribution.work import Distributor
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.drain import Drained
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.settler import SettlerLimits
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.servers.processes import Place
+
+TODAY = date(2024, 6, 1)
+DAY = 20240202
+HEADER = ["index_key", "effective_date", "asof_indicator", "constituent", "weight", "close"]
+
+QUICK = Settings(distribution_base_delay=0.01, distribution_lease_seconds=1.0, distribution_concurrency=4)
+
+Given = dict[str, Any]
+
+
+class Item(NamedTuple):
+    status: str
+    attempts: int
+    term: int
+    result: dict[str, Any] | None
+    error_class: str | None
+    error: str | None
+
+
+class Registered(NamedTuple):
+    path: str
+    size: int
+    checksum: str
+    source_job_key: str
+
+
+def wanted(index_key: str, day: int = DAY, asof: str = "CLS") -> Given:
+    return {"indexKey": index_key, "effectiveDate": day, "asofindicator": asof}
+
+
+def many(count: int) -> list[Given]:
+    return [wanted(f"IDX{number:05}") for number in range(count)]
+
+
+@dataclass
+class Scene:
+    pool: Engine
+    place: Place
+    settings: Settings = QUICK
+    today: date = TODAY
+    query: str = ""
+    """A file."""
+    made: dict[str, Kind] = field(default_factory=dict)
+
+    def with_settings(self, **changes: Any) -> "Scene":
+        return replace(self, settings=replace(self.settings, **changes), made={})
+
+    def on(self, place: Place) -> "Scene":
+        return replace(self, place=place, made={})
+
+    @property
+    def kind(self) -> Kind:
+        if not self.made:
+            kind = distributor.kind_with(
+                Distributor(
+                    lambda: target.opened(f"{self.place.url}/exports", self.place.access),
+                    data.query_of(self.query),
+                    ReusePolicy(self.settings.reuse_files, self.settings.reuse_days),
+                    today=lambda: self.today,
+                ),
+                self.settings,
+            )
+            self.made[kind.name] = kind
+        return next(iter(self.made.values()))
+
+    def have(self, inputs: Iterable[Given], rows: int = 3, close: str = "10.5") -> None:
+        """Data for these inputs."""
+        with transaction(self.pool) as connection, connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO index_data SELECT %s, to_date(%s, 'YYYYMMDD'), %s, 'C' || lpad(n::text, 6, '0'),"
+                " round(1.0 / %s, 10), %s FROM generate_series(1, %s) AS n",
+                [
+                    (each["indexKey"], str(each["effectiveDate"]), each["asofindicator"], rows, close, rows)
+                    for each in inputs
+                ],
+            )
+
+    def change(self, index_key: str, close: str) -> None:
+        with transaction(self.pool) as connection:
+            connection.execute("UPDATE index_data SET close = %s WHERE index_key = %s", [close, index_key])
+
+    def submit(self, inputs: Sequence[Given], **options: Any) -> Job:
+        return submission.submit(self.pool, self.kind, inputs, **{"owner": "me", **options}).job
+
+    def job(self, job_key: str) -> Job:
+        with transaction(self.pool) as connection:
+            return jobs.find(connection, job_key)
+
+    def started(self, inputs: Sequence[Given]) -> Job:
+        job = self.submit(inputs)
+        with transaction(self.pool) as connection:
+            return jobs.start(connection, job.job_key)
+
+    def worker(self, job: Job, **options: Any) -> Worker:
+        options.setdefault("settler_limits", SettlerLimits(flush_seconds=0.01))
+        return Worker(self.pool, {self.kind.name: self.kind}, job, **options)
+
+    def work(self, job: Job, **options: Any) -> Drained:
+        """Until the job is over."""
+        with self.worker(job) as worker:
+            return drain.drain(worker, **options)
+
+    def done(self, inputs: Sequence[Given]) -> Job:
+        job = self.started(inputs)
+        self.work(job)
+        return self.job(job.job_key)
+
+    def answer(self, job: Job, **options: Any) -> dict[str, Any]:
+        return answer.of_job(self.pool, job.job_key, **options)
+
+    def items(self, job: Job) -> dict[str, Item]:
+        """By the name of the index; where day or kind are other than `wanted` gives, by the whole name."""
+        with transaction(self.pool) as connection:
+            rows = connection.execute(
+                "SELECT replace(item_key, '_20240202_CLS', ''), item.state::text, attempt_count, lease_term, result,"
+                " error_class, error_message FROM job_item AS item WHERE job_id = %s ORDER BY item_id",
+                [job.job_id],
+            ).fetchall()
+        return {row[0]: Item(*row[1:]) for row in rows}
+
+    def statuses(self, job: Job) -> dict[str, str]:
+        return {key: item.status for key, item in self.items(job).items()}
+
+    def registry(self) -> dict[str, Registered]:
+        with transaction(self.pool) as connection:
+            rows = connection.execute(
+                "SELECT index_key || '_' || to_char(effective_date, 'YYYYMMDD') || '_' || asof_indicator,"
+                " path, size, checksum, source_job_key FROM export_artifact ORDER BY 1"
+            ).fetchall()
+        return {row[0]: Registered(*row[1:]) for row in rows}
+
+    def files(self) -> dict[str, bytes]:
+        """All that was stored, by its whole address."""
+        with locations.folder(self.place.url, self.place.access) as storage:
+            found = [*storage.entries(), *storage.entries("**/.*")]
+            return {storage.url_of(entry.key): storage.read(entry.key) for entry in found}
+
+    def path(self, job: Job, given: Given) -> str:
+        day = job.job_key[1:9]
+        name = "{indexKey}_{effectiveDate}_{asofindicator}.csv".format(**given)
+        return f"{self.place.url}/exports/{day[:4]}/{day[4:6]}/{day[6:]}/{job.job_key}/{name}"
+
+    def check(self, job: Job, inputs: Sequence[Given]) -> None:
+        """The job is complete, every file there once and right, and the registry agrees with the files."""
+        items, files = self.items(job), self.files()
+        assert {item.status for item in items.values()} == {"SUCCEEDED"}
+        assert self.job(job.job_key).status == "COMPLETED"
+        paths = {self.path(job, each) for each in inputs}
+        assert {path for path in files if f"/{job.job_key}/" in path} == paths
+        for row in self.registry().values():
+            assert (row.size, row.checksum) == measured(files[row.path])
+        for item in items.values():
+            assert item.result is not None
+            assert (item.result["size"], item.result["checksum"]) == measured(files[item.result["path"]])
+        self.counters_agree(job)
+
+    def counters_agree(self, job: Job) -> None:
+        """The counters of the job are what its items come to."""
+        found = self.job(job.job_key)
+        states = list(self.statuses(job).values())
+        counted = {
+            "PENDING": found.pending_items,
+            "RUNNING": found.running_items,
+            "RETRY_WAIT": found.retry_wait_items,
+            "SUCCEEDED": found.succeeded_items,
+            "DLQ": found.dlq_items,
+            "CANCELLED": found.cancelled_items,
+        }
+        assert counted == {state: states.count(state) for state in counted}
+        assert found.total_items == len(states)
+
+
+def measured(content: bytes) -> tuple[int, str]:
+    return len(content), hashlib.sha256(content).hexdigest()
+
+
+def records(content: bytes) -> list[list[str]]:
+    """As any reader of CSV sees them."""
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))
+
+
+def paths(answered: Mapping[str, Any]) -> list[str]:
+    return [each["s3Path"] for each in answered["dataContent"]]

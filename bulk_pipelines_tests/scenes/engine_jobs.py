@@ -1,0 +1,213 @@
+"""Jobs for the tests of the engine: made in a line, claimed, settled and aged by hand, and counted by their items."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.intake.persist import Item
+from bulk_pipelines.engine.items import leases, settling
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.items.settling import Settled, Written
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.kinds import Handler, Kind, Kinds
+from bulk_pipelines.engine.outcomes import Done, Outcome
+from bulk_pipelines.engine.states import ItemState
+from bulk_pipelines.engine.worker import retry
+from bulk_pipelines.engine.worker.retry import RetryPolicy, Settlement
+from bulk_pipelines.engine.worker.tools import Tools
+
+FAR = 3_600.0
+
+
+class Row(NamedTuple):
+    """An item as it stands in the database, with what its lease makes of its status and time."""
+
+    item_id: int
+    item_key: str
+    status: ItemState
+    attempt_count: int
+    not_found_count: int
+    death_count: int
+    lease_term: int
+    lease_owner: str | None
+    lease_until: datetime | None
+    due_at: datetime | None
+    error_class: str | None
+    error_message: str | None
+    updated_at: datetime
+    input: dict[str, Any]
+    normalized: dict[str, Any] | None
+    result: dict[str, Any] | None
+    checkpoint: dict[str, Any] | None
+
+
+OF_A_LEASE = {"status": "item.state", "updated_at": "coalesce(leased_at, updated_at)"}
+READ = f"SELECT {', '.join(OF_A_LEASE.get(field, field) for field in Row._fields)} FROM job_item AS item"
+
+
+def done(lease: Lease, tools: Tools) -> Outcome:
+    return Done({"term": lease.lease_term})
+
+
+def kind(handle: Handler = done, **settings: Any) -> Kind:
+    return Kind("work", handle, **settings)
+
+
+def only(each: Kind) -> Kinds:
+    return Kinds([each])
+
+
+WORK = only(kind())
+
+
+def keys(count: int) -> list[str]:
+    return [f"k{number:04}" for number in range(count)]
+
+
+def inputs(count: int) -> list[Item]:
+    return [(key, {"n": number}) for number, key in enumerate(keys(count))]
+
+
+def submitted(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+    """A job that nobody has started, with items that are not all it may get."""
+    with transaction(pool) as connection:
+        job = jobs.submit(connection, kinds, Request("work", owner, {})).job
+    given = inputs(items) if isinstance(items, int) else items
+    persist.add_items(pool, job.job_id, given, BatchSizer.within(BatchLimits(start_rows=1_000)))
+    return found(pool, job)
+
+
+def running(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+    """A started job with all its items."""
+    job = submitted(pool, items, kinds=kinds, owner=owner)
+    with transaction(pool) as connection:
+        jobs.seal(connection, job.job_id)
+        return jobs.start(connection, job.job_key)
+
+
+def found(pool: Engine, job: Job) -> Job:
+    with transaction(pool) as connection:
+        return jobs.find(connection, job.job_key)
+
+
+def rows(pool: Engine, job: Job) -> dict[str, Row]:
+    with transaction(pool) as connection:
+        return rows_of(connection, job.job_id)
+
+
+def rows_of(connection: psycopg.Connection[Any], job_id: int) -> dict[str, Row]:
+    cursor = connection.execute(f"{READ} WHERE job_id = %s ORDER BY item_id", [job_id])
+    return {row.item_key: row for row in map(Row._make, cursor)}
+
+
+def row(pool: Engine, lease: Lease) -> Row:
+    with transaction(pool) as connection:
+        found = connection.execute(f"{READ} WHERE item_id = %s", [lease.item_id]).fetchone()
+    assert found is not None
+    return Row._make(found)
+
+
+def statuses(pool: Engine, job: Job) -> dict[str, str]:
+    return {key: each.status for key, each in rows(pool, job).items()}
+
+
+def claimed(pool: Engine, job: Job, most: int = 1_000, *, owner: str = "me", seconds: float = FAR) -> list[Lease]:
+    with transaction(pool) as connection:
+        return leases.claim(connection, job.job_id, owner=owner, most=most, lease_seconds=seconds)
+
+
+def decided(
+    lease: Lease, outcome: Outcome, policy: RetryPolicy | None = None, *, delay: float | None = None
+) -> Settled:
+    """What a worker would write for this outcome; `delay` in place of the policy's."""
+    settlement = retry.decide(policy or RetryPolicy(), outcome, lease.tries, lambda: 0.5)
+    if delay is not None and settlement.delay is not None:
+        settlement = settlement._replace(delay=delay)
+    return Settled(lease.item_id, lease.lease_term, settlement)
+
+
+def settled(pool: Engine, job: Job, given: Iterable[Lease], outcome: Outcome, *, delay: float | None = None) -> Written:
+    with transaction(pool) as connection:
+        return settling.write(connection, job.job_id, [decided(lease, outcome, delay=delay) for lease in given])
+
+
+def written(pool: Engine, job: Job, lease: Lease, settlement: Settlement) -> Written:
+    with transaction(pool) as connection:
+        return settling.write(connection, job.job_id, [Settled(lease.item_id, lease.lease_term, settlement)])
+
+
+def expire(pool: Engine, given: Sequence[Lease]) -> None:
+    """As if their workers had been silent for too long."""
+    with transaction(pool) as connection:
+        run_out(connection, [lease.item_id for lease in given])
+
+
+def run_out(connection: psycopg.Connection[Any], item_ids: Sequence[int]) -> None:
+    connection.execute(
+        "UPDATE job_item SET lease_until = now() - interval '1 second'"
+        " WHERE item_id = ANY (%s) AND lease_until IS NOT NULL",
+        [list(item_ids)],
+    )
+    connection.execute(
+        "UPDATE claim SET look_at = least(look_at, now() - interval '1 second') WHERE item_ids && %s::bigint[]",
+        [list(item_ids)],
+    )
+
+
+ALL_RUN_OUT = """
+UPDATE job_item SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL;
+UPDATE claim SET look_at = least(look_at, now() - interval '1 second')
+"""
+
+
+HELD_AND_NOT_FOUND = """
+SELECT item_key FROM job_item AS item LEFT JOIN claim USING (claim_id, job_id)
+WHERE item.lease_until IS NOT NULL
+    AND (item.item_id = ANY (claim.item_ids) AND claim.owner = item.lease_owner AND claim.look_at <= item.lease_until)
+        IS NOT TRUE
+"""
+"""Those that the rescue would not find in time."""
+
+
+def claims(pool: Engine, job: Job) -> list[tuple[str, bool]]:
+    """Whose they are, and whether a rescue has to look at them."""
+    with transaction(pool) as connection:
+        query = "SELECT owner, look_at < now() FROM claim WHERE job_id = %s ORDER BY claim_id"
+        return connection.execute(query, [job.job_id]).fetchall()
+
+
+def make_due(pool: Engine, job: Job) -> None:
+    """As if the time of all waiting retries had come."""
+    with transaction(pool) as connection:
+        connection.execute(
+            "UPDATE job_item SET due_at = now() - interval '1 second' WHERE job_id = %s AND status = 'RETRY_WAIT'",
+            [job.job_id],
+        )
+
+
+def waiting_for_locks(pool: Engine) -> int:
+    """How many sessions of this database wait for somebody else's rows."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with transaction(pool) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def check_counters(pool: Engine, job: Job) -> None:
+    """The job's counters are what its items come to."""
+    with transaction(pool) as connection:
+        kept = jobs.find(connection, job.job_key)
+        counted = dict(connection.execute(queries.text("items", "recount_items"), {"job_id": job.job_id}).fetchall())
+    assert {state: getattr(kept, f"{state.lower()}_items") for state in ItemState} == {
+        state: counted.get(state, 0) for state in ItemState
+    }
+    assert kept.total_items == sum(counted.values())

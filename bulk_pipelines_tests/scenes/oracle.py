@@ -1,0 +1,171 @@
+"""Whole imports by several lanes in this process, that something may happen to at any of their transactions."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import ErrorClass, WrongState
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
+from bulk_pipelines.engine.items.leases import Lease
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import Conflict
+from bulk_pipelines.imports import winding_up, work
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.load.loading import BatchResult
+from bulk_pipelines.imports.plan import planning, ranges
+from bulk_pipelines.imports.reconcile import first_wins, last_wins
+from bulk_pipelines.imports.records import blocks
+from bulk_pipelines_tests.scenes import engine_jobs
+
+AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
+
+
+def hasty(attempts: int) -> Kinds:
+    """What fails is tried again at once, or buried after so many attempts."""
+    retry = RetryPolicy(max_attempts=attempts, max_deaths=100, backoffs=AT_ONCE)
+    return Kinds(replace(kind, retry=retry) for kind in KINDS.values())
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of ranges in bytes, batches in rows, and steps of reading and cutting in bytes; and how many lanes there are."""
+
+    range_bytes: int
+    rows: int
+    step: int
+    lanes: int
+
+
+@contextmanager
+def small(sizes: Sizes) -> Iterator[None]:
+    batches = replace(work.BATCHES, min_rows=sizes.rows, start_rows=sizes.rows, max_rows=sizes.rows)
+    with (
+        patch.object(planning, "RANGE_BYTES", sizes.range_bytes),
+        patch.object(work, "BATCHES", batches),
+        patch.object(ranges, "BLOCK", sizes.step),
+        patch.object(blocks, "LEAST_READ", sizes.step),
+        patch.object(blocks, "FIRST_GUESS", 1),
+        patch.object(first_wins, "AT_ONCE", sizes.rows),
+        patch.object(last_wins, "AT_ONCE", sizes.rows),
+        patch.object(drain, "IDLE_PAUSE", 0.01),
+        patch("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0),
+    ):
+        yield
+
+
+@contextmanager
+def not_written(lines: Collection[int]) -> Iterator[None]:
+    """Whatever holds one of these lines cannot be written."""
+    write = work.write
+
+    def failing(lease: Lease, tools: Tools, read: work.Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+        if set(lines) & set(read.block.spans.lines.tolist()):
+            raise RuntimeError("it cannot be written")
+        return write(lease, tools, read, sizer, direct)
+
+    with patch.object(work, "write", failing):
+        yield
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Pool:
+    """The pool of a process that something happens to when it begins its transaction of this number: between two of its
+    transactions, whatever it was at; within one would come to the same, as that is rolled back."""
+
+    def __init__(self, engine: Engine, at: int, happen: Callable[[], None]) -> None:
+        self.engine = engine
+        self.url = engine.url
+        self.left = at
+        self.happen = happen
+        self.lock = threading.Lock()
+        self.dead = False
+
+    def raw_connection(self) -> Any:
+        with self.lock:
+            if self.dead:
+                raise Killed
+            self.left -= 1
+            if not self.left:
+                self.dead = self.happens()
+            if self.dead:
+                raise Killed
+        return self.engine.raw_connection()
+
+    def happens(self) -> bool:
+        """Whether it kills the process."""
+        try:
+            self.happen()
+        except Killed:
+            return True
+        return False
+
+
+def process(pool: Any, engine: Engine, job: Job, sizes: Sizes, kinds: Kinds) -> None:
+    """Plan the job if nobody has, and work it in several lanes until there is nothing to do, or the process dies."""
+    if refreshed(engine, job).planned_at is None:
+        planning.plan(pool, job)
+
+    def lane() -> None:
+        with Worker(pool, kinds, refreshed(engine, job)) as worker:
+            drain.drain(worker)
+
+    with ThreadPoolExecutor(sizes.lanes) as executor:
+        for future in [executor.submit(lane) for _ in range(sizes.lanes)]:
+            future.result(timeout=120)
+
+
+def killed_process(engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int) -> None:
+    """A process that dies; its leases run out."""
+
+    def die() -> None:
+        raise Killed
+
+    pool = Pool(engine, at, die)
+    try:
+        process(pool, engine, job, sizes, kinds)
+    except Exception:
+        if not pool.dead:
+            raise
+    with transaction(engine) as connection:
+        held = connection.execute("SELECT item_id FROM job_item WHERE job_id = %s", [job.job_id]).fetchall()
+        engine_jobs.run_out(connection, [item_id for (item_id,) in held])
+
+
+def disturbed_process(
+    engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int, event: Callable[[], object]
+) -> None:
+    """A process while somebody pauses or cancels the job, if it is not over by then."""
+
+    def happen() -> None:
+        with suppress(WrongState):
+            event()
+
+    with suppress(Conflict):  # it was cancelled before it was planned
+        process(Pool(engine, at, happen), engine, job, sizes, kinds)
+
+
+def ended(engine: Engine, job: Job) -> Job:
+    """The job, wound up if it ended before its time."""
+    winding_up.wind_up(engine, job.job_key)
+    return refreshed(engine, job)
+
+
+def refreshed(engine: Engine, job: Job) -> Job:
+    with transaction(engine) as connection:
+        return jobs.find(connection, job.job_key)

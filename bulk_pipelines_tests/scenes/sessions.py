@@ -1,0 +1,118 @@
+"""Databases as people have them: every setting that a role or a database can turn for its sessions, and poolers.
+
+`SESSIONS=turned`, or `SESSIONS=pgbouncer`, in the environment gives such a database to every test that asks for one.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.embedded import owner
+from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines_tests.servers.processes import answers, dies_with_us, free_port, stop, wait_until
+
+TURNED = {
+    "client_encoding": "LATIN1",
+    "DateStyle": "SQL, DMY",
+    "IntervalStyle": "sql_standard",
+    "TimeZone": "Asia/Kathmandu",
+    "search_path": "nowhere",
+    "statement_timeout": "5s",
+    "lock_timeout": "1ms",
+    "idle_in_transaction_session_timeout": "5s",
+    "idle_session_timeout": "5s",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
+    "standard_conforming_strings": "off",
+    "bytea_output": "escape",
+    "extra_float_digits": "-15",
+    "array_nulls": "off",
+    "transform_null_equals": "on",
+    "exit_on_error": "on",
+}
+"""Each of them changes what a program sees that does not say what it needs."""
+
+
+def turn(connection: psycopg.Connection[Any], whose: str, name: str, settings: Mapping[str, str] = TURNED) -> None:
+    """`whose`: DATABASE or ROLE. For the sessions that begin from now on."""
+    for setting, value in settings.items():
+        connection.execute(
+            sql.SQL("ALTER {} {} SET {} = {}").format(
+                sql.SQL(whose), sql.Identifier(name), sql.Identifier(setting), sql.Literal(value)
+            )
+        )
+
+
+@contextmanager
+def as_asked(server: Server, database: str) -> Iterator[str]:
+    """The address of a database, with its sessions as SESSIONS wants them."""
+    match os.environ.get("SESSIONS", ""):
+        case "":
+            yield server.url(database)
+        case "turned":
+            with pool.single(server.url()) as connection:
+                turn(connection, "DATABASE", database)
+            yield server.url(database)
+        case "pgbouncer":
+            with pgbouncer(server, "session") as address:
+                yield f"{address}/{database}"
+        case other:
+            raise ValueError(f"SESSIONS={other}: there are turned and pgbouncer")
+
+
+def find_pgbouncer() -> str:
+    """The program; a test that cannot have it is skipped."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        pytest.skip("no pgbouncer is installed here (Debian: apt-get install pgbouncer)")
+    return program
+
+
+@contextmanager
+def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
+    """A PgBouncer before this server; its address, without a database."""
+    program, port = find_pgbouncer(), free_port()
+    chosen = {
+        "listen_addr": "127.0.0.1",
+        "listen_port": port,
+        "unix_socket_dir": "",
+        "auth_type": "any",
+        "pool_mode": mode,
+        "default_pool_size": 50,
+        "max_client_conn": 500,
+    } | settings
+    root = os.geteuid() == 0
+    user, group = owner.of(server.data)
+    with tempfile.TemporaryDirectory(prefix="bulk-pgbouncer-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        lines = ["[databases]", f"* = host={server.seen(server.socket_directory)} user=postgres", "[pgbouncer]"]
+        lines += [f"{key} = {value}" for key, value in chosen.items()]
+        (folder / "pgbouncer.ini").write_text("\n".join(lines))
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [program, str(folder / "pgbouncer.ini")],
+                stdin=subprocess.DEVNULL,
+                cwd=server.data,
+                stdout=log,
+                stderr=log,
+                user=user if root else None,
+                group=group if root else None,
+                preexec_fn=dies_with_us,  # noqa: PLW1509 - before any thread
+            )
+        try:
+            wait_until(lambda: answers(port) or process.poll() is not None, "PgBouncer listens")
+            assert process.poll() is None, (folder / "log").read_text()
+            yield f"postgresql://postgres@127.0.0.1:{port}"
+        finally:
+            stop(process)
