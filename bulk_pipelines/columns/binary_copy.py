@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import psycopg
 import pyarrow as pa
 from psycopg import sql
 
 from bulk_pipelines.columns.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
 from bulk_pipelines.columns.uuids import BINARY, rows_of
+from bulk_pipelines.database.pool import Connection
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
@@ -65,7 +65,7 @@ def encode(columns: dict[str, Column]) -> Encoded:
     return Encoded([*widths, *variable], rows, np.arange(count))
 
 
-def copy(connection: psycopg.Connection[Any], table: sql.Composable, encoded: Encoded) -> int:
+def copy(connection: Connection, table: sql.Composable, encoded: Encoded) -> int:
     """Sends rows to a table; how many it took: a trigger may leave some out without an error."""
     command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
         table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))

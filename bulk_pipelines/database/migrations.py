@@ -9,7 +9,6 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from yoyo import read_migrations
@@ -18,6 +17,7 @@ from yoyo.connections import parse_uri
 from yoyo.migrations import Migration, MigrationList, default_migration_table
 
 from bulk_pipelines.database import pool, session
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.settings import CHECKOUT
 
@@ -39,11 +39,11 @@ class State:
 class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
     """yoyo's work on a connection of ours."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.given = connection
         super().__init__(parse_uri("postgresql+psycopg:///"), default_migration_table)
 
-    def connect(self, _dburi: object) -> psycopg.Connection[Any]:
+    def connect(self, _dburi: object) -> Connection:
         return self.given
 
     @contextmanager
@@ -71,7 +71,7 @@ def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
 
 
 @contextmanager
-def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def alone(connection: Connection) -> Iterator[None]:
     """Be the only one who migrates. The lock is given back by name: a pooler may keep the session for somebody else."""
     connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
     try:
@@ -88,7 +88,7 @@ def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
             connection.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 
 
-def holder(connection: psycopg.Connection[Any]) -> str:
+def holder(connection: Connection) -> str:
     row = connection.execute(
         "SELECT pid, application_name FROM pg_locks JOIN pg_stat_activity USING (pid)"
         " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint << 32) + objid::bigint = %s",
@@ -97,7 +97,7 @@ def holder(connection: psycopg.Connection[Any]) -> str:
     return f"process {row[0]} of the server, {row[1] or 'without a name'}" if row else "it has just ended"
 
 
-def refuse_closed_schema(connection: psycopg.Connection[Any]) -> None:
+def refuse_closed_schema(connection: Connection) -> None:
     """New tables need a schema that this role may make them in."""
     path, role, schema, may_create = connection.execute(
         "SELECT current_setting('search_path'), current_user::text, current_schema()::text,"

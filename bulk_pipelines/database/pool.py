@@ -1,7 +1,7 @@
 """Connections: one SQLAlchemy engine as the pool, raw psycopg 3 connections for the work."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
@@ -10,6 +10,11 @@ from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 from bulk_pipelines.database import pooler, session
 from bulk_pipelines.database.session import URL_FIELD, Facts
 from bulk_pipelines.errors import InvalidInput, Unavailable
+
+Connection = psycopg.Connection[Any]
+"""A connection of psycopg, whatever its rows are made of."""
+Begin = Callable[[], AbstractContextManager[Connection]]
+"""Opens a transaction, which is committed at the end of its block."""
 
 
 def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int = 10) -> Engine:
@@ -32,14 +37,14 @@ def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int
 
     # Before SQLAlchemy asks anything: in a session as it comes, it may not understand the answers.
     @event.listens_for(engine, "connect", insert=True)
-    def prepared(connection: psycopg.Connection[Any], _record: object) -> None:
+    def prepared(connection: Connection, _record: object) -> None:
         prepare(connection, target, arguments)
 
     return engine
 
 
 @contextmanager
-def transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+def transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction on a pooled connection: committed at the end, rolled back on an error.
 
     A database that is lost, before or within, is `Unavailable`.
@@ -62,7 +67,7 @@ def transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
         pooled.close()
 
 
-def single(url: str, *, application: str = "bulk", timeout: int = 10) -> psycopg.Connection[Any]:
+def single(url: str, *, application: str = "bulk", timeout: int = 10) -> Connection:
     """One connection of its own, in autocommit, outside any pool."""
     target = parsed(url)
     arguments = session.arguments(target, application, timeout)
@@ -87,7 +92,7 @@ def parsed(url: str) -> URL:
     return parts.set(drivername="postgresql+psycopg")
 
 
-def prepare(connection: psycopg.Connection[Any], url: URL, arguments: Mapping[str, Any]) -> None:
+def prepare(connection: Connection, url: URL, arguments: Mapping[str, Any]) -> None:
     """Set a new session up, and refuse a server or a database that we cannot work with."""
     try:
         version = session.refuse_old(connection.info.server_version)

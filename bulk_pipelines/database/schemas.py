@@ -1,12 +1,12 @@
 """Schemas beside the one of the data. A role that may make none can use one that was made for it."""
 
 from contextlib import suppress
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import pool
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Unavailable
 
 
@@ -26,7 +26,7 @@ def check(url: str, name: str, timeout: int) -> None:
         exists(connection, name)
 
 
-def exists(connection: psycopg.Connection[Any], name: str) -> bool:
+def exists(connection: Connection, name: str) -> bool:
     """Whether the schema is there; if not, it can be made. One that can neither be used nor made is `Unavailable`."""
     row = connection.execute(
         "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')"

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.request import stored
 from bulk_pipelines.engine.intake import payload
@@ -17,7 +16,6 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 
-Connection = psycopg.Connection[Any]
 Answer = dict[str, Any]
 
 

@@ -1,17 +1,14 @@
 """The registry of generated files, one row for each input; written in the settlement of the item that made the file."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.distribution.reuse import Artifact
 from bulk_pipelines.engine.items.settling import Settled
-
-Connection = psycopg.Connection[Any]
 
 
 def find(connection: Connection, wanted: Sequence[Input]) -> dict[Input, Artifact]:

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution.request import stored
 from bulk_pipelines.engine.jobs.jobs import Job
-
-Connection = psycopg.Connection[Any]
 
 SHOWN_FILES = 100
 SHOWN_SLOWEST = 10

@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import target
 from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.errors import Missing, Permanent, StorageError
-
-Connection = psycopg.Connection[Any]
 
 BATCH = 500
 

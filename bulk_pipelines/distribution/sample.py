@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-import psycopg
-
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution.request import Input
-
-Connection = psycopg.Connection[Any]
 
 FIRST_DAY = date(2024, 1, 1)
 

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import answer, data, registry, reuse, target
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
@@ -27,7 +27,7 @@ from bulk_pipelines.engine.errors import ErrorClass, Permanent
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.kinds import Connection, Ending, Kind
+from bulk_pipelines.engine.kinds import Ending, Kind
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.retry import BACKOFFS, Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.slices import SliceLimits

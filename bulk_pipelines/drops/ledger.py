@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
-
-import psycopg
+from typing import NamedTuple
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.storage.contract import Entry
-
-Connection = psycopg.Connection[Any]
 
 TOGETHER_SECONDS = 10.0
 """What begins to arrive so soon after a file was dropped with it."""

@@ -3,20 +3,17 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import grouping, ledger
 from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.storage.contract import Storage
-
-Connection = psycopg.Connection[Any]
 
 TAKEN_AT_A_TIME = 5_000
 LOOK_SECONDS = 30.0

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import ledger
 from bulk_pipelines.drops.sources import FIELD, DropSource
 from bulk_pipelines.errors import Conflict, NotFound
@@ -15,8 +14,6 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Missing
-
-Connection = psycopg.Connection[Any]
 
 
 class Dropped(NamedTuple):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Record
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -17,7 +17,6 @@ from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
 
-Connection = psycopg.Connection[Any]
 Handler = Callable[[Lease, Tools], Outcome]
 Prepare = Callable[[Sequence[Lease], Tools], None]
 Finish = Callable[[Connection, Job], "Ending"]

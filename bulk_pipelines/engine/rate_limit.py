@@ -10,19 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.errors import InvalidInput, NotFound
-
-Connection = psycopg.Connection[Any]
 
 BLOCK_SECONDS = 0.5
 """A block holds at most what the bucket gains in this time, and is good for as long."""

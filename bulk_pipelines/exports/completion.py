@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
@@ -23,7 +22,6 @@ from bulk_pipelines.exports.publish.target import Place
 from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError
 
 log = logging.getLogger(__name__)
-Connection = psycopg.Connection[Any]
 
 AT_A_TIME = 100
 NOTES = {"preview", work.REPLACES}

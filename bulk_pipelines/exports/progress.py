@@ -4,14 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.items.leases import Lease
-
-Connection = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True)

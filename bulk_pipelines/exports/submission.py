@@ -1,17 +1,12 @@
 """Taking an export in: checked, then persisted whole, the job and its one item, before anybody is answered."""
 
-from typing import Any
-
-import psycopg
-
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Request, Submitted
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.names import name_of
-
-Connection = psycopg.Connection[Any]
 
 
 def submit(

@@ -3,11 +3,10 @@
 import logging
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Begin, Connection, transaction
 from bulk_pipelines.engine.jobs import end as engine_finish
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
@@ -18,13 +17,12 @@ from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
-from bulk_pipelines.imports.reconcile.control import Begin, Control
+from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import Asked
 from bulk_pipelines.imports.work import Plan, plan_of
 
 log = logging.getLogger(__name__)
-Connection = psycopg.Connection[Any]
 
 HIGH_ERROR_RATE = 0.1
 

@@ -3,11 +3,9 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import psycopg
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 
 WIDTH, HEIGHT, EDGE = 520, 160, 28
 MOST_POINTS = 400
@@ -20,7 +18,7 @@ class Batch:
     seconds: float
 
 
-def batches(connection: psycopg.Connection[Any], job_id: int) -> list[Batch]:
+def batches(connection: Connection, job_id: int) -> list[Batch]:
     """The batches of records; those by which the items themselves were written are left out."""
     rows = connection.execute(queries.text("import_progress", "batch_steps"), {"job_id": job_id}).fetchall()
     return [Batch(*row) for row in rows]

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.ranges import Range
-
-Connection = psycopg.Connection[Any]
 
 LONGEST_SHOWN = 1_000
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import dlq, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Submitted
@@ -20,8 +18,6 @@ from bulk_pipelines.imports.request import Asked, AskedFile, Options
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
-
-Connection = psycopg.Connection[Any]
 
 
 def submit(

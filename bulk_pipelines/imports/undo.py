@@ -1,21 +1,17 @@
 """Taking an import back: the rows it added, that nobody changed since and nothing refers to."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import conflicts, refusals, tables
 from bulk_pipelines.resources.declaration import Resource
-
-Connection = psycopg.Connection[Any]
-Begin = Callable[[], AbstractContextManager[Connection]]
 
 # Pages of the table for one transaction: with rows of ordinary size some ten thousand rows.
 PAGES = 500

@@ -4,12 +4,11 @@ counted."""
 import logging
 from collections.abc import Iterator
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import advisory, queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
@@ -20,7 +19,6 @@ from bulk_pipelines.imports.work import plan_of
 from bulk_pipelines.resources.declaration import Resource
 
 log = logging.getLogger(__name__)
-Connection = psycopg.Connection[object]
 
 AT_A_TIME = 100
 

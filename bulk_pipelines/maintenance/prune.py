@@ -5,17 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import advisory, queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.items.pages import EPOCH
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.settings import Settings
 
 log = logging.getLogger(__name__)
-Connection = psycopg.Connection[Any]
 
 BATCH = 10_000
 JOBS_AT_A_TIME = 500

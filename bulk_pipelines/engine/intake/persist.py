@@ -9,13 +9,12 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.adaptive import BatchSizer, Sample, Step
 from bulk_pipelines.engine.states import FINISHED_JOBS, JobState
 from bulk_pipelines.errors import Conflict, Unavailable
 
-Connection = psycopg.Connection[Any]
 Item = tuple[str, dict[str, Any]]
 """Its key, unique in the job, and its input."""
 

@@ -6,14 +6,10 @@ leases would cost every item a write. The row goes when all of it is settled, or
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
-
-import psycopg
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.items.leases import Lease
-
-Connection = psycopg.Connection[Any]
 
 
 class Claims:

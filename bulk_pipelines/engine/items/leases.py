@@ -5,14 +5,11 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import psycopg
-
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.worker.retry import Tries
-
-Connection = psycopg.Connection[Any]
 
 
 class Lease(NamedTuple):

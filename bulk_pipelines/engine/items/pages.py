@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
-
-Connection = psycopg.Connection[Any]
 
 MOST = 1_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

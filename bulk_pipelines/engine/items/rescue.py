@@ -3,20 +3,17 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.items import settling
 from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.states import ItemEvent
 from bulk_pipelines.engine.worker.retry import Random, RetryPolicy, Tries, decide_rescue
-
-Connection = psycopg.Connection[Any]
 
 BATCH = 1_000
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs
@@ -14,8 +15,6 @@ from bulk_pipelines.engine.states import JOB_MOVES, ItemEvent, JobEvent, JobStat
 from bulk_pipelines.engine.worker import retry
 from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import InvalidInput
-
-Connection = psycopg.Connection[Any]
 
 
 class Settled(NamedTuple):

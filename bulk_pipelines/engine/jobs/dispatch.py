@@ -12,11 +12,9 @@ from psycopg.rows import class_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
-
-Connection = psycopg.Connection[Any]
 
 BEAT_SECONDS = 15.0
 OFFER_AGAIN_SECONDS = 30.0

@@ -7,19 +7,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row, dict_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.items.pages import EPOCH, START, Position
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import InvalidInput, NotFound
-
-Connection = psycopg.Connection[Any]
 
 AT_A_TIME = 1_000
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import dispatch
@@ -29,8 +28,6 @@ from bulk_pipelines.engine.states import (
 )
 from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import InvalidInput
-
-Connection = psycopg.Connection[Any]
 
 ORIGINS = ("api", "sensor", "ui", "cli")
 TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")

@@ -6,18 +6,14 @@ the run is at work is not undone by its next step.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
-
-Connection = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True)

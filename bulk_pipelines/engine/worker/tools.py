@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
-
-Connection = psycopg.Connection[Any]
 
 
 class Tools:

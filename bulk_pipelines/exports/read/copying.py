@@ -8,7 +8,6 @@ import select
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg.errors import error_from_result
@@ -17,6 +16,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from sqlalchemy import URL
 
 from bulk_pipelines.database import pool
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.read.listening import PATIENCE
 from bulk_pipelines.exports.read.snapshot import Plan, asked_of
@@ -56,7 +56,7 @@ def lane(url: URL, plan: Plan, resource: str, options: CopyOptions) -> Iterator[
 
 @dataclass(frozen=True)
 class CopyLane:
-    connection: psycopg.Connection[Any]
+    connection: Connection
     plan: Plan
     options: CopyOptions
 

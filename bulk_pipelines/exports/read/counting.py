@@ -4,10 +4,10 @@ read, for drivers that keep to themselves what PostgreSQL said of the rows they 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import psycopg
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.read.listening import PATIENCE
@@ -17,9 +17,7 @@ from bulk_pipelines.exports.read.snapshot import Plan, asked_of, single
 class Counting:
     """Begun by `start`; `check` waits for it. `done` gives the connection back. Leaving the context ends it."""
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], plan: Plan, resource: str, done: Callable[[], None]
-    ) -> None:
+    def __init__(self, connection: Connection, plan: Plan, resource: str, done: Callable[[], None]) -> None:
         self.connection = connection
         self.statement = query.within(plan.count, None)
         self.resource = resource

@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import psycopg
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Cancelled
 
 LOOK = 0.2
@@ -17,7 +17,7 @@ SAID = "the export was cancelled; nothing of it remains"
 
 
 @contextmanager
-def listening(connection: psycopg.Connection[Any], cancelled: Callable[[], bool]) -> Iterator[None]:
+def listening(connection: Connection, cancelled: Callable[[], bool]) -> Iterator[None]:
     """`Cancelled` is raised, and what the connection asks is cancelled, as soon as `cancelled` says yes."""
     over = threading.Event()
     heard: list[BaseException] = []

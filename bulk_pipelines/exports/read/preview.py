@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-import psycopg
-
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 
 Record = dict[str, Any]
 
 
-def first_rows(connection: psycopg.Connection[Any], request: ExportRequest, rows: int) -> list[Record]:
+def first_rows(connection: Connection, request: ExportRequest, rows: int) -> list[Record]:
     """So many records at most, as NDJSON would hold them. For a transaction that is the export's, or as it."""
     if not rows:
         return []

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg as psycopg_dialect
 
 from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator, Value
 from bulk_pipelines.exports.request import ExportRequest, Format
@@ -65,7 +66,7 @@ def count(request: ExportRequest) -> Statement:
     return narrowed(sa.select(sa.func.count()).select_from(table), request, table)
 
 
-def composed(statement: Statement, connection: psycopg.Connection[Any]) -> str:
+def composed(statement: Statement, connection: Connection) -> str:
     """The statement with its values in it, quoted the way this connection's server reads them; `within` ends it."""
     compiled = statement.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True})
     return psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)

@@ -10,6 +10,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.read.listening import listening
@@ -71,7 +72,7 @@ class Plan:
 @contextmanager
 def planned(
     engine: Engine, request: ExportRequest, connections: int, preview: int, cancelled: Callable[[], bool]
-) -> Iterator[tuple[Plan, psycopg.Connection[Any]]]:
+) -> Iterator[tuple[Plan, Connection]]:
     """The plan, and its snapshot held open by that connection until every other one has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
         with listening(connection, cancelled):
@@ -79,7 +80,7 @@ def planned(
         yield (cut(connection, plan) if connections > 1 and not request.order else plan), connection
 
 
-def made(connection: psycopg.Connection[Any], request: ExportRequest, preview: int) -> Plan:
+def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     """The plan of reading the table whole. Its preview may have to read it whole, too."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
@@ -96,7 +97,7 @@ def made(connection: psycopg.Connection[Any], request: ExportRequest, preview: i
     return replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
 
 
-def cut(connection: psycopg.Connection[Any], plan: Plan) -> Plan:
+def cut(connection: Connection, plan: Plan) -> Plan:
     """The plan in parts, if it is worth it: a filter that finds few rows finds them best in one go."""
     if plan.expected_rows < ROWS_WORTH_CUTTING:
         return plan
@@ -105,12 +106,12 @@ def cut(connection: psycopg.Connection[Any], plan: Plan) -> Plan:
     return replace(plan, blocks=size // block, step=PART // block)
 
 
-def estimate(connection: psycopg.Connection[Any], select: str) -> int:
+def estimate(connection: Connection, select: str) -> int:
     explained = single(connection, f"EXPLAIN (FORMAT JSON) {select}".encode())
     return int(explained[0]["Plan"]["Plan Rows"])
 
 
-def single(connection: psycopg.Connection[Any], statement: Any, values: Any = None) -> Any:
+def single(connection: Connection, statement: Any, values: Any = None) -> Any:
     row = connection.execute(statement, values).fetchone()
     assert row is not None
     return row[0]

@@ -6,7 +6,6 @@ all the same, for a reason that nobody declared or because others came in betwee
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import psycopg
@@ -15,13 +14,12 @@ from psycopg import errors, sql
 
 from bulk_pipelines.columns import arrow, binary_copy, uuids
 from bulk_pipelines.columns.arrow import Column, Mask, compute
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import conflict_reasons, rejects, tables, writing
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
 from bulk_pipelines.imports.validate.validation import Reject, Validated, with_origin
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
-
-Connection = psycopg.Connection[Any]
 
 STAGED = sql.Identifier("pg_temp", "staged")
 AMONG = sql.SQL("coalesce(s.number = ANY (%(rows)s::bigint[]), true)")

@@ -7,12 +7,12 @@ records of one key comes first, is put right at the end (`settlement`); the reco
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import errors
 
 from bulk_pipelines.columns import binary_copy
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Mode, Terms
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, rejects, tables
@@ -26,9 +26,7 @@ class BatchResult:
     """The table objected to some rows: the next batch of this file had better not go straight into it."""
 
 
-def load_batch(
-    connection: psycopg.Connection[Any], terms: Terms, validated: Validated, *, direct: bool = True
-) -> BatchResult:
+def load_batch(connection: Connection, terms: Terms, validated: Validated, *, direct: bool = True) -> BatchResult:
     """Writes what a block came to. Commits nothing: the caller commits it together with its checkpoint."""
     rejects.store(connection, terms.job_id, validated.rejects)
     good, bad = len(validated.lines), len(validated.rejects)
@@ -45,7 +43,7 @@ def load_batch(
     return BatchResult(counts, conflicted=bool(refused))
 
 
-def copied(connection: psycopg.Connection[Any], terms: Terms, validated: Validated) -> bool:
+def copied(connection: Connection, terms: Terms, validated: Validated) -> bool:
     """Whether the table took all rows; else it has taken none."""
     try:
         with connection.transaction() as savepoint:

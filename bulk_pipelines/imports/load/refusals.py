@@ -13,11 +13,10 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import faults
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.imports.plan import agreement
-
-Connection = psycopg.Connection[Any]
 
 MISFITS = frozenset({"08", "0A", "22", "42"})
 """What PostgreSQL says, by the first two characters of the code, when it is sent other columns than it has."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 from psycopg import sql
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.records.parsed import Reason
 from bulk_pipelines.imports.validate.validation import Reject
 
@@ -38,7 +38,7 @@ class Download(StrEnum):
     NDJSON = "ndjson"
 
 
-def store(connection: psycopg.Connection[Any], job_id: int, rejects: list[Reject]) -> None:
+def store(connection: Connection, job_id: int, rejects: list[Reject]) -> None:
     if not rejects:
         return
     rows = binary_copy.encode(
@@ -57,7 +57,7 @@ def as_json(reasons: list[Reason]) -> str:
     return json.dumps([reason.as_json() for reason in reasons], ensure_ascii=False)
 
 
-def page(connection: psycopg.Connection[Any], job_id: int, after_line: int = 0, limit: int = PAGE) -> list[Rejected]:
+def page(connection: Connection, job_id: int, after_line: int = 0, limit: int = PAGE) -> list[Rejected]:
     """The next rejects behind a line: fewer than asked for where they are large."""
     found = connection.execute(
         queries.text("imports", "rejected_rows"),
@@ -66,12 +66,12 @@ def page(connection: psycopg.Connection[Any], job_id: int, after_line: int = 0, 
     return [Rejected(line, raw or b"", raw_size, reasons) for line, raw, raw_size, reasons in found]
 
 
-def count(connection: psycopg.Connection[Any], job_id: int) -> int:
+def count(connection: Connection, job_id: int) -> int:
     row = connection.execute(queries.text("imports", "count_rejected_rows"), {"job_id": job_id}).fetchone()
     return int(row[0]) if row else 0
 
 
-def every(connection: psycopg.Connection[Any], job_id: int) -> Iterator[Rejected]:
+def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
     """All rejects in the order of the file, a page in memory at a time."""
     found = page(connection, job_id)
     while found:
@@ -79,7 +79,7 @@ def every(connection: psycopg.Connection[Any], job_id: int) -> Iterator[Rejected
         found = page(connection, job_id, found[-1].line)
 
 
-def download(connection: psycopg.Connection[Any], job_id: int, kind: Download) -> Iterator[bytes]:
+def download(connection: Connection, job_id: int, kind: Download) -> Iterator[bytes]:
     """All rejects as a file, in pieces."""
     if kind is Download.CSV:
         yield csv_line(["line", "codes", "record", "reasons"])

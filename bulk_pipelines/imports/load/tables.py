@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from bulk_pipelines import resources
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
@@ -97,7 +96,7 @@ def listed(parts: Iterable[sql.Composable], separator: str = ", ") -> sql.Compos
 
 
 @contextmanager
-def planned(connection: psycopg.Connection[Any], *without: str) -> Iterator[None]:
+def planned(connection: Connection, *without: str) -> Iterator[None]:
     """Statements that are planned without some methods: the planner cannot know the size of what is being loaded."""
     for method in without:
         connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))

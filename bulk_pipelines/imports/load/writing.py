@@ -1,18 +1,15 @@
 """Writing encoded rows to a table: by COPY, and row by row when the table refuses the COPY."""
 
-from typing import Any
-
 import psycopg
 from psycopg import sql
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.columns.arrow import Numbers
 from bulk_pipelines.columns.binary_copy import Encoded
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
-
-Connection = psycopg.Connection[Any]
 
 TRIED = sql.Identifier("pg_temp", "tried")
 

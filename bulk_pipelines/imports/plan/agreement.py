@@ -1,16 +1,11 @@
 """Whether the tables are what the declaration of their resource says, and this role may do what an import does."""
 
-from typing import Any
-
-import psycopg
-
 from bulk_pipelines.columns.kinds import Kind
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources.declaration import PROVENANCE, Resource
-
-Connection = psycopg.Connection[Any]
 
 # The types, by their names in the catalogue, that understand the binary form of a kind.
 TYPES = {

@@ -1,17 +1,10 @@
 """What the job of an import has to say, and to be told, while its records are settled."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
-
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.counts import Counts
-
-Connection = psycopg.Connection[Any]
-Begin = Callable[[], AbstractContextManager[Connection]]
-"""Opens a transaction, committed at the end of its block."""
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,19 @@ An owner of a key is its first record, loaded or not; that does not change when 
 place aside, which is why each step below can be done alone and again.
 """
 
-from typing import Any
 from uuid import UUID
 
-import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, tables
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
-from bulk_pipelines.imports.reconcile.control import Begin, Control
+from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.resources.declaration import Key
-
-Connection = psycopg.Connection[Any]
 
 AT_ONCE = 20_000
 

@@ -9,22 +9,20 @@ aborts, cancels, pauses or kills it finds the table as it was.
 """
 
 from contextlib import nullcontext
-from typing import Any
 from uuid import UUID
 
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside
-from bulk_pipelines.imports.reconcile.control import Begin, Control
+from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.resources.declaration import Column, Fill, Key
-
-Connection = psycopg.Connection[Any]
 
 AT_ONCE = 20_000
 ANY = sql.SQL("true")

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Mode, Terms
 from bulk_pipelines.imports.load import conflict_reasons, tables
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
@@ -16,7 +16,6 @@ from bulk_pipelines.imports.reconcile import set_aside
 from bulk_pipelines.imports.records.parsed import Reason
 from bulk_pipelines.resources.declaration import Key
 
-Connection = psycopg.Connection[Any]
 Decision = tuple[int, list[Reason]]
 
 CHUNK = 5_000

@@ -1,18 +1,15 @@
 """What the table has against records that wait aside, noted with each of them."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import psycopg
 from psycopg import sql
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.reconcile import set_aside
 from bulk_pipelines.resources.declaration import Key, Reference
-
-Connection = psycopg.Connection[Any]
 
 
 def mark(connection: Connection, terms: Terms) -> None:

@@ -3,10 +3,11 @@
 `settle` may be killed at any moment and called again: each step finds in the database what is left to do.
 """
 
+from bulk_pipelines.database.pool import Begin
 from bulk_pipelines.imports.context import Mode, Terms
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import first_wins, last_wins, set_aside
-from bulk_pipelines.imports.reconcile.control import Begin, Control
+from bulk_pipelines.imports.reconcile.control import Control
 
 
 def settle(begin: Begin, terms: Terms, layout: Layout, control: Control) -> bool:

@@ -1,16 +1,13 @@
 """The records of an import that wait aside."""
 
 from collections.abc import Iterator
-from typing import Any
 
-import psycopg
 from psycopg import sql
 
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.resources.declaration import Resource
-
-Connection = psycopg.Connection[Any]
 
 AT_ONCE = 50_000
 

@@ -4,18 +4,14 @@ Where only types and CHECKs can object, an empty copy of the table is enough, an
 Anything else is asked of the table: its triggers, its row-level security, its undeclared indexes and references.
 """
 
-from typing import Any
-
-import psycopg
 from psycopg import sql
 
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Refusal
 from bulk_pipelines.imports.reconcile import objections, set_aside
-
-Connection = psycopg.Connection[Any]
 
 COPY = sql.Identifier("pg_temp", "trial")
 

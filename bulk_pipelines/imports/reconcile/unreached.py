@@ -4,12 +4,11 @@ import logging
 from collections import defaultdict
 from typing import Any
 
-import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.plan import landing
@@ -21,7 +20,6 @@ from bulk_pipelines.imports.records.blocks import Position
 from bulk_pipelines.imports.work import MAX_RECORD_BYTES, Plan
 
 log = logging.getLogger(__name__)
-Connection = psycopg.Connection[Any]
 
 
 def ranges_by_file(connection: Connection, job_id: int) -> dict[int, list[Range]]:

@@ -2,24 +2,19 @@
 
 import base64
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import psycopg
 
 from bulk_pipelines.columns.arrow import Numbers
 from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import Terms
 from bulk_pipelines.imports.plan.landed_file import Source
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block
-
-Begin = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
 
 BEHIND_ALL = 2**62
 
@@ -44,7 +39,7 @@ def complete(begin: Begin, terms: Terms, source: Source, layout: Layout, ranges:
                 fill(begin, terms.job_id, block, wanted)
 
 
-def unread_lines(connection: psycopg.Connection[Any], job_id: int, first: int, border: int) -> Numbers:
+def unread_lines(connection: Connection, job_id: int, first: int, border: int) -> Numbers:
     query = queries.text("imports", "unread_rejected_rows")
     rows = connection.execute(query, {"job_id": job_id, "first": first, "border": border})
     return np.array([line for (line,) in rows], dtype=np.int64)

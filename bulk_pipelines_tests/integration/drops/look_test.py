@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import ledger, put_away, sources
-from bulk_pipelines.drops.look import Connection, File, Looked, look
+from bulk_pipelines.drops.look import File, Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds

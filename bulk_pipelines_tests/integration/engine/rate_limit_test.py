@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine import rate_limit
 from bulk_pipelines.engine.rate_limit import BLOCK_SECONDS, Grant, Limit, Limiter
 from bulk_pipelines.errors import NotFound
@@ -168,7 +168,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     asked: list[int] = []
     real = rate_limit.reserve
 
-    def counting(connection: rate_limit.Connection, name: str, most: int) -> Grant:
+    def counting(connection: Connection, name: str, most: int) -> Grant:
         asked.append(most)
         return real(connection, name, most)
 
