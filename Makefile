@@ -46,6 +46,10 @@ dev: $(READY) ## Open Dagster's UI with its daemon on the embedded database; Ctr
 test: $(READY) ## Run the tests, except the long ones; DATABASE=15 uses an installed PostgreSQL 15
 	$(PY) -m pytest -n logical -m "not long" $(ARGS)
 
+.PHONY: test-quick
+test-quick: $(READY) ## Run what needs no long-lived server, in less than a minute: while one is typing
+	HYPOTHESIS_PROFILE=quick $(PY) -m pytest -q -n logical -m "not long" bulk_pipelines_tests/unit bulk_pipelines_tests/property $(ARGS)
+
 .PHONY: test-long
 test-long: $(READY) ## Run the long tests; DATABASE=15 uses an installed PostgreSQL 15
 	$(PY) -m pytest -m long $(ARGS)

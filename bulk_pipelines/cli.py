@@ -75,7 +75,7 @@ def logged() -> IO[bytes]:
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="bulk-pipelines")
+@click.version_option(package_name="bulk-pipelines", prog_name="bulk")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL, run by Dagster.

@@ -1,16 +1,55 @@
-"""The errors a user can cause or must act on; each is one clear line.
+"""The errors of the whole program, as one tree. Each message is one line that a person can act on.
 
 BulkError
-  InvalidInput      a value that was given is wrong; names the field
-  Conflict          the request contradicts what is already there
-  NotFound          what was asked for does not exist
-  Unavailable       a server or a file that is needed cannot be reached
-  Cancelled         a person called it off before its end
+  InvalidInput             a value that was given is wrong; names the field
+    UnsafePath             a name that could leave its folder, or an address that must not be called
+    OverLimit              larger, slower or more tightly compressed than allowed
+    BadCompression         not what it was said to be, damaged or cut off
+  Conflict                 the request contradicts what is already there
+    IdempotencyConflict    the key was used before, for another request
+    WrongState             the job's state does not allow what was asked
+  NotFound                 what was asked for does not exist
+    UnknownJob             no job has this key
+    Missing                a storage has nothing under this name
+  Unavailable              a server or a file that is needed cannot be reached now
+    Transient              a failure that may pass: worth another try
+      Throttled            the other side asks for less: everyone slows down
+      SourceChanged        the file was written, replaced or removed while it was read
+  Cancelled                a person called it off before its end
+  Failure                  a try failed; its class says whether another one may do better
+    Transient              see above
+    Permanent              will not pass by trying again
+      Missing              see above
+      Refused              credentials are missing, wrong or not enough; a certificate is not trusted
+      Full                 the target has no room left
+      UnsafePath           see above
+      OverLimit            see above
+      BadCompression       see above
+LeaseLost                  somebody else holds the item now: the work is dropped, never shown
+
+Those of jobs stand in `engine.errors`, those of storages in `storage.errors`. A handler raises any of them, and
+`engine.worker.retry` takes it by its `error_class`.
 """
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorClass(StrEnum):
+    """What an item's failure was, as the database keeps it. Retries and backoff go by it."""
+
+    TRANSIENT = "transient"
+    THROTTLED = "throttled"
+    UNKNOWN = "unknown"
+    PERMANENT = "permanent"
+    NOT_FOUND = "not_found"
+    DIED = "died"
 
 
 class BulkError(Exception):
-    """Something a person can put right. Shown without a traceback."""
+    """Something a person can put right. It is shown without a traceback."""
+
+    error_class: ClassVar[ErrorClass] = ErrorClass.PERMANENT
 
 
 class InvalidInput(BulkError):
@@ -33,6 +72,38 @@ class NotFound(BulkError):
 class Unavailable(BulkError):
     """A server or a file that is needed cannot be reached now."""
 
+    error_class = ErrorClass.TRANSIENT
+
 
 class Cancelled(BulkError):
     """A person called it off before its end."""
+
+
+class Failure(BulkError):
+    """A try failed. No message ever holds a secret."""
+
+    error_class = ErrorClass.UNKNOWN
+    retry_after: float | None = None
+    """The seconds that the other side asked us to wait."""
+
+
+class Transient(Failure, Unavailable):
+    """A failure that may pass: it is worth another try."""
+
+    error_class = ErrorClass.TRANSIENT
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Throttled(Transient):
+    """The other side asks for less: the item is tried again, and everyone slows down."""
+
+    error_class = ErrorClass.THROTTLED
+
+
+class Permanent(Failure):
+    """A failure that will not pass by trying again."""
+
+    error_class = ErrorClass.PERMANENT

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.distribution import data
 from bulk_pipelines.distribution.data import Content, Query
 from bulk_pipelines.distribution.request import Input
-from bulk_pipelines.engine.errors import Permanent
+from bulk_pipelines.errors import Permanent
 
 BYTES_TOGETHER = 8 << 20
 MOST_TOGETHER = 500

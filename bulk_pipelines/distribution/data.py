@@ -20,8 +20,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution.request import Input
-from bulk_pipelines.engine.errors import Permanent, Transient
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 
 MOST_ROWS = 5_000
 """Of an input whose data is read together with others'; one with more is streamed."""

@@ -20,10 +20,11 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import target
 from bulk_pipelines.distribution.target import Target
+from bulk_pipelines.errors import Failure, Permanent
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines.storage.errors import Missing, Permanent, StorageError
+from bulk_pipelines.storage.errors import Missing
 
 BATCH = 500
 
@@ -96,7 +97,7 @@ def forget(pool: Engine, place: Target, *, most: int, concurrency: int = 16, dry
                         write_down(connection, position)
                 if over:
                     break
-    except StorageError as error:
+    except Failure as error:
         log.warning("registered files cannot be looked for now, %d were: %s", looked, error)
     return forgotten
 

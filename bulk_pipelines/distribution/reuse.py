@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from bulk_pipelines.distribution.request import Input
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Permanent, SourceChanged
+from bulk_pipelines.storage.errors import SourceChanged
 
 
 @dataclass(frozen=True)

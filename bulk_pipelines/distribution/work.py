@@ -23,7 +23,6 @@ from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.request import Input, stored
 from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
 from bulk_pipelines.distribution.target import Target
-from bulk_pipelines.engine.errors import ErrorClass, Permanent
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -32,9 +31,9 @@ from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.retry import BACKOFFS, Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import ErrorClass, Permanent, Throttled
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
-from bulk_pipelines.storage.errors import Throttled
 
 STREAMS = 3
 """Large files that one process produces at a time: each holds a database connection for as long as it takes."""

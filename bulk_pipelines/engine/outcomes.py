@@ -11,7 +11,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
-from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.errors import ErrorClass
 
 
 def seconds(said: object) -> float | None:

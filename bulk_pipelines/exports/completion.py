@@ -14,12 +14,13 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
+from bulk_pipelines.errors import Failure, Permanent
 from bulk_pipelines.exports import progress, work
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.publish.target import Place
-from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def removed(job: Job, found: Progress) -> bool:
             work.sweep(place)
     except Permanent as error:
         log.info("export %s left nothing that could be removed: %s", job.job_key, error)
-    except StorageError as error:
+    except Failure as error:
         log.warning("export %s is to be cleaned up after later: %s", job.job_key, error)
         return False
     return True

@@ -147,8 +147,8 @@ def cancel(job_key: str) -> None:
 
 
 def chosen(wanted: dict[str, object]) -> "Wanted":
-    from bulk_pipelines.engine.errors import ErrorClass
     from bulk_pipelines.engine.jobs.dlq import Wanted
+    from bulk_pipelines.errors import ErrorClass
 
     error_class = wanted["error_class"]
     if error_class is not None and error_class not in set(ErrorClass):

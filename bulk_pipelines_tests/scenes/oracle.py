@@ -11,7 +11,7 @@ from unittest.mock import patch
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.errors import ErrorClass, WrongState
+from bulk_pipelines.engine.errors import WrongState
 from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
@@ -21,7 +21,7 @@ from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.errors import Conflict
+from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines.imports import winding_up, work
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load.loading import BatchResult

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from bulk_pipelines import cli, reference
 from bulk_pipelines.cli import main
+from bulk_pipelines.settings import CHECKOUT
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -123,3 +125,8 @@ def test_what_the_database_said_is_shown_without_advertisement(failing: Callable
     full = sqlalchemy.exc.TimeoutError("QueuePool limit", code="3o7r")
     assert "Background on this error" in str(full)
     assert failing(full).startswith("Error: TimeoutError: QueuePool limit (details in ")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    wanted = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    assert CliRunner().invoke(main, ["--version"]).output == f"bulk, version {wanted}\n"

@@ -11,7 +11,7 @@ import pytest
 from bulk_pipelines.cli import main
 from bulk_pipelines.settings import CHECKOUT, Settings
 
-PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
 each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
 

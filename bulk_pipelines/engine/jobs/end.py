@@ -10,14 +10,13 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine import outcomes
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending, Finish, Kind
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.engine.worker import retry
-from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.errors import ErrorClass, InvalidInput, Unavailable
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ import psycopg
 
 from bulk_pipelines.database import faults
 from bulk_pipelines.engine import outcomes
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
-from bulk_pipelines.errors import BulkError, Unavailable
+from bulk_pipelines.errors import BulkError, ErrorClass, Failure
 
 MESSAGE_LIMIT = 2_000
 LONGEST_DELAY = 365 * 86_400.0
@@ -95,27 +94,15 @@ def outcome_of(error: Exception) -> Outcome:
         return RetryLater(f"{type(error).__name__}: {said}", error_class=error_class)
     if error_class is ErrorClass.PERMANENT:
         return Bury(said)
-    return RetryLater(said, after=attribute(error, "retry_after"), error_class=error_class)
-
-
-def attribute(error: Exception, name: str) -> Any:
-    """What an error says of itself; looking at it may be somebody's own code."""
-    try:
-        return getattr(error, name, None)
-    except Exception:  # noqa: BLE001 - then it says nothing
-        return None
+    after = error.retry_after if isinstance(error, Failure) else None
+    return RetryLater(said, after=after, error_class=error_class)
 
 
 def class_of(error: Exception) -> ErrorClass:
-    """As the error says itself (HandlerError, and the storages' errors); else by what kind of error it is."""
-    said = attribute(error, "error_class")
-    if isinstance(said, str) and said in set(ErrorClass):
-        return ErrorClass(said)
-    if isinstance(error, Unavailable):
-        return ErrorClass.TRANSIENT
     if isinstance(error, psycopg.Error):
         return of_the_database(error)
-    return ErrorClass.PERMANENT if isinstance(error, BulkError) else ErrorClass.UNKNOWN
+    said = type(error).error_class if isinstance(error, BulkError) else None
+    return said if isinstance(said, ErrorClass) else ErrorClass.UNKNOWN
 
 
 def of_the_database(error: psycopg.Error) -> ErrorClass:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 
-from bulk_pipelines.engine.errors import ErrorClass, LeaseLost
+from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.worker import retry
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import ErrorClass
 
 Worked = tuple[Lease, Outcome | None]
 """No outcome: the lease was lost on the way, there is nothing to write."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import Permanent, Unavailable
 from bulk_pipelines.imports.plan.landed_file import LocalFile, Source, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import Asked, AskedFile
@@ -12,7 +12,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Missing, Permanent
+from bulk_pipelines.storage.errors import Missing
 from bulk_pipelines.storage.landing import Landed
 from bulk_pipelines.storage.local.storage import LocalStorage
 

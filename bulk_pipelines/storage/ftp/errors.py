@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bulk_pipelines.storage.errors import Full, Permanent, Refused, StorageError, Transient
+from bulk_pipelines.errors import Failure, Permanent, Transient
+from bulk_pipelines.storage.errors import Full, Refused
 
 NO_SUCH = {450, 501, 550, 551, 553}
 """How servers say that there is no such file; they say other things by the same numbers."""
@@ -28,7 +29,7 @@ def failures(url: str) -> Iterator[None]:
     """Errors of the connection and answers of the server, in the words of `errors`."""
     try:
         yield
-    except StorageError:
+    except Failure:
         raise
     except ssl.SSLCertVerificationError as error:
         raise Refused(
@@ -46,7 +47,7 @@ def failures(url: str) -> Iterator[None]:
         raise Transient(f"{url}: the server cannot be reached, or the connection to it broke ({reason})") from None
 
 
-def error_of(error: ftplib.Error, url: str) -> StorageError:
+def error_of(error: ftplib.Error, url: str) -> Failure:
     number = code(error)
     message = f"{url}: {said(error)}"
     if number in {452, 552}:

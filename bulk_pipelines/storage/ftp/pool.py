@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bulk_pipelines.storage.errors import Permanent, Transient
+from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.storage.ftp.connection import Connection
 from bulk_pipelines.storage.ftp.errors import failures
 

@@ -15,9 +15,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Page, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import Missing, Permanent, Refused, SourceChanged, StorageError, Transient
+from bulk_pipelines.storage.errors import Missing, Refused, SourceChanged
 from bulk_pipelines.storage.ftp.errors import NO_SUCH, NotListed, code, failures, said
 from bulk_pipelines.storage.ftp.pool import Pool
 from bulk_pipelines.storage.ftp.walk import walk
@@ -217,7 +218,7 @@ class FtpStorage(Storage):
             try:
                 with self.pool.connection(self.url) as another:
                     another.ftp.delete(path)
-            except StorageError as error:
+            except Failure as error:
                 log.warning("an unfinished file may be left: %s", error)
 
     def make_folder(self, connection: Connection, key: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import LeftOut
-from bulk_pipelines.storage.errors import Missing, Permanent, Refused, Transient
+from bulk_pipelines.storage.errors import Missing, Refused
 from bulk_pipelines.storage.ftp.errors import NotListed
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpcore
 
-from bulk_pipelines.storage.errors import OverLimit, Transient, UnsafePath
+from bulk_pipelines.errors import Transient
+from bulk_pipelines.storage.errors import OverLimit, UnsafePath
 
 IPAddress = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], list[str]]

@@ -13,20 +13,12 @@ from dataclasses import replace
 import httpcore
 import httpx
 
+from bulk_pipelines.errors import Failure, Permanent, Throttled, Transient
 from bulk_pipelines.storage import tls
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.addresses import Address, redacted
 from bulk_pipelines.storage.contract import Entry, Reader, Source
-from bulk_pipelines.storage.errors import (
-    Missing,
-    OverLimit,
-    Permanent,
-    Refused,
-    StorageError,
-    Throttled,
-    Transient,
-    UnsafePath,
-)
+from bulk_pipelines.storage.errors import Missing, OverLimit, Refused, UnsafePath
 from bulk_pipelines.storage.http.fields import moment, retry_after
 from bulk_pipelines.storage.http.guard import Deadline, GuardedNetwork, IPAddress, Resolve, is_public, system_resolve
 
@@ -133,7 +125,7 @@ def entry_of(key: str, fields: httpx.Headers) -> Entry:
     return Entry(key, size, modified, version)
 
 
-def refusal(status: int, fields: httpx.Headers, shown: str, credentials: bool) -> StorageError:
+def refusal(status: int, fields: httpx.Headers, shown: str, credentials: bool) -> Failure:
     """What an answer other than 200 means."""
     said = f"the web server answered {status} for {shown}"
     if status in {429, 503}:

@@ -19,18 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
+from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import (
-    Full,
-    Missing,
-    Permanent,
-    Refused,
-    SourceChanged,
-    StorageError,
-    Transient,
-    UnsafePath,
-)
+from bulk_pipelines.storage.errors import Full, Missing, Refused, SourceChanged, UnsafePath
 from bulk_pipelines.storage.local import beneath
 
 if TYPE_CHECKING:
@@ -40,7 +32,7 @@ PIECE = 1 << 20
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Taken away since; or links in circles."""
 LEADS_OUT = "is a link that leads out of the folder"
-KINDS: dict[int, type[StorageError]] = {
+KINDS: dict[int, type[Failure]] = {
     **dict.fromkeys([errno.EACCES, errno.EPERM, errno.EROFS], Refused),
     **dict.fromkeys([errno.ENOSPC, errno.EDQUOT, errno.EFBIG], Full),
     **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
@@ -316,13 +308,13 @@ def translated(url: str) -> Iterator[None]:
     """The system's errors in the words of `errors`."""
     try:
         yield
-    except StorageError:
+    except Failure:
         raise
     except OSError as error:
         raise error_of(error, url) from error
 
 
-def error_of(error: OSError, url: str) -> StorageError:
+def error_of(error: OSError, url: str) -> Failure:
     match error:
         case FileNotFoundError() | NotADirectoryError():
             return Missing(f"{url} does not exist")

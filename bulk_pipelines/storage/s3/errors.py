@@ -4,7 +4,8 @@ import re
 
 from obstore.exceptions import PermissionDeniedError, PreconditionError, UnauthenticatedError
 
-from bulk_pipelines.storage.errors import Missing, Permanent, Refused, SourceChanged, StorageError, Throttled, Transient
+from bulk_pipelines.errors import Failure, Permanent, Throttled, Transient
+from bulk_pipelines.storage.errors import Missing, Refused, SourceChanged
 
 SLOWER = {
     "SlowDown",
@@ -28,7 +29,7 @@ class NotSatisfiable(Permanent):
     """The range begins behind the end."""
 
 
-def error_of(error: Exception, url: str, signed: bool) -> StorageError:
+def error_of(error: Exception, url: str, signed: bool) -> Failure:
     """obstore tells the server's answer only in its text, which also holds more than we want to show."""
     text = str(error)
     code = re.search(r"<Code>(\w+)</Code>", text)
@@ -46,7 +47,7 @@ def error_of(error: Exception, url: str, signed: bool) -> StorageError:
     return Transient(f"the S3 server of {url} cannot be reached, or the connection to it broke")
 
 
-def answered(status: int, code: str, url: str, signed: bool, retry_after: float | None = None) -> StorageError:  # noqa: PLR0911
+def answered(status: int, code: str, url: str, signed: bool, retry_after: float | None = None) -> Failure:  # noqa: PLR0911
     """What an answer other than success means."""
     said = f"S3 answered {status}{f' {code}' if code else ''} for {url}"
     if status in {429, 503} or code in SLOWER:

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 import httpx
 
+from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.storage.access import S3Access
-from bulk_pipelines.storage.errors import Permanent, Transient
 from bulk_pipelines.storage.s3.ranges import PlainRanges, unreachable
 from bulk_pipelines.storage.s3.store import credentials_of
 

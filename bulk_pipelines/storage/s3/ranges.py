@@ -15,9 +15,9 @@ from urllib.parse import quote
 import httpx
 import obstore
 
+from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage.access import S3Access
 from bulk_pipelines.storage.contract import Entry
-from bulk_pipelines.storage.errors import Permanent, StorageError, Transient
 from bulk_pipelines.storage.http.fields import moment, retry_after
 from bulk_pipelines.storage.s3.errors import answered
 from bulk_pipelines.storage.s3.store import address_of
@@ -104,7 +104,7 @@ class PlainRanges:
         if response.status_code not in {200, 204}:
             raise self.refusal(response, shown)
 
-    def refusal(self, response: httpx.Response, shown: str) -> StorageError:
+    def refusal(self, response: httpx.Response, shown: str) -> Failure:
         code = re.search(r"<Code>(\w+)</Code>", response.content[:10_000].decode(errors="replace"))
         wait = retry_after(response.headers)
         return answered(response.status_code, code[1] if code else "", shown, self.signed, wait)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import BaseError
 
+from bulk_pipelines.errors import Failure
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Page, Reader, Sink, Storage, copy
-from bulk_pipelines.storage.errors import Missing, SourceChanged, StorageError
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 from bulk_pipelines.storage.s3.errors import NotSatisfiable, error_of
 from bulk_pipelines.storage.s3.listing import Listed, Listing
 from bulk_pipelines.storage.s3.ranges import PlainRanges
@@ -216,7 +217,7 @@ class S3Storage(Storage):
         try:
             with self.plain.open(key, self.name(key), 0, 1):
                 return None
-        except StorageError as error:
+        except Failure as error:
             return error.retry_after
 
     def delete(self, *keys: str) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import paramiko
 
-from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.storage.errors import Full, Missing, Permanent, Refused, Transient
+from bulk_pipelines.errors import InvalidInput, Permanent, Transient
+from bulk_pipelines.storage.errors import Full, Missing, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

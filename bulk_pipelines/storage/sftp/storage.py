@@ -17,9 +17,10 @@ from urllib.parse import quote
 
 import paramiko
 
+from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError, Transient
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 from bulk_pipelines.storage.sftp.listing import listing
 from bulk_pipelines.storage.sftp.pool import Pool, failures
 
@@ -130,7 +131,7 @@ class SftpStorage(Storage):
                         yield self.page(folder, part, waiting, reaches)
             except Missing:
                 continue
-            except StorageError as error:
+            except Failure as error:
                 # Servers say many things by one word, "failure": those that still answer mean the folder.
                 if folder == first or not self.answers():
                     raise
@@ -160,7 +161,7 @@ class SftpStorage(Storage):
         try:
             with self.pool.channel(self.url) as channel:
                 channel.stat(self.path(""))
-        except StorageError:
+        except Failure:
             return False
         return True
 
@@ -204,7 +205,7 @@ class SftpStorage(Storage):
     def discard(self, key: str) -> None:
         try:
             self.delete(key)
-        except StorageError as error:
+        except Failure as error:
             log.warning("an unfinished file may be left: %s", error)
 
     def make_folder(self, channel: paramiko.SFTPClient, key: str) -> None:

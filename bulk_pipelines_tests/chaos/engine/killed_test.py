@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bulk_pipelines.engine.errors import ErrorClass
+from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import ErrorClass
 
 LEASE_SECONDS = 1.5
 LONGER_LEASE_SECONDS = 4.0

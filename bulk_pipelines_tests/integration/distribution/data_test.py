@@ -10,8 +10,7 @@ from bulk_pipelines.distribution import contents, data
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Query
 from bulk_pipelines.distribution.request import Input, checked
-from bulk_pipelines.engine.errors import Permanent, Transient
-from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.errors import InvalidInput, Permanent, Transient, Unavailable
 from bulk_pipelines_tests.scenes.distribution import HEADER, Scene, many, records, wanted
 
 NASTY = [

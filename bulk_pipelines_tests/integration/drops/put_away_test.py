@@ -10,10 +10,9 @@ from bulk_pipelines.drops import put_away, retry
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import JobEvent
-from bulk_pipelines.errors import Conflict, Unavailable
+from bulk_pipelines.errors import Conflict, Transient, Unavailable
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry
-from bulk_pipelines.storage.errors import Transient
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
 

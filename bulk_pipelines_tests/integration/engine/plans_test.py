@@ -15,12 +15,12 @@ from psycopg import sql
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.items import settling
 from bulk_pipelines.engine.items.pages import EPOCH
 from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.states import JOB_MOVES, OPEN_ITEMS, ItemEvent, ItemState, JobEvent, sources
 from bulk_pipelines.engine.worker.retry import Settlement
+from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines_tests.conftest import fresh_database
 from bulk_pipelines_tests.scenes.engine_jobs import running
 

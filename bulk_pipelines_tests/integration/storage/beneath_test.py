@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines.storage.errors import Permanent, SourceChanged
+from bulk_pipelines.errors import Permanent
+from bulk_pipelines.storage.errors import SourceChanged
 from bulk_pipelines.storage.local import beneath
 from bulk_pipelines.storage.local.storage import LocalStorage
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry, Storage
-from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, Transient, UnsafePath
+from bulk_pipelines.storage.errors import Missing, SourceChanged, UnsafePath
 from bulk_pipelines.storage.ftp.storage import FtpStorage
 from bulk_pipelines.storage.sftp.storage import SftpStorage
 from bulk_pipelines_tests.scenes.waiting import until

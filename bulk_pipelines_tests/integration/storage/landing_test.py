@@ -20,19 +20,12 @@ from typing import Any
 import pytest
 from backports import zstd
 
+from bulk_pipelines.errors import Failure, Permanent
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access, HttpAccess, LoginAccess, S3Access
 from bulk_pipelines.storage.compression import HARMLESS, Compression
 from bulk_pipelines.storage.contract import Sink, Storage
-from bulk_pipelines.storage.errors import (
-    BadCompression,
-    Missing,
-    OverLimit,
-    Permanent,
-    Refused,
-    SourceChanged,
-    StorageError,
-)
+from bulk_pipelines.storage.errors import BadCompression, Missing, OverLimit, Refused, SourceChanged
 from bulk_pipelines.storage.landing import Landed, Limits, land
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.servers import web_server
@@ -399,7 +392,7 @@ def test_a_file_on_ftp_that_changes_while_it_is_read(
         for each in changes:
             each(path)
 
-    with pytest.raises(StorageError, match="source") as caught:
+    with pytest.raises(Failure, match="source") as caught:
         land(f"{place.url}/source", into, "J1/0", place.access, progress=meanwhile)
     assert caught.value.error_class == "transient"
     assert nothing_left(into)

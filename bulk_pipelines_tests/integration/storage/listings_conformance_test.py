@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bulk_pipelines.errors import Failure, Transient
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access, S3Access
 from bulk_pipelines.storage.contract import LeftOut, Storage
-from bulk_pipelines.storage.errors import Missing, Refused, StorageError, Transient
+from bulk_pipelines.storage.errors import Missing, Refused
 from bulk_pipelines_tests.scenes.privileges import modes_hold
 from bulk_pipelines_tests.servers.processes import Place, S3Server
 
@@ -178,7 +179,7 @@ def test_a_folder_whose_files_must_not_be_looked_at(place: Place, behind: Path) 
 def test_a_source_that_must_not_be_read_is_an_error(place: Place, behind: Path) -> None:
     """It is not an empty one: what was seen there before would be taken for gone."""
     put(behind, *GOOD)
-    with mode(behind, 0o000), modes_hold(), opened(place) as storage, pytest.raises(StorageError) as caught:
+    with mode(behind, 0o000), modes_hold(), opened(place) as storage, pytest.raises(Failure) as caught:
         listed(storage)
     assert not isinstance(caught.value, Missing) or "ftp" in place.url
 
@@ -201,7 +202,7 @@ def test_a_bucket_that_is_not_to_be_listed(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     wrong = replace(s3_bucket.access.s3, secret_access_key="n0t-to-be-shown")
-    cases: list[tuple[str, S3Access, type[StorageError], str]] = [
+    cases: list[tuple[str, S3Access, type[Failure], str]] = [
         (s3_bucket.url, S3Access(s3_server.endpoint), Refused, "needs credentials, and none were given"),
         (s3_bucket.url, wrong, Refused, "the credentials are wrong or may not do that"),
         ("s3://no-such-bucket", s3_bucket.access.s3, Missing, "the bucket of s3://no-such-bucket does not exist"),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import InvalidInput, Transient
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.errors import Refused, Transient
+from bulk_pipelines.storage.errors import Refused
 from bulk_pipelines.storage.ftp.storage import FtpStorage
 from bulk_pipelines.storage.landing import land_from
 from bulk_pipelines.storage.local.storage import LocalStorage

@@ -14,14 +14,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.engine import outcomes
-from bulk_pipelines.engine.errors import ErrorClass, HandlerError
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.errors import BulkError
+from bulk_pipelines.errors import BulkError, ErrorClass, Failure
 from bulk_pipelines_tests.conftest import fresh_database
 from bulk_pipelines_tests.scenes.engine_jobs import check_counters, kind, only, rows, running
 
@@ -49,16 +48,16 @@ class Shifting(dict[str, Any]):
         raise KeyError("gone")
 
 
-class Strange(HandlerError):
+class Strange(Failure):
     def __init__(self, message: object, error_class: object, retry_after: object) -> None:
         super().__init__(message)
-        self.error_class = error_class  # type: ignore[assignment]
+        self.error_class = error_class  # type: ignore[misc, assignment]
         self.retry_after = retry_after  # type: ignore[assignment]
 
 
 class Fragile(BulkError):
     @property
-    def error_class(self) -> str:
+    def error_class(self) -> str:  # type: ignore[override]
         raise RuntimeError("nothing to say")
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.errors import ErrorClass, IdempotencyConflict, LeaseLost, WrongState
+from bulk_pipelines.engine.errors import IdempotencyConflict, LeaseLost, WrongState
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import leases, rescue, settling
@@ -49,7 +49,7 @@ from bulk_pipelines.engine.states import (
 )
 from bulk_pipelines.engine.worker import retry
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy, Tries
-from bulk_pipelines.errors import Conflict
+from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines_tests.scenes import engine_log
 from bulk_pipelines_tests.scenes.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
 

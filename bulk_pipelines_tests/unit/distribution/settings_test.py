@@ -4,11 +4,11 @@ import pytest
 
 from bulk_pipelines.distribution import work
 from bulk_pipelines.distribution.reuse import ReusePolicy
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import RetryLater
 from bulk_pipelines.engine.states import ItemEvent
 from bulk_pipelines.engine.worker import retry, slices
 from bulk_pipelines.engine.worker.retry import Settlement, Tries
+from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines.settings import Settings
 
 CHOSEN = Settings(

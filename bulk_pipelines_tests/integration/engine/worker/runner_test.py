@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.errors import ErrorClass, LeaseLost, Permanent, Throttled, Transient
+from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.items import rescue
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
@@ -20,6 +20,7 @@ from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import ErrorClass, Permanent, Throttled, Transient
 from bulk_pipelines_tests.scenes.engine_jobs import (
     check_counters,
     expire,

@@ -12,7 +12,8 @@ from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.read import readers
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.exports.streaming import Tally
-from bulk_pipelines.storage import errors, locations
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.errors import Full
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.export_files import (
     exporting,
@@ -119,7 +120,7 @@ def test_a_target_that_runs_full(engine: Engine, tmp_path: Path, format_: Format
     with (
         watching(engine) as connection,
         files_of_at_most(1 << 20),
-        pytest.raises(errors.Full),
+        pytest.raises(Full),
     ):
         write(engine, ExportRequest("users", format_), LocalStorage(tmp_path), "users")
     with watching(engine) as connection:

@@ -10,19 +10,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import Failure, InvalidInput, Permanent, Throttled, Transient
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access, HttpAccess
-from bulk_pipelines.storage.errors import (
-    Missing,
-    OverLimit,
-    Permanent,
-    Refused,
-    StorageError,
-    Throttled,
-    Transient,
-    UnsafePath,
-)
+from bulk_pipelines.storage.errors import Missing, OverLimit, Refused, UnsafePath
 from bulk_pipelines.storage.http.guard import IPAddress
 from bulk_pipelines.storage.http.storage import HttpSource
 from bulk_pipelines_tests.servers import web_server
@@ -81,7 +72,7 @@ def test_an_answer_that_ends_too_early(server: WebServer) -> None:
         (304, Permanent),
     ],
 )
-def test_refusals(server: WebServer, code: int, kind: type[StorageError]) -> None:
+def test_refusals(server: WebServer, code: int, kind: type[Failure]) -> None:
     server.routes["/file"] = web_server.status(code)
     with pytest.raises(kind, match=f"/file.*{code}|{code}.*/file"):
         read(f"{server.url}/file")

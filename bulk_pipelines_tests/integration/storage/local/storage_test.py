@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bulk_pipelines.storage.errors import Full, Missing, Permanent, Refused, UnsafePath
+from bulk_pipelines.errors import Permanent
+from bulk_pipelines.storage.errors import Full, Missing, Refused, UnsafePath
 from bulk_pipelines.storage.local.storage import LocalStorage
 
 

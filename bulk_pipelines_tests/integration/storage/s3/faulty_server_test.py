@@ -13,10 +13,11 @@ from typing import Literal
 
 import pytest
 
+from bulk_pipelines.errors import Failure, Permanent, Throttled, Transient
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Permanent, SourceChanged, StorageError, Throttled, Transient
+from bulk_pipelines.storage.errors import SourceChanged
 from bulk_pipelines.storage.landing import land
 from bulk_pipelines.storage.s3.storage import S3Storage
 from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
@@ -95,7 +96,7 @@ def test_slow_down_that_lasts_is_throttled(faulty_s3: FaultyProxy, storage: Stor
         (Fault("drop"), Transient),
     ],
 )
-def test_kinds_of_failures(faulty_s3: FaultyProxy, impatient: Storage, fault: Fault, kind: type[StorageError]) -> None:
+def test_kinds_of_failures(faulty_s3: FaultyProxy, impatient: Storage, fault: Fault, kind: type[Failure]) -> None:
     impatient.put("there", b"x")
     faulty_s3.add(fault)
     attempts = (

@@ -5,7 +5,6 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, after
 from bulk_pipelines.engine.worker.retry import (
@@ -17,6 +16,7 @@ from bulk_pipelines.engine.worker.retry import (
     decide_rescue,
     storable,
 )
+from bulk_pipelines.errors import ErrorClass
 
 anything = st.text(st.characters(), max_size=50)
 uniform = st.floats(0, 1, exclude_max=True)

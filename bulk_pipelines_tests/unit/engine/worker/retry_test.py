@@ -6,7 +6,6 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from bulk_pipelines.engine.errors import ErrorClass, HandlerError, Permanent, Throttled, Transient
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ItemEvent, ItemState
 from bulk_pipelines.engine.worker.retry import (
@@ -20,7 +19,7 @@ from bulk_pipelines.engine.worker.retry import (
     decide_rescue,
     outcome_of,
 )
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import ErrorClass, Failure, Permanent, Throttled, Transient, Unavailable
 
 POLICY = RetryPolicy()
 FIRST = Tries(attempts=1)
@@ -127,7 +126,7 @@ def test_the_third_death_is_the_last() -> None:
     assert buried.error == "poison pill: 3 workers died on it, the last one lane-1"
 
 
-class Odd(HandlerError):
+class Odd(Failure):
     """An error of a slice's own, of no class."""
 
 

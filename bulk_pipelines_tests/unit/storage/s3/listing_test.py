@@ -6,8 +6,8 @@ from datetime import timedelta
 import obstore
 import pytest
 
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage.access import S3Access
-from bulk_pipelines.storage.errors import Permanent
 from bulk_pipelines.storage.paths import fault
 from bulk_pipelines.storage.s3.listing import Listed, read
 from bulk_pipelines.storage.s3.store import address_of, store_of
