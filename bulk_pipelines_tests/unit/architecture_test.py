@@ -1,0 +1,44 @@
+"""docs/architecture.md and the docstrings of packages name only what exists, and every room stands on the page."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from bulk_pipelines.settings import CHECKOUT
+
+PACKAGE = CHECKOUT / "bulk_pipelines"
+PAGE = (CHECKOUT / "docs" / "architecture.md").read_text()
+PLACES = sorted(set(re.findall(r"`([a-z0-9_/]+/[a-z0-9_]+\.py)(?::([A-Za-z_]+))?`", PAGE)))
+PACKAGES = [path.parent for path in sorted(PACKAGE.rglob("__init__.py"))]
+
+
+def names_in(path: Path) -> set[str]:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize(("file", "name"), PLACES)
+def test_what_the_page_names_exists(file: str, name: str) -> None:
+    assert (PACKAGE / file).is_file(), file
+    assert not name or name in names_in(PACKAGE / file), f"{file} has no {name}"
+
+
+def test_the_page_shows_every_room() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert {room for room in rooms if f"`{room}/`" not in PAGE} == set()
+
+
+@pytest.mark.parametrize("package", [pytest.param(each, id=str(each.relative_to(CHECKOUT))) for each in PACKAGES])
+def test_a_package_says_what_it_is_and_names_only_what_it_has(package: Path) -> None:
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+    assert said, f"{package.name} says nothing of itself"
+    known = {path.stem for path in [*package.iterdir(), *PACKAGE.iterdir()]}
+    for name in re.findall(r"`([a-z_][a-z0-9_.]*)`", said):
+        assert name.split(".")[0] in known, f"the docstring of {package.name} names {name}"
+
+
+def test_no_word_is_explained_twice() -> None:
+    words = re.findall(r"^\| ([a-z][^|]*?) \|", PAGE.split("## The words")[1], re.MULTILINE)[1:]
+    assert words == sorted(set(words), key=str.lower)
