@@ -35,7 +35,7 @@ UPDATE rejected_row
 SET raw = decode(:found::jsonb ->> line::text, 'base64')
 WHERE job_id = :job_id AND raw IS NULL AND line = ANY(ARRAY(SELECT jsonb_object_keys(:found::jsonb)::bigint));
 
--- name: settle_reasons!
+-- name: write_late_reasons!
 -- The final reasons, an object of line to reasons, in the place of those noted while the file was not known as a whole.
 UPDATE rejected_row
 SET reasons = :found::jsonb -> line::text

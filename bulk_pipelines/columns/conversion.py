@@ -4,34 +4,34 @@ import pyarrow as pa
 
 from bulk_pipelines.columns import text_lists, timestamps, uuids
 from bulk_pipelines.columns.arrow import Column, compute
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
 
-STORED: dict[Kind, pa.DataType] = {kind: kind.arrow for kind in Kind} | {Kind.UUID: uuids.BINARY}
+STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
 """What values of each kind are held in: as declared, but ids as sixteen bytes, which is how PostgreSQL takes them."""
 
 
-def convert(values: Column, kind: Kind) -> Column:
+def convert(values: Column, kind: ColumnKind) -> Column:
     """The values in the form of their kind; null where there is none or it is not of the kind."""
     if pa.types.is_string(values.type):
         return from_text(values, kind)
-    if kind is Kind.TEXT_LIST:
+    if kind is ColumnKind.TEXT_LIST:
         broken = pa.array(text_lists.with_null_inside(values))
         return compute.if_else(broken, pa.scalar(None, text_lists.TYPE), values)
     return values
 
 
-def from_text(text: Column, kind: Kind) -> Column:
+def from_text(text: Column, kind: ColumnKind) -> Column:
     match kind:
-        case Kind.TEXT:
+        case ColumnKind.TEXT:
             return text
-        case Kind.UUID:
+        case ColumnKind.UUID:
             return uuids.parse(text)
-        case Kind.BOOLEAN:
+        case ColumnKind.BOOLEAN:
             return compute.less(compute.index_in(compute.ascii_lower(text), FLAGS, skip_nulls=True), TRUE_ONES)
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             return timestamps.convert(text)
-        case Kind.TEXT_LIST:
+        case ColumnKind.TEXT_LIST:
             return text_lists.parse(text)

@@ -40,7 +40,7 @@ class Kind:
     """Called once for each claim, before its items: the place for one query for all of them."""
     record: Record | None = None
     """Called with items that succeeded, in the transaction that settles them: what else our database says of them."""
-    settle: Callable[[Engine, Job], bool] | None = None
+    reconcile: Callable[[Engine, Job], bool] | None = None
     """What only all items together can tell, before the job ends. May take long, be cut short and be called again.
     False: it was overtaken, by a pause for instance, and the job must not be ended by it. It may end the job itself."""
     finish: Finish | None = None

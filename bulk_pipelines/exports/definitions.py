@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -58,7 +58,7 @@ def report(pool: Engine, job: Job) -> Metadata:
 
 
 def preview_table(request: ExportRequest, records: list[dict[str, Any]]) -> dg.MetadataValue:
-    kinds = {Kind.BOOLEAN: "bool"}
+    kinds = {ColumnKind.BOOLEAN: "bool"}
     columns = [dg.TableColumn(column.name, kinds.get(column.kind, "string")) for column in request.columns]
     rows = [dg.TableRecord({name: cell(value) for name, value in record.items()}) for record in records]
     return dg.MetadataValue.table(rows, dg.TableSchema(columns=columns))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Column, Resource
 
@@ -33,12 +33,12 @@ NULLS = {Operator.NULL, Operator.NOT_NULL}
 EQUALITY = {Operator.EQUAL, Operator.NOT_EQUAL}
 RANGES = {Operator.LESS, Operator.AT_MOST, Operator.MORE, Operator.AT_LEAST}
 
-OPERATORS: dict[Kind, set[Operator]] = {
-    Kind.UUID: EQUALITY | SETS | RANGES | NULLS,
-    Kind.TEXT: EQUALITY | SETS | RANGES | NULLS | {Operator.PREFIX},
-    Kind.BOOLEAN: EQUALITY | NULLS,
-    Kind.TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
-    Kind.TEXT_LIST: {Operator.CONTAINS} | NULLS,
+OPERATORS: dict[ColumnKind, set[Operator]] = {
+    ColumnKind.UUID: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.TEXT: EQUALITY | SETS | RANGES | NULLS | {Operator.PREFIX},
+    ColumnKind.BOOLEAN: EQUALITY | NULLS,
+    ColumnKind.TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.TEXT_LIST: {Operator.CONTAINS} | NULLS,
 }
 
 TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
@@ -147,14 +147,14 @@ def typed(column: Column, text: str) -> Value:
     try:
         text.encode()
         match column.kind:
-            case Kind.UUID:
+            case ColumnKind.UUID:
                 return uuid.UUID(text)
-            case Kind.BOOLEAN:
+            case ColumnKind.BOOLEAN:
                 return TRUTH[text.strip().lower()]
-            case Kind.TIMESTAMP:
+            case ColumnKind.TIMESTAMP:
                 moment = datetime.fromisoformat(text.strip())
                 return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-            case Kind.TEXT | Kind.TEXT_LIST:
+            case ColumnKind.TEXT | ColumnKind.TEXT_LIST:
                 return text
     except (ValueError, KeyError, OverflowError):
         raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None

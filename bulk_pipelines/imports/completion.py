@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 HIGH_ERROR_RATE = 0.1
 
 
-def settle(pool: Engine, job: Job) -> bool:
+def reconcile(pool: Engine, job: Job) -> bool:
     """Put right what batches, coming in any order, could not know of each other. Can be cut short and called again."""
     plan = plan_of(pool, job.job_id, job.job_key)
     unreached.count(pool, job, plan)
@@ -35,8 +35,10 @@ def settle(pool: Engine, job: Job) -> bool:
     if landed is None:
         return True
     assert landed.layout is not None
-    # The records of all files are decided together, on the terms of the first one.
-    return reconciling.settle(lambda: transaction(pool), plan.terms(job, landed), landed.layout, control(job, plan))
+    # The records of all files are decided together, on the context of the first one.
+    return reconciling.reconcile(
+        lambda: transaction(pool), plan.context(job, landed), landed.layout, control(job, plan)
+    )
 
 
 def readable(plan: Plan) -> list[ImportFile]:
@@ -85,7 +87,7 @@ def complete_rejects(begin: Begin, job: Job, plan: Plan) -> None:
     for file in wanted:
         if file.layout is not None and file.number in there:
             with opened(file) as source:
-                unseen.complete(begin, plan.terms(job, file), source, file.layout, ranges[file.number])
+                unseen.complete(begin, plan.context(job, file), source, file.layout, ranges[file.number])
 
 
 def finish(connection: Connection, job: Job) -> Ending:

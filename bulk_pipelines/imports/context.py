@@ -18,7 +18,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Terms:
+class ImportContext:
     job_id: int
     resource: Resource
     mode: Mode

@@ -200,7 +200,7 @@ def launchables() -> list[Launchable]:
             dg.define_asset_job(
                 name_of(resource.name),
                 selection=dg.AssetSelection.assets(resource.name),
-                description=f"Works one import of {resource.name}: land, cut, load, settle.",
+                description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
             ),
         )
         for resource in resources.RESOURCES

@@ -15,7 +15,7 @@ KINDS = Kinds(
     Kind(
         name_of(resource.name),
         work.handle,
-        settle=completion.settle,
+        reconcile=completion.reconcile,
         finish=completion.finish,
         retry=RetryPolicy(),
         slices=ONE_BY_ONE,

@@ -37,7 +37,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
             unreached.count(pool, job, plan)
             completion.complete_rejects(lambda: transaction(pool), job, plan)
         else:
-            completion.settle(pool, job)
+            completion.reconcile(pool, job)
         with transaction(pool) as connection:
             jobs.locked(connection, job_key)
             job = jobs.find(connection, job_key)

@@ -19,7 +19,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.context import Mode, Terms, matching_key
+from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import loading
 from bulk_pipelines.imports.load.loading import BatchResult
 from bulk_pipelines.imports.plan.landing import opened
@@ -44,13 +44,13 @@ class Plan:
     asked: Asked
     files: dict[int, ImportFile]
 
-    def terms(self, job: Job, file: ImportFile) -> Terms:
+    def context(self, job: Job, file: ImportFile) -> ImportContext:
         assert file.layout is not None
         assert file.sha256 is not None
         match_on = None
         if self.asked.mode is Mode.UPSERT:
             match_on = matching_key(self.asked.declared, self.asked.match_on, file.layout.columns)
-        return Terms(
+        return ImportContext(
             job.job_id,
             self.asked.declared,
             self.asked.mode,
@@ -75,7 +75,7 @@ class Read:
     """A validated block, where it stands, and whether it is the last of its range."""
 
     range_index: int
-    terms: Terms
+    context: ImportContext
     block: Block
     validated: Validated
     is_last: bool
@@ -122,11 +122,11 @@ def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[R
         resume = None
         if index == begun["range"] and "start" in begun:
             resume = Position(begun["start"], begun["line"])
-        terms = plan.terms(job, file)
+        context = plan.context(job, file)
         with opened(file) as source:
             for block in blocks.read(source, file.layout, piece, sizer, MAX_RECORD_BYTES, resume):
                 is_last = index == len(ranges) - 1 and block.following.start >= piece.stop
-                yield Read(index, terms, block, validate(terms, file.layout, block), is_last)
+                yield Read(index, context, block, validate(context, file.layout, block), is_last)
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
     with transaction(tools.pool) as connection:
         connected = time.perf_counter()
         tools.hold(connection, lease)
-        result = loading.load_batch(connection, read.terms, read.validated, direct=direct)
+        result = loading.load_batch(connection, read.context, read.validated, direct=direct)
         following = {"range": read.range_index, "start": block.following.start, "line": block.following.line}
         tools.checkpoint(connection, lease, following)
         sample = Sample(

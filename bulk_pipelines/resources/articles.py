@@ -1,6 +1,6 @@
 """Articles: what users write and publish."""
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Reference, Resource
 from bulk_pipelines.resources.rules import EmptyWhen, MaxLength, OneOf, Pattern
 
@@ -8,10 +8,10 @@ ARTICLES = Resource(
     name="articles",
     says="What users write and publish.",
     columns=(
-        Column("id", Kind.UUID, "identifies the article", fill=Fill.NEW_ID),
+        Column("id", ColumnKind.UUID, "identifies the article", fill=Fill.NEW_ID),
         Column(
             "slug",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "the article's name in addresses, unique",
             required=True,
             rules=(
@@ -24,22 +24,22 @@ ARTICLES = Resource(
             ),
             own_code="invalid_slug_format",
         ),
-        Column("title", Kind.TEXT, "the headline", required=True, rules=(MaxLength(300),), searchable=True),
-        Column("description", Kind.TEXT, "a summary", searchable=True),
-        Column("body", Kind.TEXT, "the text", required=True, searchable=True),
-        Column("author_id", Kind.UUID, "the user who wrote it", required=True),
-        Column("tags", Kind.TEXT_LIST, "keywords", fill=Fill.EMPTY_LIST, own_code="invalid_tags"),
-        Column("published_at", Kind.TIMESTAMP, "when it was published"),
+        Column("title", ColumnKind.TEXT, "the headline", required=True, rules=(MaxLength(300),), searchable=True),
+        Column("description", ColumnKind.TEXT, "a summary", searchable=True),
+        Column("body", ColumnKind.TEXT, "the text", required=True, searchable=True),
+        Column("author_id", ColumnKind.UUID, "the user who wrote it", required=True),
+        Column("tags", ColumnKind.TEXT_LIST, "keywords", fill=Fill.EMPTY_LIST, own_code="invalid_tags"),
+        Column("published_at", ColumnKind.TIMESTAMP, "when it was published"),
         Column(
             "status",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "whether it is published",
             required=True,
             rules=(OneOf(("draft", "published"), "invalid_status"),),
             own_code="invalid_status",
         ),
-        Column("created_at", Kind.TIMESTAMP, "when the article was made", fill=Fill.IMPORT_TIME),
-        Column("updated_at", Kind.TIMESTAMP, "when the article was last changed", fill=Fill.CHANGE_TIME),
+        Column("created_at", ColumnKind.TIMESTAMP, "when the article was made", fill=Fill.IMPORT_TIME),
+        Column("updated_at", ColumnKind.TIMESTAMP, "when the article was last changed", fill=Fill.CHANGE_TIME),
     ),
     keys=(
         Key("id", "duplicate_id", "articles_pkey"),

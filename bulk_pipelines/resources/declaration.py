@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.rules import EmptyWhen, Rule
 
 # Every resource table ends with these: which import and which line of its file wrote the row, and whether
@@ -25,7 +25,7 @@ class Fill(Enum):
 @dataclass(frozen=True)
 class Column:
     name: str
-    kind: Kind
+    kind: ColumnKind
     says: str
     required: bool = False
     fill: Fill | None = None

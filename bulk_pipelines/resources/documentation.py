@@ -1,7 +1,7 @@
 """The page that says what each resource is, made from its declaration."""
 
 from bulk_pipelines import resources
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Resource
 from bulk_pipelines.resources.reasons import REASONS
 
@@ -15,7 +15,7 @@ def page(notice: str) -> str:
     parts = ["# Resources", notice, ABOUT]
     for resource in resources.RESOURCES:
         parts += section(resource)
-    parts += ["## How values are written", bullets([f"{kind.value}: {kind.text_form}" for kind in Kind])]
+    parts += ["## How values are written", bullets([f"{kind.value}: {kind.text_form}" for kind in ColumnKind])]
     parts += [
         "## Reasons for rejecting a record",
         table(["code", "meaning"], [[f"`{code}`", text] for code, text in REASONS.items()]),

@@ -1,6 +1,6 @@
 """Users: the people who write articles and comments."""
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Resource
 from bulk_pipelines.resources.rules import MaxLength, OneOf, Pattern
 
@@ -14,10 +14,10 @@ USERS = Resource(
     name="users",
     says="The people who write articles and comments.",
     columns=(
-        Column("id", Kind.UUID, "identifies the user", fill=Fill.NEW_ID),
+        Column("id", ColumnKind.UUID, "identifies the user", fill=Fill.NEW_ID),
         Column(
             "email",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "the address, unique whatever its case",
             required=True,
             rules=(
@@ -26,18 +26,22 @@ USERS = Resource(
             ),
             own_code="invalid_email_format",
         ),
-        Column("name", Kind.TEXT, "how the user is called", required=True, rules=(MaxLength(200),), searchable=True),
+        Column(
+            "name", ColumnKind.TEXT, "how the user is called", required=True, rules=(MaxLength(200),), searchable=True
+        ),
         Column(
             "role",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "what the user may do",
             required=True,
             rules=(OneOf(("admin", "editor", "author", "reader"), "invalid_role"),),
             own_code="invalid_role",
         ),
-        Column("active", Kind.BOOLEAN, "whether the account is in use", fill=Fill.TRUE, own_code="invalid_active"),
-        Column("created_at", Kind.TIMESTAMP, "when the user was made", fill=Fill.IMPORT_TIME),
-        Column("updated_at", Kind.TIMESTAMP, "when the user was last changed", fill=Fill.CHANGE_TIME),
+        Column(
+            "active", ColumnKind.BOOLEAN, "whether the account is in use", fill=Fill.TRUE, own_code="invalid_active"
+        ),
+        Column("created_at", ColumnKind.TIMESTAMP, "when the user was made", fill=Fill.IMPORT_TIME),
+        Column("updated_at", ColumnKind.TIMESTAMP, "when the user was last changed", fill=Fill.CHANGE_TIME),
     ),
     keys=(
         Key("id", "duplicate_id", "users_pkey"),

@@ -55,7 +55,7 @@ def recognised(head: bytes) -> Compression:
     return Compression.NONE
 
 
-def settled(head: bytes, told: Compression | None, shown: str) -> Compression:
+def decided(head: bytes, told: Compression | None, shown: str) -> Compression:
     """The compression of a source that begins like this, when it is the one we were told, if we were."""
     found = recognised(head)
     other = next((name for magic, name in OTHERS.items() if head.startswith(magic)), "")

@@ -17,7 +17,7 @@ from typing import Self
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.compression import HEAD, Compression, limited, settled, unpacked
+from bulk_pipelines.storage.compression import HEAD, Compression, decided, limited, unpacked
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import OverLimit
 
@@ -98,7 +98,7 @@ def land_from(
         target = f"{name}-{landed_mark(shown, entry)}"
         pieces = limited(counted(reader, arrived, progress), limits.largest, None, lambda: 0, shown)
         head, pieces = headed(pieces)
-        kind = settled(head, compression, shown)
+        kind = decided(head, compression, shown)
         plain = kind is Compression.NONE
         content = (
             pieces

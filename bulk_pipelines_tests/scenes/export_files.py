@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlalchemy import Engine
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.formats.xlsx_package import MAIN
 from bulk_pipelines.exports.request import ExportRequest, Format
@@ -37,7 +37,8 @@ def stored(engine: Engine, request: ExportRequest) -> list[Row]:
         connection.execute("SET LOCAL timezone = 'UTC'")
         found = connection.execute(f"SELECT {names} FROM {request.resource} ORDER BY id".encode()).fetchall()
     return [
-        tuple(str(v) if c.kind is Kind.UUID else v for c, v in zip(request.columns, row, strict=True)) for row in found
+        tuple(str(v) if c.kind is ColumnKind.UUID else v for c, v in zip(request.columns, row, strict=True))
+        for row in found
     ]
 
 
@@ -76,7 +77,7 @@ def read_csv(engine: Engine, request: ExportRequest, data: bytes) -> list[Row]:
         ) as copy:
             copy.write(data)
         connection.execute("SET LOCAL timezone = 'UTC'")
-        forms = {Kind.TIMESTAMP: "::timestamptz", Kind.BOOLEAN: "::boolean", Kind.TEXT_LIST: "::json"}
+        forms = {ColumnKind.TIMESTAMP: "::timestamptz", ColumnKind.BOOLEAN: "::boolean", ColumnKind.TEXT_LIST: "::json"}
         values = ", ".join(f"{c.name}{forms.get(c.kind, '')}" for c in request.columns)
         return connection.execute(f"SELECT {values} FROM read_back ORDER BY line".encode()).fetchall()
 
@@ -85,7 +86,7 @@ def from_json(request: ExportRequest, record: dict[str, Any]) -> Row:
     assert list(record) == [column.name for column in request.columns]
     return tuple(
         datetime.fromisoformat(record[column.name])
-        if column.kind is Kind.TIMESTAMP and record[column.name] is not None
+        if column.kind is ColumnKind.TIMESTAMP and record[column.name] is not None
         else record[column.name]
         for column in request.columns
     )
@@ -93,7 +94,7 @@ def from_json(request: ExportRequest, record: dict[str, Any]) -> Row:
 
 def from_cells(request: ExportRequest, cells: Row) -> Row:
     return tuple(
-        json.loads(cell) if column.kind is Kind.TEXT_LIST and cell is not None else cell
+        json.loads(cell) if column.kind is ColumnKind.TEXT_LIST and cell is not None else cell
         for column, cell in zip(request.columns, cells, strict=True)
     )
 

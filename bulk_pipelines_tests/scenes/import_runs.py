@@ -15,11 +15,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import pool
-from bulk_pipelines.imports.context import Mode, Terms, matching_key
+from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import loading, rejects
 from bulk_pipelines.imports.plan import layout, ranges
-from bulk_pipelines.imports.plan.landed_file import LocalFile, Source
+from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.reconcile import reconciling, unseen
@@ -43,8 +43,8 @@ class Run:
     """One import. `chance` decides the order of the ranges' batches, which of them are begun twice, and how."""
 
     engine: Engine
-    terms: Terms
-    source: Source
+    context: ImportContext
+    source: LandedFile
     layout: Layout
     ranges: list[Range]
     rows: int = 1_000
@@ -69,16 +69,16 @@ class Run:
 
     def load_next(self, piece: Range, position: Position) -> Position:
         found = blocks.read(
-            self.source, self.layout, piece, Pace(self.rows), self.terms.max_record_bytes, resume=position
+            self.source, self.layout, piece, Pace(self.rows), self.context.max_record_bytes, resume=position
         )
         block = next(found)
-        validated = validation.validate(self.terms, self.layout, block)
+        validated = validation.validate(self.context, self.layout, block)
         if self.chance.random() < 0.2:
             with pool.transaction(self.engine) as connection, connection.transaction(force_rollback=True):
-                loading.load_batch(connection, self.terms, validated)
+                loading.load_batch(connection, self.context, validated)
         with self.transaction() as (connection, notes):
             direct = self.chance.random() < 0.7
-            notes.append(loading.load_batch(connection, self.terms, validated, direct=direct).counts)
+            notes.append(loading.load_batch(connection, self.context, validated, direct=direct).counts)
         return block.following
 
     def settle(self, *, more_may_come: bool = False) -> "Run":
@@ -93,12 +93,12 @@ class Run:
         control = Control(
             more_may_come=more_may_come,
             note=lambda _, counts: noted.append(counts),
-            complete=lambda begin: unseen.complete(begin, self.terms, self.source, self.layout, self.ranges),
+            complete=lambda begin: unseen.complete(begin, self.context, self.source, self.layout, self.ranges),
             accepts=lambda _, __: True,
             at_work=lambda _: True,
             end=lambda _: True,
         )
-        assert reconciling.settle(begin, self.terms, self.layout, control)
+        assert reconciling.reconcile(begin, self.context, self.layout, control)
         return self
 
     @contextmanager
@@ -111,7 +111,7 @@ class Run:
 
     def rejected(self) -> list[tuple[int, bytes, list[dict[str, Any]]]]:
         with pool.transaction(self.engine) as connection:
-            return [(each.line, each.raw, each.reasons) for each in rejects.every(connection, self.terms.job_id)]
+            return [(each.line, each.raw, each.reasons) for each in rejects.every(connection, self.context.job_id)]
 
     def codes(self) -> dict[int, list[str]]:
         return {line: [reason["code"] for reason in reasons] for line, _, reasons in self.rejected()}
@@ -135,7 +135,7 @@ def prepared(
     declared = resources.find(resource)
     found = layout.inspect(source, declared, told)
     key = matching_key(declared, match_on, found.columns) if mode is Mode.UPSERT else None
-    terms = Terms(
+    context = ImportContext(
         job_id,
         declared,
         mode,
@@ -144,7 +144,7 @@ def prepared(
         match_on=key,
         max_record_bytes=max_record_bytes,
     )
-    return Run(engine, terms, source, found, ranges.cut(source, found, range_bytes), **options)
+    return Run(engine, context, source, found, ranges.cut(source, found, range_bytes), **options)
 
 
 def finished(engine: Engine, path: Path, *arguments: Any, **options: Any) -> Run:

@@ -40,7 +40,7 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     if not is_due(job):
         return job
     kind = kinds[job.kind]
-    if kind.settle is None:
+    if kind.reconcile is None:
         return end(pool, kind, job_key)
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
@@ -53,10 +53,10 @@ def brought_to_its_end(pool: Engine, kind: Kind, job_key: str) -> Job:
     pass is left to a later try."""
     for left in reversed(range(TRIES)):
         job = look(pool, job_key)  # whoever was at it before may have ended the job
-        if not is_due(job) or kind.settle is None:
+        if not is_due(job) or kind.reconcile is None:
             return job
         try:
-            return end(pool, kind, job_key) if kind.settle(pool, job) else look(pool, job_key)
+            return end(pool, kind, job_key) if kind.reconcile(pool, job) else look(pool, job_key)
         except Exception as error:
             error_class = retry.class_of(error)
             if error_class in (ErrorClass.TRANSIENT, ErrorClass.THROTTLED):

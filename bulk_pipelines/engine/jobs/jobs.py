@@ -175,7 +175,7 @@ def seal(connection: Connection, job_id: int) -> None:
 
 def pause(connection: Connection, job_key: str) -> Job:
     """Workers stop at their next slice border. Pausing a paused job changes nothing."""
-    return move(connection, job_key, JobEvent.PAUSE, settled=(JobState.PAUSED,))
+    return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,))
 
 
 def resume(connection: Connection, job_key: str) -> Job:
@@ -192,14 +192,14 @@ def resume(connection: Connection, job_key: str) -> Job:
 def cancel(pool: Engine, job_key: str) -> Job:
     """What waits is cancelled now, in bounded transactions; what is being worked ends at its worker's slice border."""
     with transaction(pool) as connection:
-        job = move(connection, job_key, JobEvent.CANCEL, settled=(JobState.CANCELLED,))
+        job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,))
     cancel_waiting(pool, job.job_id)
     with transaction(pool) as connection:
         return find(connection, job_key)
 
 
 def fail(connection: Connection, job_key: str, error: str, result: dict[str, Any] | None = None) -> Job:
-    return move(connection, job_key, JobEvent.FAIL, settled=(JobState.FAILED,), error=error, result=result)
+    return move(connection, job_key, JobEvent.FAIL, already=(JobState.FAILED,), error=error, result=result)
 
 
 def cancel_waiting(pool: Engine, job_id: int) -> None:
@@ -221,13 +221,13 @@ def move(
     job_key: str,
     event: JobEvent,
     *,
-    settled: tuple[JobState, ...] = (),
+    already: tuple[JobState, ...] = (),
     error: str | None = None,
     result: dict[str, Any] | None = None,
 ) -> Job:
-    """Take an event; in one of the `settled` states it has happened already."""
+    """Take an event; in one of the states in `already` it has happened already."""
     job_id, state = locked(connection, job_key)
-    if state not in settled:
+    if state not in already:
         write(connection, job_id, checked_move(job_key, state, event), error, result)
     return find(connection, job_key)
 

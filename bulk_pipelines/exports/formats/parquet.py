@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.exports.request import Compression, ExportRequest
 from bulk_pipelines.resources.rules import OneOf
 from bulk_pipelines.storage.contract import Sink
@@ -29,7 +29,7 @@ def written(request: ExportRequest, batches: Iterator[pa.RecordBatch]) -> Iterat
     options: dict[str, Any] = {
         "compression": CODECS[request.compression],
         "use_dictionary": repeating(request),
-        "column_encoding": {c.name: "DELTA_BINARY_PACKED" for c in request.columns if c.kind is Kind.TIMESTAMP},
+        "column_encoding": {c.name: "DELTA_BINARY_PACKED" for c in request.columns if c.kind is ColumnKind.TIMESTAMP},
     }
     with pq.ParquetWriter(sink, schema(request), **options) as writer:
         group: list[pa.RecordBatch] = []
@@ -52,9 +52,9 @@ def repeating(request: ExportRequest) -> list[str]:
     it costs a third of the time, and is given up when it has grown too large."""
     referring = {reference.column for reference in request.declared.references}
     return [
-        f"{column.name}.list.element" if column.kind is Kind.TEXT_LIST else column.name
+        f"{column.name}.list.element" if column.kind is ColumnKind.TEXT_LIST else column.name
         for column in request.columns
-        if column.kind is Kind.TEXT_LIST
+        if column.kind is ColumnKind.TEXT_LIST
         or column.name in referring
         or any(isinstance(rule, OneOf) for rule in column.rules)
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.exports.formats import xlsx_package
 from bulk_pipelines.exports.formats.xlsx_cells import rows_of
 from bulk_pipelines.exports.request import ExportRequest
@@ -28,7 +28,7 @@ def schema(request: ExportRequest) -> pa.Schema:
     """Lists come as the JSON that their cells hold."""
     return pa.schema(
         [
-            pa.field(column.name, pa.string() if column.kind is Kind.TEXT_LIST else column.kind.arrow)
+            pa.field(column.name, pa.string() if column.kind is ColumnKind.TEXT_LIST else column.kind.arrow)
             for column in request.columns
         ]
     )

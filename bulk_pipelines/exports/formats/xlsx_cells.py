@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.formats.xlsx_package import MOMENT, column_letters
 from bulk_pipelines.resources.declaration import Column
@@ -89,12 +89,12 @@ def moment(column: Column, values: Values, first: int) -> Pieces:
     return [pc.if_else(within, as_number, as_text)]
 
 
-CONTENTS: dict[Kind, Callable[[Column, Values, int], Pieces]] = {
-    Kind.UUID: plain,
-    Kind.TEXT: text,
-    Kind.BOOLEAN: truth,
-    Kind.TIMESTAMP: moment,
-    Kind.TEXT_LIST: text,
+CONTENTS: dict[ColumnKind, Callable[[Column, Values, int], Pieces]] = {
+    ColumnKind.UUID: plain,
+    ColumnKind.TEXT: text,
+    ColumnKind.BOOLEAN: truth,
+    ColumnKind.TIMESTAMP: moment,
+    ColumnKind.TEXT_LIST: text,
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column
 
 HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
@@ -31,7 +31,13 @@ STYLES = (
 )
 
 # Wide enough to be read: a time in a column of the usual width shows as ####.
-WIDTHS = {Kind.UUID: 38, Kind.TIMESTAMP: 24, Kind.BOOLEAN: 10, Kind.TEXT: 24, Kind.TEXT_LIST: 24}
+WIDTHS = {
+    ColumnKind.UUID: 38,
+    ColumnKind.TIMESTAMP: 24,
+    ColumnKind.BOOLEAN: 10,
+    ColumnKind.TEXT: 24,
+    ColumnKind.TEXT_LIST: 24,
+}
 
 SHEET_END = b"</sheetData></worksheet>"
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg as psycopg_dialect
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator, Value
@@ -23,12 +23,12 @@ Statement = sa.Select[*tuple[Any, ...]]
 # Stands in a composed statement for the blocks of the table; no value that anybody gives can be the same by chance.
 BLOCKS = f"blocks_{secrets.token_hex(16)}"
 
-TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
-    Kind.UUID: sa.Uuid(),
-    Kind.TEXT: sa.Text(),
-    Kind.BOOLEAN: sa.Boolean(),
-    Kind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
-    Kind.TEXT_LIST: postgresql.ARRAY(sa.Text()),
+TYPES: dict[ColumnKind, sa.types.TypeEngine[Any]] = {
+    ColumnKind.UUID: sa.Uuid(),
+    ColumnKind.TEXT: sa.Text(),
+    ColumnKind.BOOLEAN: sa.Boolean(),
+    ColumnKind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
+    ColumnKind.TEXT_LIST: postgresql.ARRAY(sa.Text()),
 }
 
 # What Excel, LibreOffice and Google Sheets take for the start of a formula, also behind a tab or a line break;
@@ -98,7 +98,9 @@ def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Eleme
         return column.is_(None)
     if asked.operator is Operator.NOT_NULL:
         return column.is_not(None)
-    bound: list[Element] = [sa.literal(value, sa.Text() if kind is Kind.TEXT_LIST else TYPES[kind]) for value in values]
+    bound: list[Element] = [
+        sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values
+    ]
     if asked.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == asked.field and key.ignores_case for key in resource.keys):
@@ -111,12 +113,12 @@ def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Eleme
     return COMPARISONS[asked.operator](column, bound[0])
 
 
-def contains(column: Element, kind: Kind, value: Element) -> Element:
+def contains(column: Element, kind: ColumnKind, value: Element) -> Element:
     """A list holds the text as one of its members; a text holds the words, as PostgreSQL's full text search has it.
 
     No language is assumed: words are found as they are written, in any case.
     """
-    if kind is Kind.TEXT_LIST:
+    if kind is ColumnKind.TEXT_LIST:
         return value == sa.any_(column)
     simple: Element = sa.literal_column("'simple'::regconfig")
     return sa.func.to_tsvector(simple, column).op("@@", is_comparison=True)(sa.func.websearch_to_tsquery(simple, value))
@@ -124,13 +126,13 @@ def contains(column: Element, kind: Kind, value: Element) -> Element:
 
 def shaped(request: ExportRequest, column: Column, value: Element) -> Element:
     match request.format, column.kind:
-        case Format.CSV, Kind.BOOLEAN:
+        case Format.CSV, ColumnKind.BOOLEAN:
             value = sa.cast(value, sa.Text())
-        case Format.CSV, Kind.TEXT_LIST:
+        case Format.CSV, ColumnKind.TEXT_LIST:
             value = sa.func.to_json(value)
-        case Format.XLSX, Kind.TEXT_LIST:
+        case Format.XLSX, ColumnKind.TEXT_LIST:
             value = sa.cast(sa.func.to_json(value), sa.Text())
-        case Format.CSV, Kind.TEXT if request.escape_formulas:
+        case Format.CSV, ColumnKind.TEXT if request.escape_formulas:
             starts = sa.func.left(value, 1).in_(FORMULA_STARTS)
             value = sa.case((starts, sa.literal("'", sa.Text()).concat(value)), else_=value)
     return value.label(column.name)

@@ -15,7 +15,7 @@ from psycopg import errors, sql
 from bulk_pipelines.columns import arrow, binary_copy, uuids
 from bulk_pipelines.columns.arrow import Column, Mask, compute
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import conflict_reasons, rejects, tables, writing
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
 from bulk_pipelines.imports.validate.validation import Reject, Validated, with_origin
@@ -64,17 +64,19 @@ class Objections:
         )
 
 
-def insert(connection: Connection, terms: Terms, validated: Validated) -> int:
+def insert(connection: Connection, context: ImportContext, validated: Validated) -> int:
     """Loads the rows that can be loaded. The others wait aside, noted as rejects; how many they are."""
-    resource = terms.resource
+    resource = context.resource
     found = Objections(
         len(validated.lines),
         {key.column: repeated(key, arrow.column(validated.good, key.column)) for key in resource.keys},
     )
     stage(connection, resource, validated)
-    persistently(connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, terms, validated, found))
+    persistently(
+        connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, context, validated, found)
+    )
     connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
-    return set_aside(connection, terms, validated, found)
+    return set_aside(connection, context, validated, found)
 
 
 def repeated(key: Key, values: Column) -> Mask:
@@ -113,29 +115,29 @@ def persistently(connection: Connection, passing: tuple[type[psycopg.Error], ...
     raise AssertionError("the last attempt returns or raises")
 
 
-def compare_and_write(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:
+def compare_and_write(connection: Connection, context: ImportContext, validated: Validated, found: Objections) -> int:
     found.refused.clear()
-    compare(connection, terms, found)
+    compare(connection, context, found)
     free = np.flatnonzero(~found.any[validated.encoded.order])
     rows = validated.encoded.take(free)
-    refused = writing.write(connection, terms, tables.table(terms.resource), rows, validated.lines[rows.order])
+    refused = writing.write(connection, context, tables.table(context.resource), rows, validated.lines[rows.order])
     if refused:
         messages = {row: refused[line].message for row in rows.order if (line := int(validated.lines[row])) in refused}
         # Somebody who came in between is told apart by another look.
-        compare(connection, terms, found, list(messages))
+        compare(connection, context, found, list(messages))
         declared = found.any
         found.refused = {row: message for row, message in messages.items() if not declared[row]}
     return len(free) - len(refused)
 
 
-def compare(connection: Connection, terms: Terms, found: Objections, rows: list[int] | None = None) -> None:
+def compare(connection: Connection, context: ImportContext, found: Objections, rows: list[int] | None = None) -> None:
     """Notes what of the table stands against these rows, or against all."""
     with tables.planned(connection, "seqscan"):
-        for key in terms.resource.keys:
-            own, held = taken(connection, terms, key, found.count, rows)
+        for key in context.resource.keys:
+            own, held = taken(connection, context, key, found.count, rows)
             note(found.own, key.column, own, rows)
             note(found.held, key.column, held, rows)
-        for reference in terms.resource.references:
+        for reference in context.resource.references:
             note(found.missing, reference.column, missing(connection, reference, found.count, rows), rows)
 
 
@@ -147,10 +149,10 @@ def note(masks: dict[str, Mask], name: str, found: Mask, rows: list[int] | None)
 
 
 def taken(
-    connection: Connection, terms: Terms, key: Key, count: int, rows: list[int] | None = None
+    connection: Connection, context: ImportContext, key: Key, count: int, rows: list[int] | None = None
 ) -> tuple[Mask, Mask]:
     """Which rows have a key that is in the table: from this very import, or of other origin."""
-    is_own = tables.lookup(terms.resource, key, "t", "s", tables.own(terms, "t"))
+    is_own = tables.lookup(context.resource, key, "t", "s", tables.own(context, "t"))
     query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s WHERE {}) found WHERE own IS NOT NULL").format(
         is_own, STAGED, AMONG
     )
@@ -170,29 +172,29 @@ def missing(connection: Connection, reference: Reference, count: int, rows: list
     return found
 
 
-def set_aside(connection: Connection, terms: Terms, validated: Validated, found: Objections) -> int:
+def set_aside(connection: Connection, context: ImportContext, validated: Validated, found: Objections) -> int:
     """Puts what was not loaded where it waits for the end of the import, and notes it as rejected until then."""
     rows = np.flatnonzero(found.any)
     if not len(rows):
         return 0
     judged = [found.of(row) for row in rows.tolist()]
-    columns = with_origin(terms, validated.good.take(rows), validated.lines[rows])
+    columns = with_origin(context, validated.good.take(rows), validated.lines[rows])
     columns["held"] = pa.array([sorted(verdict.held) for verdict in judged], pa.list_(pa.string()))
     columns["missing"] = pa.array([sorted(verdict.missing) for verdict in judged], pa.list_(pa.string()))
     columns["refused"] = pa.array([verdict.refused for verdict in judged], pa.string())
-    binary_copy.copy(connection, tables.aside(terms.resource), binary_copy.encode(columns))
-    shown = texts(terms.resource, columns)
+    binary_copy.copy(connection, tables.aside(context.resource), binary_copy.encode(columns))
+    shown = texts(context.resource, columns)
     refused = [
         Reject(
             int(validated.lines[row]),
             validated.block.raw(int(validated.records[row])),
             conflict_reasons.reasons(
-                terms.resource, verdict, {name: values[place] for name, values in shown.items()}, "line"
+                context.resource, verdict, {name: values[place] for name, values in shown.items()}, "line"
             ),
         )
         for place, (row, verdict) in enumerate(zip(rows.tolist(), judged, strict=True))
     ]
-    rejects.store(connection, terms.job_id, refused)
+    rejects.store(connection, context.job_id, refused)
     return len(refused)
 
 

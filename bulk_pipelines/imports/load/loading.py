@@ -2,7 +2,7 @@
 
 Inserting is optimistic: straight into the table by COPY. Only when the table objects do the rows go through a temporary
 table that tells which ones it objects to and why (`conflicts`). What depends on the whole file, such as which of two
-records of one key comes first, is put right at the end (`settlement`); the records it needs for that wait in the
+records of one key comes first, is put right at the end (`reconcile`); the records it needs for that wait in the
 `aside` table. Upserts and validations wait there altogether.
 """
 
@@ -13,7 +13,7 @@ from psycopg import errors
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, rejects, tables
 from bulk_pipelines.imports.validate.validation import Validated
@@ -26,31 +26,33 @@ class BatchResult:
     """The table objected to some rows: the next batch of this file had better not go straight into it."""
 
 
-def load_batch(connection: Connection, terms: Terms, validated: Validated, *, direct: bool = True) -> BatchResult:
+def load_batch(
+    connection: Connection, context: ImportContext, validated: Validated, *, direct: bool = True
+) -> BatchResult:
     """Writes what a block came to. Commits nothing: the caller commits it together with its checkpoint."""
-    rejects.store(connection, terms.job_id, validated.rejects)
+    rejects.store(connection, context.job_id, validated.rejects)
     good, bad = len(validated.lines), len(validated.rejects)
     if not good:
         return BatchResult(Counts(read=bad, rejected=bad))
-    if terms.mode is not Mode.INSERT:
-        binary_copy.copy(connection, tables.aside(terms.resource), validated.encoded)
+    if context.mode is not Mode.INSERT:
+        binary_copy.copy(connection, tables.aside(context.resource), validated.encoded)
         return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
     refusals.at_once(connection)
-    if direct and copied(connection, terms, validated):
+    if direct and copied(connection, context, validated):
         return BatchResult(Counts(read=good + bad, loaded=good, rejected=bad))
-    refused = conflicts.insert(connection, terms, validated)
+    refused = conflicts.insert(connection, context, validated)
     counts = Counts(read=good + bad, loaded=good - refused, rejected=bad + refused)
     return BatchResult(counts, conflicted=bool(refused))
 
 
-def copied(connection: Connection, terms: Terms, validated: Validated) -> bool:
+def copied(connection: Connection, context: ImportContext, validated: Validated) -> bool:
     """Whether the table took all rows; else it has taken none."""
     try:
         with connection.transaction() as savepoint:
-            if binary_copy.copy(connection, tables.table(terms.resource), validated.encoded) == len(validated.lines):
+            if binary_copy.copy(connection, tables.table(context.resource), validated.encoded) == len(validated.lines):
                 return True
             raise psycopg.Rollback(savepoint)
     except psycopg.Error as error:
         if not isinstance(error, errors.DeadlockDetected):
-            refusals.judge(connection, terms, error)
+            refusals.judge(connection, context, error)
     return False

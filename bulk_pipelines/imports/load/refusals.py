@@ -14,7 +14,7 @@ from psycopg import sql
 
 from bulk_pipelines.database import faults
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.imports.plan import agreement
 
@@ -58,17 +58,17 @@ def about_rows(error: psycopg.Error) -> bool:
     return error.sqlstate not in {None, faults.PROTOCOL_VIOLATION} and not faults.passes(error)
 
 
-def judge(connection: Connection, terms: Terms, error: psycopg.Error) -> None:
+def judge(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
     """Raises what is not about a row: the error itself, or that the table has come apart from its declaration."""
     if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
-        agreement.check(connection, terms.resource, terms.mode)
+        agreement.check(connection, context.resource, context.mode)
     if not about_rows(error):
         raise error
 
 
 def write(
     connection: Connection,
-    terms: Terms,
+    context: ImportContext,
     statement: Callable[[sql.Composable], sql.Composed],
     kind: str,
     wanted: list[Any],
@@ -78,7 +78,7 @@ def write(
         with connection.transaction(), tables.planned(connection, "seqscan"):
             return Attempt(connection.execute(statement(sql.Placeholder()), [wanted], prepare=False).rowcount)
     except psycopg.Error as error:
-        judge(connection, terms, error)
+        judge(connection, context, error)
     return attempt(connection, statement(CHUNK), kind, wanted)
 
 

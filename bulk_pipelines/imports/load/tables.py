@@ -7,7 +7,7 @@ from psycopg import sql
 
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
 
@@ -75,10 +75,10 @@ def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
     ]
 
 
-def own(terms: Terms, alias: str) -> sql.Composed:
+def own(context: ImportContext, alias: str) -> sql.Composed:
     """Rows that this import has loaded, and nobody changed since."""
     return sql.SQL("({} IS NOT DISTINCT FROM {} AND NOT {})").format(
-        sql.Identifier(alias, "import_job"), terms.job_id, sql.Identifier(alias, "import_revised")
+        sql.Identifier(alias, "import_job"), context.job_id, sql.Identifier(alias, "import_revised")
     )
 
 

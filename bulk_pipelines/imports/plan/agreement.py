@@ -1,6 +1,6 @@
 """Whether the tables are what the declaration of their resource says, and this role may do what an import does."""
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
@@ -9,11 +9,11 @@ from bulk_pipelines.resources.declaration import PROVENANCE, Resource
 
 # The types, by their names in the catalogue, that understand the binary form of a kind.
 TYPES = {
-    Kind.UUID: {"uuid"},
-    Kind.TEXT: {"text", "varchar", "bpchar", "citext"},
-    Kind.BOOLEAN: {"bool"},
-    Kind.TIMESTAMP: {"timestamptz"},
-    Kind.TEXT_LIST: {"_text"},
+    ColumnKind.UUID: {"uuid"},
+    ColumnKind.TEXT: {"text", "varchar", "bpchar", "citext"},
+    ColumnKind.BOOLEAN: {"bool"},
+    ColumnKind.TIMESTAMP: {"timestamptz"},
+    ColumnKind.TEXT_LIST: {"_text"},
 }
 
 

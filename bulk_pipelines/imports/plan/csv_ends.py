@@ -79,7 +79,7 @@ def after_newline(data: bytes, number: int) -> int:
     raise IndexError(number)
 
 
-def settled_length(data: bytes) -> int:
+def judgeable_length(data: bytes) -> int:
     """How much of a block can be judged without the byte behind it: not a last run of quotes, nor a last return."""
     kept = data.rstrip(b'"')
     return len(kept.removesuffix(b"\r")) if len(kept) == len(data) else len(kept)
@@ -88,7 +88,7 @@ def settled_length(data: bytes) -> int:
 def record_ends(data: bytes, state: QuoteState = START) -> tuple[Positions, QuoteState]:
     """The positions after each record that ends here, and how it stands at the end.
 
-    The block must end where `settled_length` says, or the file must end with it.
+    The block must end where `judgeable_length` says, or the file must end with it.
     """
     ends = line_ends(data)
     last = data[-1] if data else state.previous

@@ -38,13 +38,13 @@ class Scan:
     state: JsonState
 
 
-def settled_length(data: bytes) -> int:
+def judgeable_length(data: bytes) -> int:
     """How much of a block can be judged without the byte before it: not a last run of backslashes."""
     return len(data.rstrip(b"\\"))
 
 
 def scan(data: bytes, state: JsonState = START) -> Scan:
-    """Look through a block, which must end where `settled_length` says unless the file ends there."""
+    """Look through a block, which must end where `judgeable_length` says unless the file ends there."""
     view = array_of(data)
     strings = string_quotes(data)
     marks = np.flatnonzero(STRUCTURAL[view])

@@ -10,7 +10,7 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage.contract import Storage
 
 
-class Source(Protocol):
+class LandedFile(Protocol):
     """A landed file. Several threads may read it at once."""
 
     @property

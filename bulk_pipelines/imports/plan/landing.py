@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Permanent, Unavailable
-from bulk_pipelines.imports.plan.landed_file import LocalFile, Source, StoredFile
+from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import Asked, AskedFile
 from bulk_pipelines.settings import Settings
@@ -65,7 +65,7 @@ def remove(storage: Storage, job_key: str) -> None:
 
 
 @contextmanager
-def opened(file: ImportFile) -> Iterator[Source]:
+def opened(file: ImportFile) -> Iterator[LandedFile]:
     """One of a local folder is read in place; another by ranges."""
     assert file.landed is not None
     assert file.size is not None

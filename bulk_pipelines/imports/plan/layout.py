@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"
@@ -47,7 +47,9 @@ class Layout:
     header: bytes = b""
 
 
-def inspect(source: Source, resource: Resource, told: str | None = None, *, certain: Format | None = None) -> Layout:
+def inspect(
+    source: LandedFile, resource: Resource, told: str | None = None, *, certain: Format | None = None
+) -> Layout:
     """The layout of the file for this resource. `told` names the format that it must look like; with a `certain` one it
     does not matter what it looks like."""
     wanted = told_format(told)
@@ -76,7 +78,7 @@ def told_format(told: str | None) -> Format | None:
         raise InvalidInput("format", f"{told!r} is not one of {', '.join(Format)}") from None
 
 
-def first_visible(source: Source, start: int) -> tuple[bytes, int]:
+def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
     """The first byte that is not white space, and where it stands."""
     for block in range(start, source.size, HEAD):
         data = source.read(block, min(block + HEAD, source.size))
@@ -86,7 +88,7 @@ def first_visible(source: Source, start: int) -> tuple[bytes, int]:
     raise InvalidInput("source", "the file is empty" if source.size == start else "the file holds only white space")
 
 
-def csv_layout(source: Source, resource: Resource, start: int) -> Layout:
+def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:
     position, line = start, 1
     while True:
         text, stop = header_line(source, position)
@@ -102,7 +104,7 @@ def csv_layout(source: Source, resource: Resource, start: int) -> Layout:
     return Layout(Format.CSV, tuple(names), stop, first_line, text.rstrip("\r\n").encode())
 
 
-def header_line(source: Source, start: int) -> tuple[str, int]:
+def header_line(source: LandedFile, start: int) -> tuple[str, int]:
     """The file's line from this byte, with its end, and where the next one begins. A quoted name may hold a newline."""
     data = source.read(start, min(start + LONGEST_HEADER, source.size))
     quoted = False

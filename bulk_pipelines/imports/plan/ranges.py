@@ -8,7 +8,7 @@ import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.plan import csv_ends, json_ends
-from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 
 BLOCK = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ class Range:
     first_line: int
 
 
-def cut(source: Source, layout: Layout, range_bytes: int) -> list[Range]:
+def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
     """Ranges of about equal size, at most `range_bytes` and a record; together all records of the file.
 
     Reads the file once, in constant memory.
@@ -45,23 +45,23 @@ def cut(source: Source, layout: Layout, range_bytes: int) -> list[Range]:
     return [each for each in ranges if each.stop > each.start]
 
 
-def blocks(source: Source, start: int, end: int, settled: Callable[[bytes], int]) -> Iterator[tuple[int, bytes]]:
-    """A part of the file in blocks that can each be judged by itself (`settled` says how far), and their places."""
+def blocks(source: LandedFile, start: int, end: int, judgeable: Callable[[bytes], int]) -> Iterator[tuple[int, bytes]]:
+    """A part of the file in blocks that can each be judged by itself (`judgeable` says how far), and their places."""
     carried = b""
     for position in range(start, end, BLOCK):
         stop = min(position + BLOCK, end)
         data = carried + source.read(position, stop)
-        length = len(data) if stop == end else settled(data)
+        length = len(data) if stop == end else judgeable(data)
         carried = data[length:]
         if length:
             yield stop - len(data), data[:length]
 
 
-def csv_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
     line, state, visible = layout.first_line, csv_ends.START, False
     yield layout.start, line
     target = layout.start + step
-    for base, data in blocks(source, layout.start, source.size, csv_ends.settled_length):
+    for base, data in blocks(source, layout.start, source.size, csv_ends.judgeable_length):
         visible = visible or bool(data.strip(b"\r\n"))
         if csv_ends.is_plain(data) and not state.quoted:
             count, ends, state = csv_ends.count_newlines, None, csv_ends.QuoteState(False, data[-1])
@@ -80,7 +80,7 @@ def csv_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
     yield source.size, line
 
 
-def line_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+def line_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
     line = layout.first_line
     yield layout.start, line
     target = layout.start + step
@@ -95,11 +95,11 @@ def line_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
     yield source.size, line
 
 
-def array_borders(source: Source, layout: Layout, step: int) -> Iterator[Border]:
+def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
     number, state, close, began = layout.first_line, json_ends.START, None, layout.start
     yield layout.start, number
     target = layout.start + step
-    for base, data in blocks(source, layout.start, source.size, json_ends.settled_length):
+    for base, data in blocks(source, layout.start, source.size, json_ends.judgeable_length):
         if close is not None:
             check_behind(data, base)
             continue

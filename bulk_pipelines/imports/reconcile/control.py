@@ -1,4 +1,4 @@
-"""What the job of an import has to say, and to be told, while its records are settled."""
+"""What the job of an import has to say, and to be told, while its records are reconciled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

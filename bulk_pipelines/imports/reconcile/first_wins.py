@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg import errors, sql
 
 from bulk_pipelines.database.pool import Begin, Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, tables
 from bulk_pipelines.imports.plan.layout import Layout
@@ -22,48 +22,48 @@ from bulk_pipelines.resources.declaration import Key
 AT_ONCE = 20_000
 
 
-def settle_inserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> None:
-    for key in terms.resource.keys:
+def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
+    for key in context.resource.keys:
         kept: set[UUID] = set()
-        while displaced(begin, terms, key, kept, control):
+        while displaced(begin, context, key, kept, control):
             pass
-    while promoted(begin, terms, control):
+    while promoted(begin, context, control):
         pass
     with begin() as connection:
-        for found in late_rejects.decisions(connection, terms, layout):
-            late_rejects.write_reasons(connection, terms.job_id, found)
+        for found in late_rejects.decisions(connection, context, layout):
+            late_rejects.write_reasons(connection, context.job_id, found)
         if not control.more_may_come:
-            waiting.clear(connection, terms.resource, terms.job_id)
+            waiting.clear(connection, context.resource, context.job_id)
 
 
-def settle_validation(begin: Begin, terms: Terms, layout: Layout, control: Control) -> None:
+def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
     with begin() as connection:
-        objections.mark(connection, terms)
-        rejected = late_rejects.reject(connection, terms, layout)
-        trial.refuse(connection, terms)
-        rejected += late_rejects.reject(connection, terms, layout)
-        valid = waiting.clear(connection, terms.resource, terms.job_id)
+        objections.mark(connection, context)
+        rejected = late_rejects.reject(connection, context, layout)
+        trial.refuse(connection, context)
+        rejected += late_rejects.reject(connection, context, layout)
+        valid = waiting.clear(connection, context.resource, context.job_id)
         control.note(connection, Counts(waiting=-rejected - valid, rejected=rejected, valid=valid))
 
 
-def displaced(begin: Begin, terms: Terms, key: Key, kept: set[UUID], control: Control) -> int:
+def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[UUID], control: Control) -> int:
     """Takes back rows of this import whose key an earlier record of the file has, and sets them aside; how many were
     looked at. Rows that others changed or refer to meanwhile are no longer ours to take, and what the table does not
     give back is `kept`."""
     with begin() as connection:
         refusals.at_once(connection)
-        late = late_rows(connection, terms, key, kept)
+        late = late_rows(connection, context, key, kept)
         moved = conflicts.persistently(
-            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, terms, key, late)
+            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, late)
         )
         if moved < len(late):
-            kept.update(still_there(connection, terms, late))
+            kept.update(still_there(connection, context, late))
         if moved:
             control.note(connection, Counts(loaded=-moved, rejected=moved))
         return len(late)
 
 
-def late_rows(connection: Connection, terms: Terms, key: Key, kept: set[UUID]) -> list[UUID]:
+def late_rows(connection: Connection, context: ImportContext, key: Key, kept: set[UUID]) -> list[UUID]:
     query = sql.SQL(
         """
         WITH firsts AS (
@@ -80,23 +80,23 @@ def late_rows(connection: Connection, terms: Terms, key: Key, kept: set[UUID]) -
         """
     ).format(
         value=tables.key(key, "a"),
-        aside=tables.aside(terms.resource),
-        job=terms.job_id,
-        table=tables.table(terms.resource),
+        aside=tables.aside(context.resource),
+        job=context.job_id,
+        table=tables.table(context.resource),
         key=tables.key(key, "t"),
-        conditions=free(terms),
+        conditions=free(context),
         most=AT_ONCE,
     )
     with tables.planned(connection, "seqscan"):
         return [found for (found,) in connection.execute(query, [list(kept)], prepare=False)]
 
 
-def free(terms: Terms) -> sql.Composed:
+def free(context: ImportContext) -> sql.Composed:
     """That a row of the table is still this import's to take."""
-    return tables.listed([tables.own(terms, "t"), *tables.unreferenced(terms.resource, "t")], " AND ")
+    return tables.listed([tables.own(context, "t"), *tables.unreferenced(context.resource, "t")], " AND ")
 
 
-def set_aside(connection: Connection, terms: Terms, key: Key, late: list[UUID]) -> int:
+def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[UUID]) -> int:
     """Moves these rows out of the table; how many it gave back."""
 
     def statement(ids: sql.Composable) -> sql.Composed:
@@ -111,58 +111,58 @@ def set_aside(connection: Connection, terms: Terms, key: Key, late: list[UUID]) 
             SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
             """
         ).format(
-            table=tables.table(terms.resource),
+            table=tables.table(context.resource),
             ids=ids,
-            conditions=free(terms),
-            columns=tables.columns(terms.resource, "t"),
-            aside=tables.aside(terms.resource),
-            names=tables.columns(terms.resource),
-            job=terms.job_id,
+            conditions=free(context),
+            columns=tables.columns(context.resource, "t"),
+            aside=tables.aside(context.resource),
+            names=tables.columns(context.resource),
+            job=context.job_id,
             code=key.code,
         )
 
-    return refusals.write(connection, terms, statement, "uuid", late).written
+    return refusals.write(connection, context, statement, "uuid", late).written
 
 
-def still_there(connection: Connection, terms: Terms, late: list[UUID]) -> list[UUID]:
+def still_there(connection: Connection, context: ImportContext, late: list[UUID]) -> list[UUID]:
     query = sql.SQL("SELECT t.id FROM {} t WHERE t.id = ANY (%s) AND {}").format(
-        tables.table(terms.resource), free(terms)
+        tables.table(context.resource), free(context)
     )
     return [found for (found,) in connection.execute(query, [late], prepare=False)]
 
 
-def promoted(begin: Begin, terms: Terms, control: Control) -> int:
+def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
     """Loads records that own all their keys and that nothing stands against any more; how many were looked at. What the
     table refuses is noted with the record."""
     with begin() as connection:
         refusals.at_once(connection)
-        lines = ready(connection, terms)
+        lines = ready(connection, context)
         loaded = conflicts.persistently(
-            connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, terms, lines)
+            connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, context, lines)
         )
         if loaded < len(lines):
             # Somebody took a key, which is seen when the reasons are told, or removed a row that is referred to.
-            objections.mark_missing(connection, terms)
+            objections.mark_missing(connection, context)
         if loaded:
             control.note(connection, Counts(loaded=loaded, rejected=-loaded))
         return len(lines)
 
 
-def ready(connection: Connection, terms: Terms) -> list[int]:
-    resource = terms.resource
-    keys = late_rejects.decisive_keys(terms)
+def ready(connection: Connection, context: ImportContext) -> list[int]:
+    resource = context.resource
+    keys = late_rejects.decisive_keys(context)
     conditions: list[sql.Composable] = [sql.SQL("a.held = '{}' AND a.missing = '{}' AND a.refused IS NULL")]
     for number, key in enumerate(keys):
         conditions.append(sql.SQL("a.{} = a.import_line").format(sql.Identifier(f"owner{number}")))
         conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
-        late_rejects.with_owners(terms, keys), tables.listed(conditions, " AND "), AT_ONCE
+        late_rejects.with_owners(context, keys), tables.listed(conditions, " AND "), AT_ONCE
     )
     with tables.planned(connection, "seqscan"):
         return [line for (line,) in connection.execute(query, prepare=False)]
 
 
-def insert_lines(connection: Connection, terms: Terms, lines: list[int]) -> int:
+def insert_lines(connection: Connection, context: ImportContext, lines: list[int]) -> int:
     """Moves these records into the table, and out of the rejects; how many it took."""
     if not lines:
         return 0
@@ -172,15 +172,15 @@ def insert_lines(connection: Connection, terms: Terms, lines: list[int]) -> int:
             "INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"
             " WHERE import_job = {job} AND import_line = ANY ({wanted}) ORDER BY id"
         ).format(
-            table=tables.table(terms.resource),
-            names=tables.columns(terms.resource),
-            aside=tables.aside(terms.resource),
-            job=terms.job_id,
+            table=tables.table(context.resource),
+            names=tables.columns(context.resource),
+            aside=tables.aside(context.resource),
+            job=context.job_id,
             wanted=wanted,
         )
 
-    result = refusals.write(connection, terms, statement, "bigint", lines)
-    taken = objections.outcome(connection, terms, terms.resource.id_key, lines, result)
-    waiting.remove(connection, terms, taken)
-    connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [terms.job_id, taken])
+    result = refusals.write(connection, context, statement, "bigint", lines)
+    taken = objections.outcome(connection, context, context.resource.id_key, lines, result)
+    waiting.remove(connection, context, taken)
+    connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [context.job_id, taken])
     return len(taken)

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors, sql
 
 from bulk_pipelines.database.pool import Begin, Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
@@ -48,15 +48,15 @@ class NotAccepted(Exception):
         self.refused = refused
 
 
-def settle_upserts(begin: Begin, terms: Terms, layout: Layout, control: Control) -> bool:
+def reconcile_upserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> bool:
     """Merge everything that waits, and end the import with it; false when it was overtaken, and nothing was merged."""
     for left in reversed(range(COMPARISONS)):
         with begin() as connection:
-            resolve(connection, terms, layout, control)
+            resolve(connection, context, layout, control)
         control.complete(begin)
         try:
             with begin() as connection:
-                control.note(connection, merged(connection, terms, layout, control, patient=bool(left)))
+                control.note(connection, merged(connection, context, layout, control, patient=bool(left)))
                 if not control.end(connection):
                     raise Overtaken
             return True
@@ -68,9 +68,9 @@ def settle_upserts(begin: Begin, terms: Terms, layout: Layout, control: Control)
     raise AssertionError("the last attempt returns or raises")
 
 
-def resolve(connection: Connection, terms: Terms, layout: Layout, control: Control) -> None:
+def resolve(connection: Connection, context: ImportContext, layout: Layout, control: Control) -> None:
     """Drop what a later record supersedes, and reject what cannot be merged. What is left fits, in any order."""
-    assert terms.match_on is not None
+    assert context.match_on is not None
     superseded = connection.execute(
         sql.SQL(
             """
@@ -81,16 +81,18 @@ def resolve(connection: Connection, terms: Terms, layout: Layout, control: Contr
                 ) found WHERE import_line < last
             ))
             """
-        ).format(aside=tables.aside(terms.resource), key=tables.key(terms.match_on, "a"), job=terms.job_id),
+        ).format(aside=tables.aside(context.resource), key=tables.key(context.match_on, "a"), job=context.job_id),
         prepare=False,
     ).rowcount
-    objections.mark(connection, terms)
-    rejected = late_rejects.reject(connection, terms, layout)
+    objections.mark(connection, context)
+    rejected = late_rejects.reject(connection, context, layout)
     if superseded or rejected:
         control.note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
 
 
-def merged(connection: Connection, terms: Terms, layout: Layout, control: Control, *, patient: bool) -> Counts:
+def merged(
+    connection: Connection, context: ImportContext, layout: Layout, control: Control, *, patient: bool
+) -> Counts:
     """Merge all that waits, or nothing if that shows more rejects than the import accepts; what it came to. `patient`:
     `Changed` when a record has a key that others took, instead of a reject."""
     loaded = 0
@@ -98,15 +100,15 @@ def merged(connection: Connection, terms: Terms, layout: Layout, control: Contro
         try:
             with connection.transaction():
                 refusals.at_once(connection)
-                loaded = merge_all(connection, terms, layout, control, patient)
-                check_refused(connection, terms, control)
+                loaded = merge_all(connection, context, layout, control, patient)
+                check_refused(connection, context, control)
         except NotAccepted as error:
             loaded = 0
-            objections.refuse(connection, terms, error.refused)
-    rejected = late_rejects.reject(connection, terms, layout)
+            objections.refuse(connection, context, error.refused)
+    rejected = late_rejects.reject(connection, context, layout)
     if rejected:
         control.complete(lambda: nullcontext(connection))
-    given_up = set_aside.clear(connection, terms.resource, terms.job_id)
+    given_up = set_aside.clear(connection, context.resource, context.job_id)
     return Counts(
         read=-given_up,
         loaded=loaded,
@@ -116,76 +118,78 @@ def merged(connection: Connection, terms: Terms, layout: Layout, control: Contro
     )
 
 
-def check_refused(connection: Connection, terms: Terms, control: Control) -> None:
-    refused = objections.refused(connection, terms)
+def check_refused(connection: Connection, context: ImportContext, control: Control) -> None:
+    refused = objections.refused(connection, context)
     if not control.accepts(connection, len(refused)):
         raise NotAccepted(refused)
 
 
-def merge_all(connection: Connection, terms: Terms, layout: Layout, control: Control, patient: bool) -> int:
+def merge_all(connection: Connection, context: ImportContext, layout: Layout, control: Control, patient: bool) -> int:
     """Merge what waits, in pieces; how many records the table took."""
-    assert terms.match_on is not None
+    assert context.match_on is not None
     loaded, last = 0, -1
-    while lines := next_lines(connection, terms, last):
+    while lines := next_lines(connection, context, last):
         if not control.at_work(connection):
             raise Overtaken
-        loaded += merge_lines(connection, terms, terms.match_on, layout, lines, patient)
+        loaded += merge_lines(connection, context, context.match_on, layout, lines, patient)
         last = lines[-1]
     return loaded
 
 
-def next_lines(connection: Connection, terms: Terms, last: int) -> list[int]:
+def next_lines(connection: Connection, context: ImportContext, last: int) -> list[int]:
     """The next lines that wait behind this one. What is merged stays in the index until the transaction ends, so that a
     look from the beginning would pass by all of it."""
     query = sql.SQL(
         "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
-    ).format(tables.aside(terms.resource), terms.job_id, AT_ONCE)
+    ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
     return [line for (line,) in connection.execute(query, [last])]
 
 
 def merge_lines(
-    connection: Connection, terms: Terms, match_on: Key, layout: Layout, lines: list[int], patient: bool
+    connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int], patient: bool
 ) -> int:
     """Merge these records; how many the table took. What it refuses is noted with the record."""
     try:
         with connection.transaction():
-            values = {"lines": lines, "targets": targets(connection, terms, match_on, lines)}
+            values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
             among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
-            statement = merge(terms, match_on, layout, sql.Placeholder("lines"), among)
+            statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)
             # Both sides are found by their keys and are no larger than what is merged: a hash join is always good.
             with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
                 result = Attempt(connection.execute(statement, values, prepare=False).rowcount)
     except psycopg.Error as error:
-        refusals.judge(connection, terms, error)
-        if patient and tables.is_declared(terms.resource, error.diag.constraint_name):
+        refusals.judge(connection, context, error)
+        if patient and tables.is_declared(context.resource, error.diag.constraint_name):
             raise Changed from error
         with tables.planned(connection, "hashjoin", "mergejoin"):
-            statement = merge(terms, match_on, layout, refusals.CHUNK)
+            statement = merge(context, match_on, layout, refusals.CHUNK)
             result = refusals.attempt(connection, statement, "bigint", lines)
-    if patient and any(tables.is_declared(terms.resource, each.constraint) for each in result.refused.values()):
+    if patient and any(tables.is_declared(context.resource, each.constraint) for each in result.refused.values()):
         raise Changed
-    taken = objections.outcome(connection, terms, match_on, lines, result)
-    set_aside.remove(connection, terms, taken)
+    taken = objections.outcome(connection, context, match_on, lines, result)
+    set_aside.remove(connection, context, taken)
     return len(taken)
 
 
-def targets(connection: Connection, terms: Terms, match_on: Key, lines: list[int]) -> list[UUID]:
+def targets(connection: Connection, context: ImportContext, match_on: Key, lines: list[int]) -> list[UUID]:
     """The ids of the rows that these records are about."""
     query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
-        tables.lookup(terms.resource, match_on, "t", "a", sql.SQL("t.id")), tables.aside(terms.resource), terms.job_id
+        tables.lookup(context.resource, match_on, "t", "a", sql.SQL("t.id")),
+        tables.aside(context.resource),
+        context.job_id,
     )
     with tables.planned(connection, "seqscan"):
         return [found for (found,) in connection.execute(query, [lines], prepare=False) if found is not None]
 
 
 def merge(
-    terms: Terms, match_on: Key, layout: Layout, lines: sql.Composable, among: sql.Composable = ANY
+    context: ImportContext, match_on: Key, layout: Layout, lines: sql.Composable, among: sql.Composable = ANY
 ) -> sql.Composed:
     """The records of these lines, among the rows that they can be about."""
-    resource = terms.resource
+    resource = context.resource
     kept = [column for column in resource.columns if is_changed(column, resource.id_key, layout)]
-    changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, terms)) for column in kept]
-    values = [in_new_row(column, terms) for column in resource.columns]
+    changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, context)) for column in kept]
+    values = [in_new_row(column, context) for column in resource.columns]
     return sql.SQL(
         """
         MERGE INTO {table} t
@@ -197,7 +201,7 @@ def merge(
     ).format(
         table=tables.table(resource),
         aside=tables.aside(resource),
-        job=terms.job_id,
+        job=context.job_id,
         lines=lines,
         among=among,
         same=tables.same(match_on, "t", "a"),
@@ -217,21 +221,21 @@ def is_changed(column: Column, id_key: Key, layout: Layout) -> bool:
     return column.name != id_key.column and (column.name in layout.columns or column.fill is Fill.CHANGE_TIME)
 
 
-def changed(column: Column, terms: Terms) -> sql.Composed:
+def changed(column: Column, context: ImportContext) -> sql.Composed:
     """The new value in a row that exists: where something would stand in for a missing one, the row's own does."""
     given = sql.SQL("{}").format(sql.Identifier("a", column.name))
     if column.fill is None:
         return given
     if column.fill is Fill.CHANGE_TIME:
-        return in_new_row(column, terms)
+        return in_new_row(column, context)
     return sql.SQL("coalesce({}, {})").format(given, sql.Identifier("t", column.name))
 
 
-def in_new_row(column: Column, terms: Terms) -> sql.Composed:
+def in_new_row(column: Column, context: ImportContext) -> sql.Composed:
     given = sql.SQL("{}").format(sql.Identifier("a", column.name))
     match column.fill:
         case Fill.IMPORT_TIME | Fill.CHANGE_TIME:
-            return sql.SQL("coalesce({}, {})").format(given, terms.submitted_at)
+            return sql.SQL("coalesce({}, {})").format(given, context.submitted_at)
         case Fill.TRUE:
             return sql.SQL("coalesce({}, true)").format(given)
         case Fill.EMPTY_LIST:

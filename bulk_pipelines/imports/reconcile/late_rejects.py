@@ -8,7 +8,7 @@ from psycopg import sql
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.load import conflict_reasons, tables
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
 from bulk_pipelines.imports.plan.layout import Format, Layout
@@ -21,26 +21,26 @@ Decision = tuple[int, list[Reason]]
 CHUNK = 5_000
 
 
-def decisions(connection: Connection, terms: Terms, layout: Layout) -> Iterator[list[Decision]]:
+def decisions(connection: Connection, context: ImportContext, layout: Layout) -> Iterator[list[Decision]]:
     """The lines that are rejected, with all reasons, in pieces. Records without a reason are left out."""
-    names = conflict_reasons.telling_columns(terms.resource)
-    keys = decisive_keys(terms)
+    names = conflict_reasons.telling_columns(context.resource)
+    keys = decisive_keys(context)
     with tables.planned(connection, "seqscan"), connection.cursor("decisions") as cursor:
-        cursor.execute(query(terms, names, keys))
+        cursor.execute(query(context, names, keys))
         while rows := cursor.fetchmany(CHUNK):
-            yield [decision for row in rows if (decision := decided(terms, layout, names, keys, row))[1]]
+            yield [decision for row in rows if (decision := decided(context, layout, names, keys, row))[1]]
 
 
-def reject(connection: Connection, terms: Terms, layout: Layout) -> int:
+def reject(connection: Connection, context: ImportContext, layout: Layout) -> int:
     """Reject the records that something stands against; how many. They wait no longer."""
     rejected = 0
-    for found in decisions(connection, terms, layout):
-        write_rejects(connection, terms.job_id, found)
-        rejected += set_aside.remove(connection, terms, [line for line, _ in found])
+    for found in decisions(connection, context, layout):
+        write_rejects(connection, context.job_id, found)
+        rejected += set_aside.remove(connection, context, [line for line, _ in found])
     return rejected
 
 
-def decided(terms: Terms, layout: Layout, names: list[str], keys: list[Key], row: Sequence[Any]) -> Decision:
+def decided(context: ImportContext, layout: Layout, names: list[str], keys: list[Key], row: Sequence[Any]) -> Decision:
     line, held, missing, refused, *rest = row
     values, found = rest[: len(names)], rest[len(names) :]
     doubled: dict[str, int | None] = {}
@@ -55,25 +55,25 @@ def decided(terms: Terms, layout: Layout, names: list[str], keys: list[Key], row
             taken.add(key.column)
     verdict = Verdict(doubled, frozenset(taken), frozenset(missing), refused)
     record = "record" if layout.format is Format.JSON else "line"
-    return line, conflict_reasons.reasons(terms.resource, verdict, dict(zip(names, values, strict=True)), record)
+    return line, conflict_reasons.reasons(context.resource, verdict, dict(zip(names, values, strict=True)), record)
 
 
-def decisive_keys(terms: Terms) -> list[Key]:
+def decisive_keys(context: ImportContext) -> list[Key]:
     """The keys that two records of the file must not share: in an upsert, those that it does not go by."""
-    return [key for key in terms.resource.keys if key != terms.match_on]
+    return [key for key in context.resource.keys if key != context.match_on]
 
 
-def query(terms: Terms, names: list[str], keys: list[Key]) -> sql.Composed:
+def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Composed:
     """For each key: the line that owns it among those aside; and, when inserting, the line of the row that this import
     has loaded with it, and whether there is any row with it."""
     found: list[sql.Composable] = []
     for number, key in enumerate(keys):
         found.append(sql.SQL("a.{}").format(sql.Identifier(f"owner{number}")))
-        if terms.mode is Mode.INSERT:
-            own_line = sql.SQL("CASE WHEN {} THEN t.import_line END").format(tables.own(terms, "t"))
-            found.append(tables.lookup(terms.resource, key, "t", "a", own_line))
+        if context.mode is Mode.INSERT:
+            own_line = sql.SQL("CASE WHEN {} THEN t.import_line END").format(tables.own(context, "t"))
+            found.append(tables.lookup(context.resource, key, "t", "a", own_line))
             found.append(
-                sql.SQL("{} IS NOT NULL").format(tables.lookup(terms.resource, key, "t", "a", sql.SQL("true")))
+                sql.SQL("{} IS NOT NULL").format(tables.lookup(context.resource, key, "t", "a", sql.SQL("true")))
             )
         else:
             found.append(sql.SQL("NULL::bigint, false"))
@@ -81,17 +81,17 @@ def query(terms: Terms, names: list[str], keys: list[Key]) -> sql.Composed:
     # Inserts wait only where something stands against them; of the others, most are good.
     doubled = [sql.SQL("a.{} <> a.import_line").format(sql.Identifier(f"owner{number}")) for number in range(len(keys))]
     objected = [sql.SQL("a.held <> '{}' OR a.missing <> '{}' OR a.refused IS NOT NULL"), *doubled]
-    condition = sql.SQL("true") if terms.mode is Mode.INSERT else tables.listed(objected, " OR ")
+    condition = sql.SQL("true") if context.mode is Mode.INSERT else tables.listed(objected, " OR ")
     return sql.SQL("SELECT {} FROM ({}) a WHERE {} ORDER BY a.import_line").format(
         tables.listed([sql.SQL("a.import_line, a.held, a.missing, a.refused"), *texts, *found]),
-        with_owners(terms, keys),
+        with_owners(context, keys),
         condition,
     )
 
 
-def with_owners(terms: Terms, keys: list[Key]) -> sql.Composed:
+def with_owners(context: ImportContext, keys: list[Key]) -> sql.Composed:
     """The records aside, and the line among them that owns each of these keys: the first; in an upsert the last."""
-    best = sql.SQL("max" if terms.mode is Mode.UPSERT else "min")
+    best = sql.SQL("max" if context.mode is Mode.UPSERT else "min")
     owners = [
         sql.SQL("{}(a.import_line) OVER (PARTITION BY {}) AS {}").format(
             best, tables.key(key, "a"), sql.Identifier(f"owner{number}")
@@ -99,13 +99,13 @@ def with_owners(terms: Terms, keys: list[Key]) -> sql.Composed:
         for number, key in enumerate(keys)
     ]
     return sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {}").format(
-        tables.listed([sql.SQL("a.*"), *owners]), tables.aside(terms.resource), terms.job_id
+        tables.listed([sql.SQL("a.*"), *owners]), tables.aside(context.resource), context.job_id
     )
 
 
 def write_reasons(connection: Connection, job_id: int, found: list[Decision]) -> None:
     """Puts the final reasons in the place of those that were noted when the batch was loaded."""
-    connection.execute(queries.text("imports", "settle_reasons"), {"job_id": job_id, "found": as_json(found)})
+    connection.execute(queries.text("imports", "write_late_reasons"), {"job_id": job_id, "found": as_json(found)})
 
 
 def write_rejects(connection: Connection, job_id: int, found: list[Decision]) -> None:

@@ -5,39 +5,39 @@ from collections.abc import Mapping
 from psycopg import sql
 
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.reconcile import set_aside
 from bulk_pipelines.resources.declaration import Key, Reference
 
 
-def mark(connection: Connection, terms: Terms) -> None:
+def mark(connection: Connection, context: ImportContext) -> None:
     """Notes, with each record that waits, the keys that rows of the table hold and the references that lead nowhere."""
     with tables.planned(connection, "seqscan"):
-        for first, last in set_aside.windows(connection, terms):
-            for key in terms.resource.keys:
-                if key != terms.match_on:
-                    connection.execute(held(terms, key), [first, last], prepare=False)
-    mark_missing(connection, terms)
+        for first, last in set_aside.windows(connection, context):
+            for key in context.resource.keys:
+                if key != context.match_on:
+                    connection.execute(held(context, key), [first, last], prepare=False)
+    mark_missing(connection, context)
 
 
-def mark_missing(connection: Connection, terms: Terms) -> None:
+def mark_missing(connection: Connection, context: ImportContext) -> None:
     with tables.planned(connection, "seqscan"):
-        for first, last in set_aside.windows(connection, terms):
-            for reference in terms.resource.references:
-                connection.execute(missing(terms, reference), [first, last], prepare=False)
+        for first, last in set_aside.windows(connection, context):
+            for reference in context.resource.references:
+                connection.execute(missing(context, reference), [first, last], prepare=False)
 
 
-def outcome(connection: Connection, terms: Terms, key: Key, lines: list[int], result: Attempt) -> list[int]:
+def outcome(connection: Connection, context: ImportContext, key: Key, lines: list[int], result: Attempt) -> list[int]:
     """The lines of these records that are in the table now, found by this key; with the others is noted why not."""
-    refused = not_taken(connection, terms, tables.table(terms.resource), key, lines, result)
-    refuse(connection, terms, refused)
+    refused = not_taken(connection, context, tables.table(context.resource), key, lines, result)
+    refuse(connection, context, refused)
     return [line for line in lines if line not in refused]
 
 
 def not_taken(
-    connection: Connection, terms: Terms, target: sql.Composable, key: Key, lines: list[int], result: Attempt
+    connection: Connection, context: ImportContext, target: sql.Composable, key: Key, lines: list[int], result: Attempt
 ) -> dict[int, Refusal]:
     """What was refused of these records, and what is not in the table though nothing was said of it."""
     if result.written + len(result.refused) == len(lines):
@@ -46,53 +46,53 @@ def not_taken(
         "SELECT a.import_line FROM {} a WHERE a.import_job = {} AND a.import_line = ANY (%s)"
         " AND (SELECT true FROM {} t WHERE {} AND t.import_job = a.import_job AND t.import_line = a.import_line"
         " LIMIT 1) IS NULL"
-    ).format(tables.aside(terms.resource), terms.job_id, target, tables.same(key, "t", "a"))
+    ).format(tables.aside(context.resource), context.job_id, target, tables.same(key, "t", "a"))
     with tables.planned(connection, "seqscan"):
         absent = [line for (line,) in connection.execute(query, [lines], prepare=False)]
     return dict.fromkeys(absent, refusals.SILENT) | result.refused
 
 
-def refuse(connection: Connection, terms: Terms, refused: Mapping[int, Refusal]) -> None:
+def refuse(connection: Connection, context: ImportContext, refused: Mapping[int, Refusal]) -> None:
     """Notes with records, by their lines, what the table said of them."""
     if not refused:
         return
     statement = sql.SQL(
         "UPDATE {} a SET refused = found.message FROM unnest(%s::bigint[], %s::text[]) AS found (line, message)"
         " WHERE a.import_job = {} AND a.import_line = found.line"
-    ).format(tables.aside(terms.resource), terms.job_id)
+    ).format(tables.aside(context.resource), context.job_id)
     connection.execute(statement, [list(refused), [each.message for each in refused.values()]])
 
 
-def refused(connection: Connection, terms: Terms) -> dict[int, Refusal]:
+def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal]:
     """What the table said of the records that wait, by their lines."""
     query = sql.SQL("SELECT import_line, refused FROM {} WHERE import_job = {} AND refused IS NOT NULL")
-    found = connection.execute(query.format(tables.aside(terms.resource), terms.job_id))
+    found = connection.execute(query.format(tables.aside(context.resource), context.job_id))
     return {line: Refusal(message) for line, message in found}
 
 
-def held(terms: Terms, key: Key) -> sql.Composed:
-    holder = tables.lookup(terms.resource, key, "t", "a", sql.SQL("true"))
-    if terms.match_on and key == terms.resource.id_key:
+def held(context: ImportContext, key: Key) -> sql.Composed:
+    holder = tables.lookup(context.resource, key, "t", "a", sql.SQL("true"))
+    if context.match_on and key == context.resource.id_key:
         # A row keeps its id, whatever the record about it says.
-        about = tables.lookup(terms.resource, terms.match_on, "m", "a", sql.SQL("true"))
+        about = tables.lookup(context.resource, context.match_on, "m", "a", sql.SQL("true"))
         condition = sql.SQL("{} AND {} IS NULL").format(holder, about)
-    elif terms.match_on:
+    elif context.match_on:
         # The row that the record is about may hold the key.
-        other = sql.SQL("NOT {}").format(tables.same(terms.match_on, "t", "a"))
-        condition = tables.lookup(terms.resource, key, "t", "a", other)
+        other = sql.SQL("NOT {}").format(tables.same(context.match_on, "t", "a"))
+        condition = tables.lookup(context.resource, key, "t", "a", other)
     else:
         condition = holder
-    return note(terms, sql.SQL("held"), key.column, condition)
+    return note(context, sql.SQL("held"), key.column, condition)
 
 
-def missing(terms: Terms, reference: Reference) -> sql.Composed:
-    return note(terms, sql.SQL("missing"), reference.column, tables.leads_nowhere(reference, "a"))
+def missing(context: ImportContext, reference: Reference) -> sql.Composed:
+    return note(context, sql.SQL("missing"), reference.column, tables.leads_nowhere(reference, "a"))
 
 
-def note(terms: Terms, place: sql.SQL, name: str, condition: sql.Composed) -> sql.Composed:
+def note(context: ImportContext, place: sql.SQL, name: str, condition: sql.Composed) -> sql.Composed:
     """Adds a name to a list of the records between two lines that fulfil the condition and do not have it yet."""
     return sql.SQL(
         "UPDATE {aside} a SET {place} = array_append(a.{place}, {name})"
         " WHERE a.import_job = {job} AND a.import_line BETWEEN %s AND %s"
         " AND NOT {name} = ANY(a.{place}) AND {condition}"
-    ).format(aside=tables.aside(terms.resource), place=place, name=name, job=terms.job_id, condition=condition)
+    ).format(aside=tables.aside(context.resource), place=place, name=name, job=context.job_id, condition=condition)

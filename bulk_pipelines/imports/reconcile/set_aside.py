@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from psycopg import sql
 
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.resources.declaration import Resource
 
 AT_ONCE = 50_000
 
 
-def is_any(connection: Connection, terms: Terms) -> bool:
+def is_any(connection: Connection, context: ImportContext) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE import_job = {})")
-    row = connection.execute(query.format(tables.aside(terms.resource), terms.job_id)).fetchone()
+    row = connection.execute(query.format(tables.aside(context.resource), context.job_id)).fetchone()
     return bool(row and row[0])
 
 
-def windows(connection: Connection, terms: Terms) -> Iterator[tuple[int, int]]:
+def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[int, int]]:
     """The lines that wait, in pieces: the first and the last line of each."""
     query = sql.SQL(
         "SELECT min(import_line), max(import_line) FROM (SELECT import_line FROM {} WHERE import_job = {}"
         " AND import_line > %s ORDER BY import_line LIMIT {}) piece"
-    ).format(tables.aside(terms.resource), terms.job_id, AT_ONCE)
+    ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
     last = -1
     while True:
         row = connection.execute(query, [last]).fetchone()
@@ -33,10 +33,10 @@ def windows(connection: Connection, terms: Terms) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def remove(connection: Connection, terms: Terms, lines: list[int]) -> int:
+def remove(connection: Connection, context: ImportContext, lines: list[int]) -> int:
     """Remove these records; how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
-    return connection.execute(statement.format(tables.aside(terms.resource), terms.job_id), [lines]).rowcount
+    return connection.execute(statement.format(tables.aside(context.resource), context.job_id), [lines]).rowcount
 
 
 def clear(connection: Connection, resource: Resource, job_id: int) -> int:

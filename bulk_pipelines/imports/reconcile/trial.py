@@ -8,7 +8,7 @@ from psycopg import sql
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import Terms
+from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Refusal
 from bulk_pipelines.imports.reconcile import objections, set_aside
@@ -16,40 +16,42 @@ from bulk_pipelines.imports.reconcile import objections, set_aside
 COPY = sql.Identifier("pg_temp", "trial")
 
 
-def refuse(connection: Connection, terms: Terms) -> None:
+def refuse(connection: Connection, context: ImportContext) -> None:
     """Note with the records that wait what the table would say of them."""
     query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
-        tables.aside(terms.resource), terms.job_id
+        tables.aside(context.resource), context.job_id
     )
-    for first, last in set_aside.windows(connection, terms):
+    for first, last in set_aside.windows(connection, context):
         lines = [line for (line,) in connection.execute(query, [first, last])]
-        objections.refuse(connection, terms, refused(connection, terms, lines))
+        objections.refuse(connection, context, refused(connection, context, lines))
 
 
-def refused(connection: Connection, terms: Terms, lines: list[int]) -> dict[int, Refusal]:
+def refused(connection: Connection, context: ImportContext, lines: list[int]) -> dict[int, Refusal]:
     """Those of these records that the table would refuse, by their lines."""
     with connection.transaction(force_rollback=True):
         refusals.at_once(connection)
-        target = target_of(connection, terms)
+        target = target_of(connection, context)
 
         def statement(wanted: sql.Composable) -> sql.Composed:
             return sql.SQL(
                 "INSERT INTO {} ({names}) SELECT {names} FROM {} WHERE import_job = {} AND import_line = ANY ({})"
-            ).format(target, tables.aside(terms.resource), terms.job_id, wanted, names=tables.columns(terms.resource))
+            ).format(
+                target, tables.aside(context.resource), context.job_id, wanted, names=tables.columns(context.resource)
+            )
 
-        result = refusals.write(connection, terms, statement, "bigint", lines)
-        return objections.not_taken(connection, terms, target, terms.resource.id_key, lines, result)
+        result = refusals.write(connection, context, statement, "bigint", lines)
+        return objections.not_taken(connection, context, target, context.resource.id_key, lines, result)
 
 
-def target_of(connection: Connection, terms: Terms) -> sql.Composable:
-    values = {"table": terms.resource.table, "declared": tables.declared(terms.resource)}
+def target_of(connection: Connection, context: ImportContext) -> sql.Composable:
+    values = {"table": context.resource.table, "declared": tables.declared(context.resource)}
     row = connection.execute(queries.text("imports", "may_object"), values).fetchone()
     if row and row[0]:
-        return tables.table(terms.resource)
+        return tables.table(context.resource)
     connection.execute(
         sql.SQL(
             "CREATE TEMP TABLE trial"
             " (LIKE {} INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY)"
-        ).format(tables.table(terms.resource))
+        ).format(tables.table(context.resource))
     )
     return COPY

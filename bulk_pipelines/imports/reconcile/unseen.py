@@ -9,8 +9,8 @@ import numpy as np
 from bulk_pipelines.columns.arrow import Numbers
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection
-from bulk_pipelines.imports.context import Terms
-from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.context import ImportContext
+from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.records import blocks
@@ -27,16 +27,16 @@ class Pace:
     max_bytes: int = 8 * 1024 * 1024
 
 
-def complete(begin: Begin, terms: Terms, source: Source, layout: Layout, ranges: list[Range]) -> None:
+def complete(begin: Begin, context: ImportContext, source: LandedFile, layout: Layout, ranges: list[Range]) -> None:
     borders = [each.first_line for each in ranges[1:]] + [BEHIND_ALL]
     for piece, border in zip(ranges, borders, strict=True):
         with begin() as connection:
-            wanted = unread_lines(connection, terms.job_id, piece.first_line, border)
+            wanted = unread_lines(connection, context.job_id, piece.first_line, border)
         if not len(wanted):
             continue
-        for block in blocks.read(source, layout, piece, Pace(), terms.max_record_bytes):
+        for block in blocks.read(source, layout, piece, Pace(), context.max_record_bytes):
             if np.any((wanted >= block.at.line) & (wanted <= block.following.line)):
-                fill(begin, terms.job_id, block, wanted)
+                fill(begin, context.job_id, block, wanted)
 
 
 def unread_lines(connection: Connection, job_id: int, first: int, border: int) -> Numbers:

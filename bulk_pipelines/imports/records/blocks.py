@@ -9,7 +9,7 @@ import numpy as np
 
 from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
 from bulk_pipelines.imports.plan.csv_ends import Positions
-from bulk_pipelines.imports.plan.landed_file import Source
+from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.ranges import Range
 
@@ -104,7 +104,7 @@ class Block:
 
 
 def read(
-    source: Source,
+    source: LandedFile,
     layout: Layout,
     piece: Range,
     sizer: Sizer,
@@ -166,7 +166,7 @@ def csv_records(data: bytes, is_end: bool) -> tuple[Positions | None, bool]:
     """The record ends, or None if every newline is one; and whether a quote is still open where the file ends."""
     if csv_ends.is_plain(data):
         return None, False
-    judged = data if is_end else data[: csv_ends.settled_length(data)]
+    judged = data if is_end else data[: csv_ends.judgeable_length(data)]
     ends, state = csv_ends.record_ends(judged)
     if is_end and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
@@ -174,12 +174,12 @@ def csv_records(data: bytes, is_end: bool) -> tuple[Positions | None, bool]:
 
 
 def array_elements(data: bytes, is_end: bool) -> Positions:
-    judged = data if is_end else data[: json_ends.settled_length(data)]
+    judged = data if is_end else data[: json_ends.judgeable_length(data)]
     ends = json_ends.scan(judged).ends
     return np.append(ends, len(data)) if is_end and (not len(ends) or ends[-1] < len(data)) else ends
 
 
-def oversized_record(source: Source, kind: Format, at: Position, stop: int) -> Block:
+def oversized_record(source: LandedFile, kind: Format, at: Position, stop: int) -> Block:
     """Passes over a record that is too large, in constant memory, keeping its beginning."""
     end, newlines = stop, 0
     for base, data, first_end in first_ends(source, kind, at.start, stop):
@@ -193,11 +193,13 @@ def oversized_record(source: Source, kind: Format, at: Position, stop: int) -> B
     return Block(kind, beginning, at, None, following, oversized=True)
 
 
-def first_ends(source: Source, kind: Format, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
+def first_ends(source: LandedFile, kind: Format, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
     """The file from here on in blocks, and where in each one the first record ends, if one does."""
-    settled = {Format.CSV: csv_ends.settled_length, Format.NDJSON: len, Format.JSON: json_ends.settled_length}[kind]
+    judgeable = {Format.CSV: csv_ends.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[
+        kind
+    ]
     quotes, nesting = csv_ends.START, json_ends.START
-    for base, data in ranges.blocks(source, start, stop, settled):
+    for base, data in ranges.blocks(source, start, stop, judgeable):
         match kind:
             case Format.CSV:
                 ends, quotes = csv_ends.record_ends(data, quotes)

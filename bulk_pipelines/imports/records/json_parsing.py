@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.plan import json_ends
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
@@ -21,7 +21,7 @@ FEW = 128
 
 
 def schema_of(resource: Resource) -> pa.Schema:
-    typed = {Kind.BOOLEAN: pa.bool_(), Kind.TEXT_LIST: pa.list_(pa.string())}
+    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())}
     return pa.schema([(column.name, typed.get(column.kind, pa.string())) for column in resource.columns])
 
 

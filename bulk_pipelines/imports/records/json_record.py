@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.records.parsed import Reason, shown
 from bulk_pipelines.resources.declaration import Resource
 
@@ -104,10 +104,10 @@ def pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def fits(value: Any, kind: Kind) -> bool:
-    if kind is Kind.BOOLEAN:
+def fits(value: Any, kind: ColumnKind) -> bool:
+    if kind is ColumnKind.BOOLEAN:
         return isinstance(value, bool)
-    if kind is Kind.TEXT_LIST:
+    if kind is ColumnKind.TEXT_LIST:
         # A null inside is for the rules to reject: columns take it.
         return isinstance(value, list) and all(each is None or is_text(each) for each in value)
     return is_text(value)
@@ -117,8 +117,8 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def wanted(kind: Kind) -> str:
-    return {Kind.BOOLEAN: "true or false", Kind.TEXT_LIST: "a list of strings"}.get(kind, "a string")
+def wanted(kind: ColumnKind) -> str:
+    return {ColumnKind.BOOLEAN: "true or false", ColumnKind.TEXT_LIST: "a list of strings"}.get(kind, "a string")
 
 
 def name_of(value: Any) -> str:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from bulk_pipelines.columns import arrow, binary_copy, conversion, uuids
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute, nothing
 from bulk_pipelines.columns.binary_copy import Encoded
-from bulk_pipelines.columns.kinds import Kind
-from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.records import csv_parsing, json_parsing
 from bulk_pipelines.imports.records.blocks import Block
@@ -60,8 +60,8 @@ class Findings:
             self.noted.append((np.flatnonzero(broken), code, column))
 
 
-def validate(terms: Terms, layout: Layout, block: Block) -> Validated:
-    resource = terms.resource
+def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
+    resource = context.resource
     if layout.format is Format.CSV:
         parsed = csv_parsing.parse(block, layout.columns)
     else:
@@ -78,8 +78,8 @@ def validate(terms: Terms, layout: Layout, block: Block) -> Validated:
     if findings.bad.any():
         good = ~findings.bad
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
-    table = filled(terms, table, lines)
-    return Validated(block, table, encoded(terms, table, lines), records, lines, rejects)
+    table = filled(context, table, lines)
+    return Validated(block, table, encoded(context, table, lines), records, lines, rejects)
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
@@ -100,7 +100,7 @@ def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings
 
 def checked_column(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
     is_text = pa.types.is_string(given.type)
-    if is_text and column.kind is not Kind.TEXT:
+    if is_text and column.kind is not ColumnKind.TEXT:
         given = compute.if_else(compute.equal(compute.binary_length(given), 0), pa.scalar(None, pa.string()), given)
     if column.required:
         missing = ~given.is_valid().to_numpy(zero_copy_only=False)
@@ -149,41 +149,41 @@ def reject(block: Block, record: int, reasons: list[Reason]) -> Reject:
     return Reject(line, block.raw(record), reasons, block.size if block.oversized else None)
 
 
-def filled(terms: Terms, table: pa.Table, lines: Numbers) -> pa.Table:
+def filled(context: ImportContext, table: pa.Table, lines: Numbers) -> pa.Table:
     """With what stands in for values that are not given. An upsert leaves the rows that exist as they are there, so
     only ids are filled in now."""
-    for place, column in enumerate(terms.resource.columns):
+    for place, column in enumerate(context.resource.columns):
         values = table.column(place)
         if (
             column.fill is None
             or not values.null_count
-            or (terms.mode is Mode.UPSERT and column.fill is not Fill.NEW_ID)
+            or (context.mode is Mode.UPSERT and column.fill is not Fill.NEW_ID)
         ):
             continue
-        table = table.set_column(place, column.name, compute.coalesce(values, stand_in(terms, column.fill, lines)))
+        table = table.set_column(place, column.name, compute.coalesce(values, stand_in(context, column.fill, lines)))
     return table.combine_chunks()
 
 
-def stand_in(terms: Terms, fill: Fill, lines: Numbers) -> Column:
+def stand_in(context: ImportContext, fill: Fill, lines: Numbers) -> Column:
     match fill:
         case Fill.NEW_ID:
-            return uuids.made_of(terms.content_hash, lines - terms.base_line)
+            return uuids.made_of(context.content_hash, lines - context.base_line)
         case Fill.IMPORT_TIME | Fill.CHANGE_TIME:
-            return pa.scalar(terms.submitted_at, Kind.TIMESTAMP.arrow)
+            return pa.scalar(context.submitted_at, ColumnKind.TIMESTAMP.arrow)
         case Fill.TRUE:
             return pa.scalar(True)
         case Fill.EMPTY_LIST:
-            return pa.scalar([], Kind.TEXT_LIST.arrow)
+            return pa.scalar([], ColumnKind.TEXT_LIST.arrow)
 
 
-def encoded(terms: Terms, table: pa.Table, lines: Numbers) -> Encoded:
-    columns = with_origin(terms, table, lines)
-    return binary_copy.by_id(binary_copy.encode(columns), columns[terms.resource.id_key.column])
+def encoded(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded:
+    columns = with_origin(context, table, lines)
+    return binary_copy.by_id(binary_copy.encode(columns), columns[context.resource.id_key.column])
 
 
-def with_origin(terms: Terms, table: pa.Table, lines: Numbers) -> dict[str, Column]:
+def with_origin(context: ImportContext, table: pa.Table, lines: Numbers) -> dict[str, Column]:
     """The columns of good rows, and where the rows come from."""
     columns = {name: arrow.column(table, name) for name in table.column_names}
-    columns["import_job"] = pa.repeat(pa.scalar(terms.job_id, pa.int64()), len(lines))
+    columns["import_job"] = pa.repeat(pa.scalar(context.job_id, pa.int64()), len(lines))
     columns["import_line"] = pa.array(lines, pa.int64())
     return columns

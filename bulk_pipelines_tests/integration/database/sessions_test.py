@@ -161,7 +161,7 @@ def test_texts_come_and_go_as_they_are(database_url: str, tmp_path: Path, monkey
     engine = pool.connect(database_url)
     run = finished(engine, file)
     assert (run.counts.loaded, run.counts.rejected) == (2, 0)
-    assert sorted(row[2] for row in rows(engine, run.terms.resource)) == sorted([TEXT, "back\\slash 'q'"])
+    assert sorted(row[2] for row in rows(engine, run.context.resource)) == sorted([TEXT, "back\\slash 'q'"])
     for format_ in Format:
         request = ExportRequest("users", format_, ("id", "email", "name", "created_at"))
         assert sorted(read(engine, request, exported(engine, request))) == sorted(stored(engine, request)), format_

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import replaying
-from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan import layout, ranges
 from bulk_pipelines.imports.plan.landed_file import LocalFile
@@ -50,14 +50,14 @@ arrays = st.lists(broken_object("\n"), min_size=1, max_size=4).map(lambda found:
 
 
 def read(path: Path, base: int, largest: int, certain: Format | None = None) -> tuple[Layout, list[Reject]]:
-    terms = Terms(1, USERS, Mode.INSERT, bytes(32), SUBMITTED, base, max_record_bytes=largest)
+    context = ImportContext(1, USERS, Mode.INSERT, bytes(32), SUBMITTED, base, max_record_bytes=largest)
     found: list[Reject] = []
     with LocalFile(path) as source:
         plain = layout.inspect(source, USERS, certain=certain)
         shifted = replace(plain, first_line=plain.first_line + base)
         for piece in ranges.cut(source, shifted, 1 << 20):
             for block in blocks.read(source, shifted, piece, Pace(1_000), largest):
-                found += validate(terms, shifted, block).rejects
+                found += validate(context, shifted, block).rejects
     return shifted, found
 
 

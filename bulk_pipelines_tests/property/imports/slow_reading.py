@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = "\ufeff".encode()
@@ -181,10 +181,10 @@ def json_record(line: int, raw: bytes, resource: Resource) -> Record:
     return record
 
 
-def fits(value: object, kind: Kind) -> bool:
-    if kind is Kind.BOOLEAN:
+def fits(value: object, kind: ColumnKind) -> bool:
+    if kind is ColumnKind.BOOLEAN:
         return isinstance(value, bool)
-    if kind is Kind.TEXT_LIST:
+    if kind is ColumnKind.TEXT_LIST:
         return isinstance(value, list) and all(each is None or isinstance(each, str) for each in value)
     return isinstance(value, str)
 

@@ -7,7 +7,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
-from bulk_pipelines.columns.kinds import Kind
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Fill, Resource
 from bulk_pipelines.resources.rules import MaxLength, MaxWords, OneOf, Pattern, Rule
 from bulk_pipelines_tests.property.imports.slow_reading import Code, Record
@@ -26,7 +26,7 @@ def judge(record: Record, resource: Resource) -> tuple[dict[str, Any], list[Code
     told = {name for _, name in codes}
     for column in resource.columns:
         given = record.values.get(column.name)
-        if given == "" and column.kind is not Kind.TEXT:
+        if given == "" and column.kind is not ColumnKind.TEXT:
             given = None
         if column.required and (given is None or (isinstance(given, str) and is_blank(given))):
             codes += [("missing_field", column.name)] if column.name not in told else []
@@ -53,21 +53,21 @@ def is_blank(text: str) -> bool:
     return all(is_space(letter) for letter in text)
 
 
-def converted(given: Any, kind: Kind) -> Any:
+def converted(given: Any, kind: ColumnKind) -> Any:
     match kind:
-        case Kind.UUID:
+        case ColumnKind.UUID:
             return given.lower() if IDENTITY.fullmatch(given) else WRONG
-        case Kind.BOOLEAN:
+        case ColumnKind.BOOLEAN:
             if isinstance(given, bool):
                 return given
             return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(
                 given.lower(), WRONG
             )
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             return time_of(given)
-        case Kind.TEXT_LIST:
+        case ColumnKind.TEXT_LIST:
             return list_of(given)
-        case Kind.TEXT:
+        case ColumnKind.TEXT:
             return given
 
 

@@ -9,7 +9,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bulk_pipelines.storage.compression import HEAD, PIECE, Compression, recognised, settled, unpacked
+from bulk_pipelines.storage.compression import HEAD, PIECE, Compression, decided, recognised, unpacked
 from bulk_pipelines.storage.errors import BadCompression
 
 DATA = st.one_of(
@@ -72,7 +72,7 @@ def test_a_changed_byte_never_passes_as_other_data(data: bytes, position: int, b
 def test_anything_at_all_is_settled_or_refused(head: bytes) -> None:
     for told in (None, *Compression):
         try:
-            kind = settled(head[:HEAD], told, "source")
+            kind = decided(head[:HEAD], told, "source")
         except BadCompression:
             continue
         assert kind is recognised(head[:HEAD])

@@ -159,7 +159,7 @@ def test_one_job_whose_storage_is_away_does_not_hold_up_the_others(
             raise Unavailable("the storage does not answer")
         return True
 
-    assert [each.job_key for each in end.run_once(pool, only(kind(done, settle=settle)))] == [good.job_key]
+    assert [each.job_key for each in end.run_once(pool, only(kind(done, reconcile=settle)))] == [good.job_key]
     assert f"{bad.job_key} cannot be ended now: the storage does not answer" in caplog.text
 
 
@@ -167,7 +167,7 @@ def test_what_is_overtaken_while_it_settles_is_not_ended_by_it(pool: Engine) -> 
     """It was paused and taken up again in the meantime: what it had settled is not all there is."""
     job = ended(pool, [Done()])
     answers = iter([False, True])
-    kinds = only(kind(done, settle=lambda _, __: next(answers)))
+    kinds = only(kind(done, reconcile=lambda _, __: next(answers)))
     assert end.attempt(pool, kinds, job.job_key).status is JobState.RUNNING
     assert end.attempt(pool, kinds, job.job_key).status is JobState.COMPLETED
 
@@ -242,7 +242,7 @@ def test_a_job_that_cannot_be_ended_fails_with_the_reason(pool: Engine, error: E
         raise error
 
     job = ended(pool, [Done()])
-    assert end.attempt(pool, only(kind(done, settle=settle)), job.job_key).status is JobState.FAILED
+    assert end.attempt(pool, only(kind(done, reconcile=settle)), job.job_key).status is JobState.FAILED
     assert found(pool, job).last_error == f"it could not be ended: {error}"
     assert len(seen) == tries
 
@@ -253,5 +253,5 @@ def test_a_job_whose_end_may_pass_is_ended_later(pool: Engine) -> None:
 
     job = ended(pool, [Done()])
     with pytest.raises(Unavailable):
-        end.attempt(pool, only(kind(done, settle=settle)), job.job_key)
+        end.attempt(pool, only(kind(done, reconcile=settle)), job.job_key)
     assert found(pool, job).status is JobState.RUNNING

@@ -133,8 +133,8 @@ def test_an_upsert_changes_what_the_file_gives(engine: Engine, tmp_path: Path) -
     second = tmp_path / "second.csv"
     second.write_text("role,email,name,active\nadmin,A@X.org,New,\nreader,b@x.org,B,\n")
     run = finished(engine, second, mode=Mode.UPSERT, job_id=2)
-    assert run.terms.match_on is not None
-    assert run.terms.match_on.column == "email"
+    assert run.context.match_on is not None
+    assert run.context.match_on.column == "email"
     assert query(
         engine, "SELECT email, name, role, active, created_at::date::text, import_job FROM users ORDER BY 1"
     ) == [
@@ -236,7 +236,7 @@ def test_a_lost_connection_leaves_nothing_of_the_batch(engine: Engine, tmp_path:
     run = prepared(engine, users(tmp_path / "users.csv", [(1, "one@x.org"), (1, "two@x.org")]))
     block = next(iter(validated_blocks(run)))
     with pytest.raises(Unavailable), pool.transaction(engine) as connection:
-        loading.load_batch(connection, run.terms, block)
+        loading.load_batch(connection, run.context, block)
         connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert query(engine, "SELECT count(*) FROM users") == [(0,)]
     assert query(engine, "SELECT count(*) FROM rejected_row") == [(0,)]
@@ -247,4 +247,4 @@ def test_a_lost_connection_leaves_nothing_of_the_batch(engine: Engine, tmp_path:
 def validated_blocks(run: Run) -> Iterable[validation.Validated]:
     for piece in run.ranges:
         for block in blocks.read(run.source, run.layout, piece, Pace(100), 1 << 20):
-            yield validation.validate(run.terms, run.layout, block)
+            yield validation.validate(run.context, run.layout, block)

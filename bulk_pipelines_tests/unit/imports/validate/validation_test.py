@@ -11,7 +11,7 @@ import pytest
 from bulk_pipelines import resources
 from bulk_pipelines.columns import arrow, uuids
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.imports.context import Mode, Terms
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan import layout, ranges
 from bulk_pipelines.imports.plan.landed_file import LocalFile
 from bulk_pipelines.imports.records import blocks
@@ -42,13 +42,15 @@ class Outcome:
 def outcome(path: Path, resource: str, data: bytes, *, rows: int = 1_000, max_record_bytes: int = 1 << 20) -> Outcome:
     path.write_bytes(data)
     declared = resources.find(resource)
-    terms = Terms(1, declared, Mode.INSERT, hashlib.sha256(data).digest(), SUBMITTED, max_record_bytes=max_record_bytes)
+    context = ImportContext(
+        1, declared, Mode.INSERT, hashlib.sha256(data).digest(), SUBMITTED, max_record_bytes=max_record_bytes
+    )
     good, rejects = [], []
     with LocalFile(path) as source:
         found = layout.inspect(source, declared)
         for piece in ranges.cut(source, found, 1 << 30):
             for block in blocks.read(source, found, piece, Pace(rows), max_record_bytes):
-                validated = validate(terms, found, block)
+                validated = validate(context, found, block)
                 names = validated.good.column_names
                 columns = {name: arrow.column(validated.good, name) for name in names}
                 texts = {n: uuids.to_text(c) if c.type == uuids.BINARY else c for n, c in columns.items()}
