@@ -21,6 +21,7 @@ from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.locks import locked
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.scenes import sessions
+from bulk_pipelines_tests.scenes.today import SEED
 from bulk_pipelines_tests.servers.fixtures import (
     any_key_s3_server,
     faulty_s3,
@@ -89,6 +90,10 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and not config.option.testrunuid:
         config.option.testrunuid = uuid.uuid4().hex
+
+
+def pytest_report_header() -> str:
+    return f"seed of the day: SEED={SEED}"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

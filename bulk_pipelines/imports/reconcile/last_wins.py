@@ -30,6 +30,8 @@ ANY = sql.SQL("true")
 # Others may change the table between its comparison and the merge. That it happens so often in a row does not happen by
 # itself: a trigger gives records other keys. Then each record is tried alone.
 COMPARISONS = 3
+ATTEMPTS = 20
+"""A deadlock ends one of its transactions, and the others go on. To meet so many does not happen by itself."""
 
 
 class Overtaken(Exception):
@@ -50,22 +52,35 @@ class NotAccepted(Exception):
 
 def reconcile_upserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> bool:
     """Merge everything that waits, and end the import with it; false when it was overtaken, and nothing was merged."""
-    for left in reversed(range(COMPARISONS)):
+    comparisons, in_turn = COMPARISONS, False
+    for left in reversed(range(ATTEMPTS)):
         with begin() as connection:
             resolve(connection, context, layout, control)
         control.complete(begin)
         try:
             with begin() as connection:
-                control.note(connection, merged(connection, context, layout, control, patient=bool(left)))
+                if in_turn:
+                    await_turn(connection, context)
+                control.note(connection, merged(connection, context, layout, control, patient=comparisons > 1))
                 if not control.end(connection):
                     raise Overtaken
             return True
         except Overtaken:
             return False
-        except (Changed, errors.DeadlockDetected):
+        except Changed:
+            comparisons -= 1
+        except errors.DeadlockDetected:
             if not left:
                 raise
+            in_turn = True
     raise AssertionError("the last attempt returns or raises")
+
+
+def await_turn(connection: Connection, context: ImportContext) -> None:
+    """Wait until no other merge into this table that met a deadlock is at work. Two merges that change the same rows
+    in opposite orders would otherwise take turns in being the victim."""
+    name = f"bulk_pipelines.merge.{context.resource.table}"
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
 
 
 def resolve(connection: Connection, context: ImportContext, layout: Layout, control: Control) -> None:

@@ -19,6 +19,7 @@ from bulk_pipelines_tests.scenes import drops, imports, installation
 from bulk_pipelines_tests.scenes.drops import box_of
 from bulk_pipelines_tests.scenes.imports import differences, found
 from bulk_pipelines_tests.scenes.installation import Installation
+from bulk_pipelines_tests.scenes.today import one_of
 from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.processes import LoginServer, S3Server
 
@@ -102,7 +103,7 @@ def came_to(place: Installation, target: int, what: str) -> Callable[[], bool]:
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("what_is_killed", KILLS)
+@pytest.mark.parametrize("what_is_killed", one_of(KILLS))
 def test_killed_in_the_middle_again_and_again(
     s3_server: S3Server, ftp_server: LoginServer, tmp_path: Path, chance: random.Random, what_is_killed: str
 ) -> None:

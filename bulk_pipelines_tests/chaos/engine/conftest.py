@@ -1,8 +1,6 @@
 """A PostgreSQL of these tests' own, which they may stop and kill, and the randomness of a test, told when it fails."""
 
-import os
 import random
-import secrets
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from bulk_pipelines.database import migrations, pool
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.chaos.engine.scene import Scene
+from bulk_pipelines_tests.scenes import today
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +44,5 @@ def scene(victim: Server, tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def chance() -> random.Random:
-    """The randomness of a test. SEED=… in the environment repeats one."""
-    seed = int(os.environ.get("SEED", "") or secrets.randbits(32))
-    print(f"SEED={seed}")
-    return random.Random(seed)
+    """What a test draws at random, by the seed of the day."""
+    return today.chance()

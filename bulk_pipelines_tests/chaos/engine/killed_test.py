@@ -7,10 +7,11 @@ import pytest
 from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
+from bulk_pipelines_tests.scenes.today import one_of
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["one_by_one", "side_by_side"])
+@pytest.mark.parametrize("kind", one_of(["one_by_one", "side_by_side"]))
 def test_a_worker_killed_again_and_again_in_the_middle_of_a_slice(
     kind: str, scene: Scene, chance: random.Random
 ) -> None:

@@ -16,6 +16,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines_tests.scenes import imports
 from bulk_pipelines_tests.scenes.imports import differences, found, submitted, user_file, worker
+from bulk_pipelines_tests.scenes.today import one_of
 from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 240.0
@@ -112,7 +113,7 @@ def test_the_database_goes_away_in_the_middle(place: Place, chance: random.Rando
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("lanes", "rows", "kills"), [(1, 60_000, 0), (4, 700, 0), (4, 3_000, 3), (2, 0, 0)])
+@pytest.mark.parametrize(("lanes", "rows", "kills"), one_of([(1, 60_000, 0), (4, 700, 0), (4, 3_000, 3), (2, 0, 0)]))
 def test_lanes_and_batches_make_no_difference(
     place: Place, chance: random.Random, lanes: int, rows: int, kills: int
 ) -> None:

@@ -32,6 +32,7 @@ from bulk_pipelines_tests.scenes.import_model import (
     upserted,
     written,
 )
+from bulk_pipelines_tests.scenes.today import one_of
 
 WAYS: dict[str, dict[str, Any]] = {
     "insert": {"mode": "insert"},
@@ -196,8 +197,8 @@ def test_an_import_ends_as_the_model_says(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("way", one_of(WAYS))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=records.filter(bool), before=existing, story=stories)
 def test_many_imports_end_as_the_model_says(
     imports: Imports, way: str, found: list[tuple[str, str, str]], before: list[tuple[str, str]], story: Story

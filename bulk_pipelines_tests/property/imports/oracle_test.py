@@ -37,6 +37,7 @@ from bulk_pipelines_tests.scenes.oracle import (
     refreshed,
     small,
 )
+from bulk_pipelines_tests.scenes.today import one_of
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
 
 
-@pytest.fixture(params=[12, pytest.param(300, marks=pytest.mark.long)])
+@pytest.fixture(params=[6, pytest.param(40, marks=pytest.mark.long)])
 def examples(request: pytest.FixtureRequest) -> settings:
     """How many imports are tried."""
     return settings(max_examples=request.param, deadline=None, suppress_health_check=list(HealthCheck))
@@ -138,7 +139,7 @@ def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, ex
     check()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", one_of(WAYS))
 def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, examples: settings, way: str) -> None:
     columns = {"users": "name", "articles": "title", "comments": "body"}
     with transaction(engine) as connection:
