@@ -29,6 +29,7 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.distribution import data, request, sample, submission, work
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Sender
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.settings import Settings
@@ -82,7 +83,7 @@ def ours(bench: Bench, place: Place) -> float:
     settings = Settings(distribution_url=f"{place.url}/exports", distribution_concurrency=THREADS)
     kind = work.kind_of(settings, place.access)
     engine = pool.connect(bench.url, size=settings.pool_size)
-    job = submission.submit(engine, kind, [each.as_json() for each in bench.wanted], owner="bench").job
+    job = submission.submit(engine, kind, [each.as_json() for each in bench.wanted], Sender("bench", "api")).job
     begun = time.perf_counter()
     with pool.transaction(engine) as connection:
         job = jobs.start(connection, job.job_key)

@@ -21,7 +21,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.database import ready
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
@@ -36,8 +36,8 @@ REPEATS = {1_000: 5, 1_000_000: 3}
 def submitted(pool: Engine, source: Path) -> Job:
     with transaction(pool) as connection:
         connection.execute("TRUNCATE users CASCADE")
-        asked = Options("users").asked((submission.local_file(str(source)),))
-        return submission.submit(connection, asked, owner="bench", origin="cli").job
+        request = Options("users").request((submission.local_file(str(source)),))
+        return submission.submit(connection, request, Sender("bench", "cli")).job
 
 
 def times(pool: Engine, job: Job, began: float) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from benchmarks import measure, user_files
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Sender
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
@@ -25,8 +26,8 @@ def peak(url: str, source: Path) -> float:
     """Megabytes, of this process from its start to its end."""
     engine = pool.connect(url)
     with transaction(engine) as connection:
-        asked = Options("users").asked((submission.local_file(str(source)),))
-        job = submission.submit(connection, asked, owner="bench", origin="cli").job
+        request = Options("users").request((submission.local_file(str(source)),))
+        job = submission.submit(connection, request, Sender("bench", "cli")).job
         job = jobs.start(connection, job.job_key)
     planning.plan(engine, job)
     with Worker(engine, KINDS, job) as worker:

@@ -18,7 +18,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
@@ -63,8 +63,8 @@ class Scene:
         self.empty()
         begun = time.perf_counter()
         with transaction(self.engine) as connection:
-            asked = Options("users").asked((submission.local_file(str(source)),))
-            job = submission.submit(connection, asked, owner="bench", origin="cli").job
+            request = Options("users").request((submission.local_file(str(source)),))
+            job = submission.submit(connection, request, Sender("bench", "cli")).job
             job = jobs.start(connection, job.job_key)
         planning.plan(self.engine, job)
         for each in [self.workers.submit(work, self.url, job) for _ in range(workers)]:

@@ -38,15 +38,13 @@ def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
     from bulk_pipelines.distribution import submission, work
+    from bulk_pipelines.engine.jobs.jobs import Sender
 
     submitted = submission.submit(
         connected(),
         work.kind_of(settings.current()),
         inputs_of(request),
-        owner=getpass.getuser(),
-        origin="cli",
-        idempotency_key=idempotency_key,
-        priority=priority,
+        Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
     )
     show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
 

@@ -16,7 +16,7 @@ from bulk_pipelines.distribution import report as figures
 from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.sample import Sample
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
@@ -185,10 +185,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         database.engine,
         work.kind_of(settings.current()),
         config.inputs,
-        owner="ui",
-        origin="ui",
-        idempotency_key=config.idempotency_key,
-        priority=config.priority,
+        Sender("ui", "ui", config.idempotency_key, priority=config.priority),
     )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"distribution {submitted.job.job_key} of {submitted.job.total_items} inputs: {said}")

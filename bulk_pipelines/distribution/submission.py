@@ -4,44 +4,18 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution.request import checked
-from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake import submission
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Request, Submitted
+from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.kinds import Kind, Kinds
 
 
-def submit(  # noqa: PLR0913 - what a request says of itself, each by its name
-    pool: Engine,
-    kind: Kind,
-    inputs: object,
-    *,
-    owner: str,
-    origin: str = "api",
-    idempotency_key: str | None = None,
-    request_id: str | None = None,
-    trace_parent: str | None = None,
-    priority: int = 0,
-) -> Submitted:
-    """The job of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
+def submit(pool: Engine, kind: Kind, inputs: object, sender: Sender) -> Submitted:
+    """Submit a distribution of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
 
     The same key with the same inputs, in their order, names the job that is there already.
     """
     wanted = checked(inputs)
-    request = Request(
-        kind.name,
-        owner,
-        params={},
-        origin=origin,
-        idempotency_key=idempotency_key,
-        request_id=request_id,
-        trace_parent=trace_parent,
-        digest=jobs.digest_of(each.name for each in wanted),
-        priority=priority,
-    )
+    request = sender.asks(kind.name, {}, jobs.digest_of(each.name for each in wanted))
     with transaction(pool) as connection:
-        submitted = jobs.submit(connection, Kinds([kind]), request)
-        if not submitted.created:
-            return submitted
-        job = submitted.job
-        persist.add_all(connection, job.job_id, ((each.name, each.as_json()) for each in wanted))
-        return Submitted(jobs.find(connection, job.job_key), created=True)
+        return submission.submit(connection, Kinds([kind]), request, ((each.name, each.as_json()) for each in wanted))

@@ -36,32 +36,30 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs.jobs import Sender
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.exports import printing, submission, watching
-    from bulk_pipelines.exports.asked import Asked
     from bulk_pipelines.exports.publish import target
+    from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
 
     given = {name: value for name, value in options.items() if value is not None}
-    to_stdout = given.get(target.FIELD) == target.STDOUT
+    to_stdout = given.get(TARGET) == STDOUT
     if to_stdout:
-        del given[target.FIELD]
-    asked = Asked.parse(given | {"resource": resource, "where": list(where)})
+        del given[TARGET]
+    request = ExportRequest.parse(given | {"resource": resource, "where": list(where)})
     if to_stdout and (idempotency_key is not None or priority):
-        raise InvalidInput(target.FIELD, "an export to standard output is no job: leave key and priority out")
-    target.require_folder(asked.to)
+        raise InvalidInput(TARGET, "an export to standard output is no job: leave key and priority out")
+    target.require_folder(request.to)
     pool = ready.opened(settings.current(), "bulk cli")
     if to_stdout:
-        printing.print_out(pool, asked.request, sys.stdout.buffer)
+        printing.print_out(pool, request, sys.stdout.buffer)
         return
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
             connection,
-            asked,
-            owner=getpass.getuser(),
-            origin="cli",
-            idempotency_key=idempotency_key,
-            priority=priority,
+            request,
+            Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
         )
     click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)

@@ -16,10 +16,10 @@ from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.errors import Failure, Permanent
 from bulk_pipelines.exports import progress, work
-from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.publish.target import Place
+from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ def wind_up(pool: Engine, job_key: str) -> None:
 
 def removed(job: Job, found: Progress) -> bool:
     """Whether nothing of the export is left, as far as that can ever be said."""
-    asked = Asked.parse(job.params)
+    request = ExportRequest.parse(job.params)
     try:
-        with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
+        with target.opened(request, job.job_key, settings.current()) as place:
             if place.is_ours:
                 place.storage.delete(place.key)
             elif version := to_be_taken_back(place, found):

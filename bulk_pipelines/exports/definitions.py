@@ -11,10 +11,9 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.exports import completion, submission
-from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.names import name_of
 from bulk_pipelines.exports.publish import recount, target
@@ -35,12 +34,12 @@ def plan(_: Engine, job: Job) -> None:
 
 
 def report(pool: Engine, job: Job) -> Metadata:
-    asked = Asked.parse(job.params)
+    request = ExportRequest.parse(job.params)
     with transaction(pool) as connection:
         result, _ = completion.file_of(connection, job)
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "state": job.status.value,
-        "request": dg.MetadataValue.json(asked.request.params()),
+        "request": dg.MetadataValue.json(request.shown()),
     }
     if job.result is None or result is None:
         return shown
@@ -51,7 +50,7 @@ def report(pool: Engine, job: Job) -> Metadata:
         "seconds": float(result["duration"]),
         "location": dg.MetadataValue.path(result["location"]),
         "sha256": result["sha256"],
-        "preview": preview_table(asked.request, result["preview"]),
+        "preview": preview_table(request, result["preview"]),
         "dagster/partition_row_count": int(result["rows"]),
     }
     return shown
@@ -102,11 +101,11 @@ def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
             job = jobs.find(connection, context.partition_key)
-        asked = Asked.parse(job.params)
+        request = ExportRequest.parse(job.params)
         counted = (job.result or {}).get("rows")
         try:
-            with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
-                found = recount.rows_in(place.storage, place.key, asked.request)
+            with target.opened(request, job.job_key, settings.current()) as place:
+                found = recount.rows_in(place.storage, place.key, request)
         except BulkError as error:
             return dg.AssetCheckResult(passed=False, description=f"the file cannot be read: {error}")
         return dg.AssetCheckResult(
@@ -156,12 +155,10 @@ class ExportConfig(dg.Config):
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
     params = config.model_dump()
     key, priority = params.pop("idempotency_key"), params.pop("priority")
-    asked = Asked.parse(params)
-    target.require_folder(asked.to)
+    request = ExportRequest.parse(params)
+    target.require_folder(request.to)
     with transaction(database.engine) as connection:
-        submitted = submission.submit(
-            connection, asked, owner="ui", origin="ui", idempotency_key=key, priority=priority
-        )
+        submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")
     context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})

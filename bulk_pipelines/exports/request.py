@@ -1,15 +1,17 @@
 """What is asked for. A request that exists is one that can be answered: everything in it is declared."""
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter
 from bulk_pipelines.resources.declaration import Column, Resource
+from bulk_pipelines.storage import addresses
 
 
 class Format(StrEnum):
@@ -27,7 +29,10 @@ class Compression(StrEnum):
 
 
 SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".zst"}
-NAMES = ("resource", "format", "fields", "where", "order", "compression", "escape_formulas")
+TARGET = "to"
+STDOUT = "-"
+NAMES = ("resource", "format", "fields", "where", "order", "compression", "escape_formulas", TARGET)
+FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
 Choice = TypeVar("Choice", Format, Compression)
 
 
@@ -53,6 +58,33 @@ class ExportRequest:
     escape_formulas: bool = False
     """Puts an apostrophe before text that a spreadsheet would take for a formula. Such a file is for people:
     read back, the text keeps the apostrophe."""
+    to: str = ""
+    """A folder, or the file's own address; empty: the folder that the settings name. Its address may hold a secret."""
+
+    @classmethod
+    def parse(cls, params: Mapping[str, object]) -> Self:
+        """The request that these parameters describe, as they come from a command line, a launchpad or JSON.
+
+        Lists may be given as one text with commas, except `where`, whose values may hold commas.
+        """
+        for name in params:
+            if name not in NAMES:
+                raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
+        escape = params.get("escape_formulas", False)
+        if not isinstance(escape, bool):
+            raise InvalidInput("escape_formulas", f"{escape!r} is neither true nor false")
+        request = cls(
+            resource=text("resource", params.get("resource", "")),
+            format=chosen(Format, "format", params.get("format", Format.CSV)),
+            fields=tuple(texts("fields", params.get("fields", ()))),
+            filters=tuple(filters.parse(each) for each in texts("where", params.get("where", ()), commas=False)),
+            order=tuple(
+                Order(each.removeprefix("-"), each.startswith("-")) for each in texts("order", params.get("order", ()))
+            ),
+            compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
+            escape_formulas=escape,
+        )
+        return replace(request, to=checked_target(text(TARGET, params.get(TARGET) or ""), request.suffix))
 
     def __post_init__(self) -> None:
         declared = self.declared
@@ -81,8 +113,8 @@ class ExportRequest:
         inside = self.format is Format.PARQUET
         return f".{self.format}{'' if inside else SUFFIXES[self.compression]}"
 
-    def params(self) -> dict[str, object]:
-        """The request as JSON can hold it; `parse` takes it back."""
+    def shown(self) -> dict[str, Any]:
+        """What is asked for, for people to look at: without the target, whose address may hold a secret."""
         return {
             "resource": self.resource,
             "format": self.format.value,
@@ -93,29 +125,35 @@ class ExportRequest:
             "escape_formulas": self.escape_formulas,
         }
 
+    def as_params(self) -> dict[str, Any]:
+        """The request as a job keeps it; `parse` takes it back."""
+        return self.shown() | {TARGET: self.to}
 
-def parse(params: Mapping[str, object]) -> ExportRequest:
-    """The request that these parameters describe, as they come from a command line, a launchpad or JSON.
 
-    Lists may be given as one text with commas, except `where`, whose values may hold commas.
-    """
-    for name in params:
-        if name not in NAMES:
-            raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
-    escape = params.get("escape_formulas", False)
-    if not isinstance(escape, bool):
-        raise InvalidInput("escape_formulas", f"{escape!r} is neither true nor false")
-    return ExportRequest(
-        resource=text("resource", params.get("resource", "")),
-        format=chosen(Format, "format", params.get("format", Format.CSV)),
-        fields=tuple(texts("fields", params.get("fields", ()))),
-        filters=tuple(filters.parse(each) for each in texts("where", params.get("where", ()), commas=False)),
-        order=tuple(
-            Order(each.removeprefix("-"), each.startswith("-")) for each in texts("order", params.get("order", ()))
-        ),
-        compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
-        escape_formulas=escape,
-    )
+def checked_target(to: str, suffix: str) -> str:
+    """A target as a job keeps it: a local path whole, since it is for another process. Empty: the settings' folder."""
+    if not to:
+        return ""
+    if to == STDOUT:
+        raise InvalidInput(TARGET, "only `bulk export` has a standard output, -: name a folder or a file")
+    address = addresses.parse(to, TARGET)
+    if address.scheme in {"http", "https"}:
+        raise InvalidInput(TARGET, f"{addresses.redacted(to)} is a web address: it can only be read")
+    name = last_part(to)
+    if names_file(to) and not name.endswith(suffix):
+        raise InvalidInput(TARGET, f"{name} does not end in {suffix}, as such a file does; or name a folder")
+    if address.scheme != "file":
+        return to
+    return address.path + ("/" if to.endswith("/") else "")
+
+
+def names_file(to: str) -> bool:
+    """Whether a target names a file: its name ends as an exported file's does. All others are folders."""
+    return FILE_NAME.fullmatch(last_part(to)) is not None
+
+
+def last_part(to: str) -> str:
+    return to.rpartition("/")[2]
 
 
 def text(name: str, given: object) -> str:

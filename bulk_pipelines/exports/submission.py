@@ -1,29 +1,14 @@
 """Taking an export in: checked, then persisted whole, the job and its one item, before anybody is answered."""
 
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Request, Submitted
-from bulk_pipelines.exports.asked import Asked
+from bulk_pipelines.engine.intake import submission
+from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.names import name_of
+from bulk_pipelines.exports.request import ExportRequest
 
 
-def submit(
-    connection: Connection,
-    asked: Asked,
-    *,
-    owner: str,
-    origin: str,
-    idempotency_key: str | None = None,
-    request_id: str | None = None,
-    priority: int = 0,
-) -> Submitted:
-    """The same key with the same request names the job that is there already."""
-    kind = name_of(asked.request.resource)
-    wanted = Request(kind, owner, asked.as_params(), origin, idempotency_key, request_id, priority=priority)
-    submitted = jobs.submit(connection, KINDS, wanted)
-    if not submitted.created:
-        return submitted
-    persist.add_all(connection, submitted.job.job_id, [("file", {})])
-    return Submitted(jobs.find(connection, submitted.job.job_key), created=True)
+def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
+    """Submit an export. The same key with the same request names the job that is there already."""
+    asked = sender.asks(name_of(request.resource), request.as_params())
+    return submission.submit(connection, KINDS, asked, [("file", {})])

@@ -21,12 +21,12 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Cancelled, NotFound
 from bulk_pipelines.exports import progress
-from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.publish.target import Place
 from bulk_pipelines.exports.publish.writing import ExportResult, write
 from bulk_pipelines.exports.read.listening import SAID
+from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.exports.streaming import Tally
 from bulk_pipelines.storage.errors import SourceChanged
 
@@ -43,8 +43,8 @@ PREVIEW_CHARACTERS = 200
 
 
 def handle(lease: Lease, tools: Tools) -> Outcome:
-    asked = Asked.parse(tools.job.params)
-    with target.opened(asked.to, asked.request, tools.job.job_key, settings.current()) as place:
+    request = ExportRequest.parse(tools.job.params)
+    with target.opened(request, tools.job.job_key, settings.current()) as place:
         if lease.attempt_count > 1:
             result = published_before(place, tools)
             if result is not None:
@@ -54,7 +54,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
         try:
             written = write(
                 tools.pool,
-                asked.request,
+                request,
                 place.storage,
                 place.key,
                 cancelled=attempt.called_off,

@@ -58,20 +58,18 @@ def group() -> None:
 def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs.jobs import Sender
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.request import Options
 
-    asked = Options(**options).asked(tuple(submission.local_file(source) for source in sources))
+    request = Options(**options).request(tuple(submission.local_file(source) for source in sources))
     pool = connected()
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
             connection,
-            asked,
-            owner=getpass.getuser(),
-            origin="cli",
-            idempotency_key=idempotency_key,
-            priority=priority,
+            request,
+            Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
         )
     click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key)

@@ -19,7 +19,7 @@ from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.records.parsed import shown
-from bulk_pipelines.imports.request import Asked
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.work import Plan, plan_of
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def may_go_on(job: Job) -> bool:
 def control(job: Job, plan: Plan) -> Control:
     def accepts(connection: Connection, more: int) -> bool:
         counts = progress.read(connection, job.job_id).counts + Counts(rejected=more)
-        return plan.asked.policy.broken_by(counts, at_end=True) is None
+        return plan.request.policy.broken_by(counts, at_end=True) is None
 
     def at_work(connection: Connection) -> bool:
         row = connection.execute(queries.text("jobs", "job_status"), {"job_id": job.job_id}).fetchone()
@@ -96,7 +96,7 @@ def finish(connection: Connection, job: Job) -> Ending:
     counts = found.counts
     result = summary(connection, job, found)
     tell(job, result)
-    reason = Asked.from_params(job.params).policy.broken_by(counts, at_end=True)
+    reason = ImportRequest.from_params(job.params).policy.broken_by(counts, at_end=True)
     if reason is not None:
         return Ending(JobEvent.FAIL, result, reason)
     buried = why_buried(connection, job)

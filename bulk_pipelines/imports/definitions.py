@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
@@ -165,15 +165,12 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         config.on_error,
         config.validate_only,
     )
-    asked = options.asked((submission.local_file(config.source),))
+    request = options.request((submission.local_file(config.source),))
     with transaction(database.engine) as connection:
         submitted = submission.submit(
             connection,
-            asked,
-            owner="ui",
-            origin="ui",
-            idempotency_key=config.idempotency_key,
-            priority=config.priority,
+            request,
+            Sender("ui", "ui", config.idempotency_key, priority=config.priority),
         )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"import {submitted.job.job_key} of {config.resource}: {said}")

@@ -13,7 +13,7 @@ from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan import csv_ends
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.request import AskedFile
+from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage.contract import Storage
 
 
@@ -28,7 +28,9 @@ class Part:
         return (self.layout.format, self.layout.header) == (layout.format, layout.header)
 
 
-def write(storage: Storage, job_key: str, files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> list[AskedFile]:
+def write(
+    storage: Storage, job_key: str, files: Iterable[ImportFile], rejects: Iterable[Rejected]
+) -> list[RequestedFile]:
     """The files that were written; none when no record was kept whole."""
     written = []
     for part, records in groupby(in_parts(files, rejects), key=lambda each: each[0]):
@@ -37,7 +39,7 @@ def write(storage: Storage, job_key: str, files: Iterable[ImportFile], rejects: 
         with storage.publish(name) as sink:
             for piece in pieces(part.layout, (raw for _, raw in records)):
                 sink.write(piece)
-        written.append(AskedFile(storage.url_of(name), storage.stat(name).size, format=kind))
+        written.append(RequestedFile(storage.url_of(name), storage.stat(name).size, format=kind))
     return written
 
 

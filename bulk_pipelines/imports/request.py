@@ -55,7 +55,7 @@ class ErrorPolicy:
 
 
 @dataclass(frozen=True)
-class AskedFile:
+class RequestedFile:
     source: str
     size: int | None = None
     known_sha256: tuple[str, ...] = ()
@@ -78,9 +78,9 @@ class AskedFile:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImportRequest:
     resource: str
-    files: tuple[AskedFile, ...]
+    files: tuple[RequestedFile, ...]
     mode: Mode = Mode.INSERT
     format: Format | None = None
     compression: Compression | None = None
@@ -132,7 +132,7 @@ class Asked:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
-        files = tuple(AskedFile.from_params(file) for file in params["files"])
+        files = tuple(RequestedFile.from_params(file) for file in params["files"])
         told, packed = params["format"], params["compression"]
         return cls(
             params["resource"],
@@ -161,7 +161,7 @@ class Options:
     replay_of: str | None = None
     within: str | None = None
 
-    def asked(self, files: tuple[AskedFile, ...]) -> Asked:
+    def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):
             raise InvalidInput("mode", f"{self.mode!r} is neither insert nor upsert")
         if self.validate_only and self.mode == "upsert":
@@ -170,7 +170,7 @@ class Options:
             raise InvalidInput("format", f"{self.format!r} is none of {', '.join(Format)}")
         if self.compression is not None and self.compression not in set(Compression):
             raise InvalidInput("compression", f"{self.compression!r} is none of {', '.join(Compression)}")
-        return Asked(
+        return ImportRequest(
             self.resource,
             files,
             Mode.VALIDATE if self.validate_only else Mode(self.mode),

@@ -8,32 +8,20 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import dlq, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
-from bulk_pipelines.engine.jobs.jobs import Job, Submitted
+from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, replaying, undo
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.names import name_of
-from bulk_pipelines.imports.request import Asked, AskedFile, Options
+from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 
 
-def submit(
-    connection: Connection,
-    asked: Asked,
-    *,
-    owner: str,
-    origin: str,
-    idempotency_key: str | None = None,
-    request_id: str | None = None,
-    priority: int = 0,
-) -> Submitted:
-    request = jobs.Request(
-        name_of(asked.resource), owner, asked.as_params(), origin, idempotency_key, request_id, priority=priority
-    )
-    return jobs.submit(connection, KINDS, request)
+def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
+    return jobs.submit(connection, KINDS, sender.asks(name_of(request.resource), request.as_params()))
 
 
 def submit_drop(
@@ -49,18 +37,20 @@ def submit_drop(
         on_error=rule["on_error"] or "continue",
         within=rule["within"],
     )
-    asked = options.asked(tuple(AskedFile(url, size, tuple(known), version) for url, size, version, known in files))
-    job = submit(connection, asked, owner=source, origin="sensor").job
+    request = options.request(
+        tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
+    )
+    job = submit(connection, request, Sender(source, "sensor")).job
     return job.job_id, job.job_key
 
 
-def local_file(source: str) -> AskedFile:
+def local_file(source: str) -> RequestedFile:
     """A source as a person names it: of a local file, the whole path and the size."""
     address = addresses.parse(source, "source")
     if address.scheme != "file":
-        return AskedFile(source)
+        return RequestedFile(source)
     path = Path(address.path)
-    return AskedFile(str(path), path.stat().st_size if path.is_file() else None)
+    return RequestedFile(str(path), path.stat().st_size if path.is_file() else None)
 
 
 def import_job(connection: Connection, job_key: str) -> Job:
@@ -72,11 +62,11 @@ def import_job(connection: Connection, job_key: str) -> Job:
 
 def undoable(job: Job) -> Resource:
     """The resource of an import that can be taken back; `Conflict` says why it cannot."""
-    asked = Asked.from_params(job.params)
-    undo.check(asked.mode)
+    request = ImportRequest.from_params(job.params)
+    undo.check(request.mode)
     if not job.finished:
         raise Conflict(f"job {job.job_key} is {job.status}: cancel it first, or wait for its end")
-    return asked.declared
+    return request.declared
 
 
 def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: str) -> Submitted:
@@ -95,7 +85,7 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         before = jobs.find_by_key(connection, job.owner, key)
         if before is not None:
             return Submitted(before, created=False)
-        first = Asked.from_params(job.params)
+        first = ImportRequest.from_params(job.params)
         files = progress.files(connection, job.job_id)
         if not rejects.count(connection, job.job_id):
             removed = ", retention has removed them" if (job.result or {}).get("rejected") else ""
@@ -104,7 +94,7 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         written = replaying.write(storage, job_key, files, rejects.every(connection, job.job_id))
     if not written:
         raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")
-    asked = Asked(
+    request = ImportRequest(
         first.resource,
         tuple(written),
         first.mode,
@@ -113,4 +103,4 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         replay_of=job_key,
     )
     with transaction(pool) as connection:
-        return submit(connection, asked, owner=job.owner, origin=origin, idempotency_key=key)
+        return submit(connection, request, Sender(job.owner, origin, idempotency_key=key))

@@ -33,7 +33,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
         if not job.finished or job.result is not None or job.planned_at is None or job.running_items:
             return
         plan = plan_of(pool, job.job_id, job.job_key)
-        if plan.asked.mode is Mode.UPSERT:
+        if plan.request.mode is Mode.UPSERT:
             unreached.count(pool, job, plan)
             completion.complete_rejects(lambda: transaction(pool), job, plan)
         else:
@@ -44,7 +44,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
             if not job.finished:
                 return  # a redrive came in between
             if not completion.may_go_on(job):
-                give_up(connection, plan.asked.declared, job.job_id)
+                give_up(connection, plan.request.declared, job.job_id)
             result = completion.summary(connection, job, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
         completion.tell(job, result)

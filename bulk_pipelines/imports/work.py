@@ -26,7 +26,7 @@ from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
-from bulk_pipelines.imports.request import Asked
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate
 
 log = logging.getLogger(__name__)
@@ -41,19 +41,19 @@ BATCHES = BatchLimits(
 class Plan:
     """What every range of an import has in common."""
 
-    asked: Asked
+    request: ImportRequest
     files: dict[int, ImportFile]
 
     def context(self, job: Job, file: ImportFile) -> ImportContext:
         assert file.layout is not None
         assert file.sha256 is not None
         match_on = None
-        if self.asked.mode is Mode.UPSERT:
-            match_on = matching_key(self.asked.declared, self.asked.match_on, file.layout.columns)
+        if self.request.mode is Mode.UPSERT:
+            match_on = matching_key(self.request.declared, self.request.match_on, file.layout.columns)
         return ImportContext(
             job.job_id,
-            self.asked.declared,
-            self.asked.mode,
+            self.request.declared,
+            self.request.mode,
             bytes.fromhex(file.sha256),
             job.created_at,
             file.base_line,
@@ -67,7 +67,7 @@ def plan_of(pool: Engine, job_id: int, job_key: str) -> Plan:
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
         files = progress.files(connection, job_id)
-    return Plan(Asked.from_params(job.params), {file.number: file for file in files})
+    return Plan(ImportRequest.from_params(job.params), {file.number: file for file in files})
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
 
 def abort_if_broken(tools: Tools, plan: Plan) -> bool:
     """Whether more records were rejected than the import accepts: then it is over."""
-    policy = plan.asked.policy
+    policy = plan.request.policy
     if policy.most is None and policy.percent is None:
         return False
     with transaction(tools.pool) as connection:

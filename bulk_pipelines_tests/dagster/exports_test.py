@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import completion, work
 from bulk_pipelines.exports.publish import writing
@@ -283,8 +283,8 @@ def test_what_is_exported_imports_again_to_the_identical_tables(
                     connection.execute(f"UPDATE {request.resource} SET {spoiled} = 'spoiled'".encode())
             files = (imports.local_file(exported["location"]),)
             with transaction(engine) as connection:
-                asked = Options(request.resource, mode="upsert").asked(files)
-                loading = imports.submit(connection, asked, owner="me", origin="ui").job
+                again = Options(request.resource, mode="upsert").request(files)
+                loading = imports.submit(connection, again, Sender("me", "ui")).job
             installation.run(loading)
             loaded = found(engine, loading)
             assert loaded.status is JobState.COMPLETED, (loaded.last_error, loaded.result)

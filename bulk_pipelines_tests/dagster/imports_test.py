@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy
@@ -21,7 +21,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission, work
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import AskedFile, Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.servers.processes import LoginServer, Place
@@ -42,8 +42,8 @@ class Installation:
     def submit(self, resource: str, *sources: Path, **options: Any) -> Job:
         files = tuple(submission.local_file(str(source)) for source in sources)
         with transaction(self.engine) as connection:
-            asked = Options(resource, **options).asked(files)
-            return submission.submit(connection, asked, owner="me", origin="ui").job
+            request = Options(resource, **options).request(files)
+            return submission.submit(connection, request, Sender("me", "ui")).job
 
     def run(self, job: Job) -> dg.ExecuteInProcessResult:
         self.instance.add_dynamic_partitions(f"{job.kind}_jobs", [job.job_key])
@@ -186,8 +186,8 @@ def test_content_that_was_imported_before_is_not_imported_again(installation: In
     assert first.result is not None
     known = first.result["files"][0]["sha256"]
     with transaction(installation.engine) as connection:
-        asked = Options("users").asked((AskedFile(str(SAMPLES / "users.csv"), None, (known,)),))
-        job = submission.submit(connection, asked, owner="me", origin="sensor").job
+        request = Options("users").request((RequestedFile(str(SAMPLES / "users.csv"), None, (known,)),))
+        job = submission.submit(connection, request, Sender("me", "sensor")).job
     installation.run(job)
     again = installation.find(job)
     assert again.result is not None
@@ -296,8 +296,8 @@ def test_a_source_that_cannot_be_had_is_said_without_secrets(
     installation: Installation, source: str, message: str
 ) -> None:
     with transaction(installation.engine) as connection:
-        asked = Options("users").asked((AskedFile(source),))
-        job = submission.submit(connection, asked, owner="me", origin="ui").job
+        request = Options("users").request((RequestedFile(source),))
+        job = submission.submit(connection, request, Sender("me", "ui")).job
     result = installation.run(job)
     assert not result.success
     error = installation.find(job).last_error or ""
@@ -307,8 +307,8 @@ def test_a_source_that_cannot_be_had_is_said_without_secrets(
 
 def wanted(installation: Installation, source: str) -> Job:
     with transaction(installation.engine) as connection:
-        asked = Options("users").asked((AskedFile(source),))
-        job = submission.submit(connection, asked, owner="me", origin="ui").job
+        request = Options("users").request((RequestedFile(source),))
+        job = submission.submit(connection, request, Sender("me", "ui")).job
     installation.run(job)
     return installation.find(job)
 

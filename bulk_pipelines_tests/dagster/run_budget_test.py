@@ -11,6 +11,7 @@ import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs.jobs import Sender
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines_tests.scenes import installation
@@ -41,9 +42,9 @@ def place() -> Iterator[Installation]:
 def submitted(place: Installation, file: Path) -> str:
     engine = pool.connect(place.server.url())
     try:
-        asked = Options("users").asked((submission.local_file(str(file)),))
+        request = Options("users").request((submission.local_file(str(file)),))
         with transaction(engine) as connection:
-            return submission.submit(connection, asked, owner="me", origin="api").job.job_key
+            return submission.submit(connection, request, Sender("me", "api")).job.job_key
     finally:
         engine.dispose()
 

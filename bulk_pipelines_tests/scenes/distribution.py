@@ -16,7 +16,7 @@ from bulk_pipelines.distribution import work as distributor
 from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained
@@ -107,7 +107,9 @@ class Scene:
             connection.execute("UPDATE index_data SET close = %s WHERE index_key = %s", [close, index_key])
 
     def submit(self, inputs: Sequence[Given], **options: Any) -> Job:
-        return submission.submit(self.pool, self.kind, inputs, **{"owner": "me", **options}).job
+        return submission.submit(
+            self.pool, self.kind, inputs, Sender(**{"owner": "me", "origin": "api", **options})
+        ).job
 
     def job(self, job_key: str) -> Job:
         with transaction(self.pool) as connection:

@@ -13,15 +13,15 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.worker.drain import Drained, drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.exports import submission
-from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.settings import CHECKOUT
 
 
@@ -40,8 +40,8 @@ QUICK = Kinds(quick(kind) for kind in KINDS.values())
 
 def submitted(engine: Engine, *, key: str | None = None, owner: str = "me", **params: Any) -> Job:
     with transaction(engine) as connection:
-        asked = Asked.parse({"resource": "users"} | params)
-        return submission.submit(connection, asked, owner=owner, origin="cli", idempotency_key=key).job
+        asked = ExportRequest.parse({"resource": "users"} | params)
+        return submission.submit(connection, asked, Sender(owner, "cli", idempotency_key=key)).job
 
 
 def started(engine: Engine, **params: Any) -> Job:

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.jobs.redrive import redrive
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.worker.drain import drain
@@ -21,7 +21,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import AskedFile, Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 
 HASTY = Kinds(replace(kind, retry=RetryPolicy(max_attempts=1)) for kind in KINDS.values())
 """A range that fails once is buried."""
@@ -57,11 +57,11 @@ class Imports:
         for text in texts:
             path = self.folder / f"{uuid.uuid4().hex}.csv"
             path.write_text(text)
-            files.append(AskedFile(str(path), path.stat().st_size))
+            files.append(RequestedFile(str(path), path.stat().st_size))
         known = options.pop("known_sha256", ())
-        asked = Options(resource, **options).asked(tuple(replace(file, known_sha256=known) for file in files))
+        request = Options(resource, **options).request(tuple(replace(file, known_sha256=known) for file in files))
         with transaction(self.engine) as connection:
-            job = submission.submit(connection, asked, owner="me", origin="cli").job
+            job = submission.submit(connection, request, Sender("me", "cli")).job
             job = jobs.start(connection, job.job_key)
         planning.plan(self.engine, job)
         return job

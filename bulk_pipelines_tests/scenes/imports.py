@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import AskedFile, Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 
 HEADER = "id,email,name,role,active"
@@ -76,9 +76,9 @@ def user_file(path: Path, count: int, chance: random.Random, bad: float = 0.02) 
 
 
 def submitted(engine: Engine, source: Path, **options: Any) -> Job:
-    asked = Options("users", **options).asked((AskedFile(str(source), source.stat().st_size),))
+    request = Options("users", **options).request((RequestedFile(str(source), source.stat().st_size),))
     with transaction(engine) as connection:
-        job = submission.submit(connection, asked, owner="me", origin="cli").job
+        job = submission.submit(connection, request, Sender("me", "cli")).job
         return jobs.start(connection, job.job_key)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
@@ -21,7 +21,7 @@ from bulk_pipelines.imports.request import Options
 def submitted(engine: Engine, resource: str, sources: Iterable[Path], **options: Any) -> Job:
     files = tuple(submission.local_file(str(source)) for source in sources)
     with transaction(engine) as connection:
-        return submission.submit(connection, Options(resource, **options).asked(files), owner="me", origin="cli").job
+        return submission.submit(connection, Options(resource, **options).request(files), Sender("me", "cli")).job
 
 
 def begun(engine: Engine, job: Job) -> Job:

@@ -79,6 +79,22 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Sender:
+    """Who submits a request, through which door, and what came with it."""
+
+    owner: str
+    origin: str
+    idempotency_key: str | None = None
+    request_id: str | None = None
+    trace_parent: str | None = None
+    priority: int = 0
+
+    def asks(self, kind: str, params: Mapping[str, Any], digest: bytes = b"") -> "Request":
+        """The request of this sender for a job of the kind."""
+        return Request(kind, params=params, digest=digest, **vars(self))
+
+
+@dataclass(frozen=True)
 class Request:
     """A job as it is asked for. The same idempotency key with an equal request names the same job."""
 

@@ -7,7 +7,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.errors import Permanent, Unavailable
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.request import Asked, AskedFile
+from bulk_pipelines.imports.request import ImportRequest, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
@@ -22,20 +22,22 @@ def place(chosen: Settings) -> str:
     return chosen.landing_url or str(chosen.home / "landed")
 
 
-def land(asked: Asked, file: AskedFile, name: str, chosen: Settings) -> Landed:
+def land(request: ImportRequest, file: RequestedFile, name: str, chosen: Settings) -> Landed:
     """Under a name that belongs to the job, so that landing again comes to the same file."""
     access = access_of(chosen)
     with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
         limits = landing.limits_of(chosen)
-        with locations.Sources(access, asked.within) as sources:
-            return landing.land_from(sources, file.source, into, name, limits, asked.compression, version=file.version)
+        with locations.Sources(access, request.within) as sources:
+            return landing.land_from(
+                sources, file.source, into, name, limits, request.compression, version=file.version
+            )
 
 
-def gone(asked: Asked, file: AskedFile, chosen: Settings) -> str | None:
+def gone(request: ImportRequest, file: RequestedFile, chosen: Settings) -> str | None:
     """Why the version that is meant can never be landed; None if it lies there, or any would do."""
     if file.version is None:
         return None
-    storage, key = locations.file(file.source, access_of(chosen), "source", asked.within)
+    storage, key = locations.file(file.source, access_of(chosen), "source", request.within)
     with storage:
         try:
             same = storage.stat(key).version == file.version

@@ -23,7 +23,7 @@ from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.request import Asked, AskedFile
+from bulk_pipelines.imports.request import ImportRequest, RequestedFile
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 
@@ -36,22 +36,22 @@ Piece = tuple[int, Range]
 
 
 def plan(pool: Engine, job: Job) -> None:
-    asked = Asked.from_params(job.params)
+    request = ImportRequest.from_params(job.params)
     with transaction(pool) as connection:
-        agreement.check(connection, asked.declared, asked.mode)
+        agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
     before = noted_before(pool, job, chosen)
     with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        numbered = enumerate(asked.files, 1)
+        numbered = enumerate(request.files, 1)
         copies = list(
-            executor.map(lambda each: before.get(each[0]) or land(job, asked, each[0], each[1], chosen), numbered)
+            executor.map(lambda each: before.get(each[0]) or land(job, request, each[0], each[1], chosen), numbered)
         )
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
     for file in copies:
-        found, ranges = examined(asked, file, base)
-        if asked.mode is Mode.UPSERT and unlike(files, found):
+        found, ranges = examined(request, file, base)
+        if request.mode is Mode.UPSERT and unlike(files, found):
             # An upsert is decided for all files together, by what they all give.
             note = "its columns are not those of the files before it: upsert it by itself"
             found, ranges = ImportFile(**(vars(found) | {"landed": None, "layout": None, "note": note})), []
@@ -100,14 +100,14 @@ def told(file: ImportFile, among: int) -> str:
     return note if among == 1 else f"{file.source}: {note}"
 
 
-def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.Settings) -> ImportFile:
+def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, chosen: settings.Settings) -> ImportFile:
     """The copy that everything else reads. A file that is no good is not the end of the others."""
     shown = addresses.redacted(file.source)
     try:
-        copy = landing.land(asked, file, f"{job.job_key}/{number:06}", chosen)
+        copy = landing.land(request, file, f"{job.job_key}/{number:06}", chosen)
     except BulkError as error:
         # A version that is gone never comes back: to try again would be of no use, and to take another one wrong.
-        gone = landing.gone(asked, file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        gone = landing.gone(request, file, chosen) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # may pass: the whole plan is tried again
         return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))
@@ -117,15 +117,17 @@ def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.
     return ImportFile(number, shown, copy.url, copy.bytes, copy.sha256, None, 0, duplicate=False, note=None)
 
 
-def examined(asked: Asked, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
+def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
     """What the file is, and its ranges; lines are counted on from those of the files before it."""
     if file.landed is None:
         return file, []
     try:
         with opened(file) as source:
-            found = layout.inspect(source, asked.declared, asked.format, certain=asked.files[file.number - 1].format)
-            if asked.mode is Mode.UPSERT:
-                matching_key(asked.declared, asked.match_on, found.columns)
+            found = layout.inspect(
+                source, request.declared, request.format, certain=request.files[file.number - 1].format
+            )
+            if request.mode is Mode.UPSERT:
+                matching_key(request.declared, request.match_on, found.columns)
             shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:

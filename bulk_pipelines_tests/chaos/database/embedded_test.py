@@ -19,8 +19,8 @@ from bulk_pipelines_tests.scenes.waiting import until
 USE = """
 import sys
 from pathlib import Path
-from bulk_pipelines.database import embedded
-with embedded.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
+from bulk_pipelines.database.embedded import shared
+with shared.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
     print("ready", flush=True)
     sys.stdin.read()
 """
@@ -28,8 +28,8 @@ with embedded.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
 USE_UNTIL_EXIT = """
 import sys
 from pathlib import Path
-from bulk_pipelines.database import embedded
-embedded.url_until_exit(Path(sys.argv[1]), "postgres")
+from bulk_pipelines.database.embedded import shared
+shared.url_until_exit(Path(sys.argv[1]), "postgres")
 print("ready", flush=True)
 sys.stdin.read()
 """

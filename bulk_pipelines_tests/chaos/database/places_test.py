@@ -31,8 +31,8 @@ USE = """
 import sys
 from pathlib import Path
 import psycopg
-from bulk_pipelines.database import embedded
-with embedded.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
+from bulk_pipelines.database.embedded import shared
+with shared.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
     with psycopg.connect(server.url()) as connection:
         connection.execute("SELECT pg_advisory_xact_lock(1)")
         connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")

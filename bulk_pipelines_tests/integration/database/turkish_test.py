@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources
 from bulk_pipelines.database import migrations, pool
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines.exports.request import Format, parse
+from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines_tests.scenes.export_files import exported, read
 from bulk_pipelines_tests.scenes.import_runs import finished
@@ -64,7 +64,7 @@ def users(file: Path, emails: list[str], name: str = "A") -> Path:
 
 
 def selected(engine: Engine, where: str) -> set[str]:
-    request = parse({"resource": "users", "format": "ndjson", "fields": "email", "where": [where]})
+    request = ExportRequest.parse({"resource": "users", "format": "ndjson", "fields": "email", "where": [where]})
     assert request.format is Format.NDJSON
     return {email for (email,) in read(engine, request, exported(engine, request))}
 

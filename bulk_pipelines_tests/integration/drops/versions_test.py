@@ -21,7 +21,7 @@ from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Asked
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drops import Box, box_of, folder_box
 
@@ -118,7 +118,7 @@ def test_files_that_stay_as_they_were_taken_are_imported(drops: Drops) -> None:
     drops.box.drop("users-a.csv", drop_scene.users("a", 2))
     drops.box.drop("users-b.csv", drop_scene.users("b", 1))
     job = drops.taken()
-    assert all(file.version for file in Asked.from_params(job.params).files)
+    assert all(file.version for file in ImportRequest.from_params(job.params).files)
     done = drops.work(job)
     assert done.status is JobState.COMPLETED, (done.last_error, done.result)
     assert drops.users() == ["reader0@a.example.org", "reader0@b.example.org", "reader1@a.example.org"]
@@ -205,10 +205,10 @@ def test_what_was_landed_before_a_crash_stays_good(
 @pytest.mark.parametrize("box", ["folder"], indirect=True)
 def test_a_request_without_versions_is_kept_as_ever(drops: Drops) -> None:
     drops.box.drop("users.csv", drop_scene.users("a", 2))
-    asked = Asked.from_params(drops.taken().params)
-    plain = replace(asked, files=tuple(replace(file, version=None) for file in asked.files))
+    request = ImportRequest.from_params(drops.taken().params)
+    plain = replace(request, files=tuple(replace(file, version=None) for file in request.files))
     assert plain.as_params()["files"] == [
-        {"source": file.source, "size": file.size, "known_sha256": []} for file in asked.files
+        {"source": file.source, "size": file.size, "known_sha256": []} for file in request.files
     ]
-    assert Asked.from_params(plain.as_params()) == plain
-    assert Asked.from_params(asked.as_params()) == asked
+    assert ImportRequest.from_params(plain.as_params()) == plain
+    assert ImportRequest.from_params(request.as_params()) == request

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.exports.request import Format, parse
+from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines_tests.scenes.export_files import exported, insert, read
 
 ANN, BOB = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -107,7 +107,9 @@ USERS = {
 @pytest.mark.parametrize("format_", [Format.CSV, Format.PARQUET])
 def test_what_a_filter_selects(filled: Engine, format_: Format) -> None:
     def selected(where: str) -> set[int]:
-        request = parse({"resource": "articles", "format": format_.value, "fields": "slug", "where": [where]})
+        request = ExportRequest.parse(
+            {"resource": "articles", "format": format_.value, "fields": "slug", "where": [where]}
+        )
         return {int(slug[-1]) for (slug,) in read(filled, request, exported(filled, request))}
 
     assert {where: selected(where) for where in ARTICLES} == ARTICLES
@@ -115,20 +117,22 @@ def test_what_a_filter_selects(filled: Engine, format_: Format) -> None:
 
 def test_keys_without_case_and_truth(filled: Engine) -> None:
     def selected(where: str) -> set[str]:
-        request = parse({"resource": "users", "fields": "name", "where": [where]})
+        request = ExportRequest.parse({"resource": "users", "fields": "name", "where": [where]})
         return {name for (name,) in read(filled, request, exported(filled, request))}
 
     assert {where: selected(where) for where in USERS} == USERS
 
 
 def test_all_filters_hold_at_once(filled: Engine) -> None:
-    request = parse({"resource": "articles", "fields": "slug", "where": ["tags~=python", "created_at>=2026-01-03"]})
+    request = ExportRequest.parse(
+        {"resource": "articles", "fields": "slug", "where": ["tags~=python", "created_at>=2026-01-03"]}
+    )
     assert read(filled, request, exported(filled, request)) == [("article-4",)]
 
 
 @pytest.mark.parametrize("format_", Format)
 def test_fields_come_in_the_order_asked_and_rows_too(filled: Engine, format_: Format) -> None:
-    request = parse(
+    request = ExportRequest.parse(
         {"resource": "articles", "format": format_.value, "fields": "title,slug", "order": "-published_at,slug"}
     )
     found = read(filled, request, exported(filled, request))
@@ -138,5 +142,5 @@ def test_fields_come_in_the_order_asked_and_rows_too(filled: Engine, format_: Fo
 
 
 def test_equal_rows_are_ordered_by_their_id(filled: Engine) -> None:
-    request = parse({"resource": "articles", "fields": "slug", "order": "status"})
+    request = ExportRequest.parse({"resource": "articles", "fields": "slug", "order": "status"})
     assert [row[0][-1] for row in read(filled, request, exported(filled, request))] == ["3", "1", "2", "4"]

@@ -18,9 +18,8 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import completion, progress, work
-from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.publish import recount, writing
-from bulk_pipelines.exports.request import Compression, Format, parse
+from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
@@ -96,7 +95,10 @@ def test_to_a_name_and_to_s3(engine: Engine, s3_bucket: Place, tmp_path: Path, m
         name = f"users-{there.job_key}.{format_}"
         assert there.result["location"] == f"{s3_bucket.url}/exports/{name}"
         with locations.folder(f"{s3_bucket.url}/exports", s3_bucket.access) as storage:
-            assert recount.rows_in(storage, name, parse({"resource": "users", "format": format_.value})) == 20
+            assert (
+                recount.rows_in(storage, name, ExportRequest.parse({"resource": "users", "format": format_.value}))
+                == 20
+            )
 
 
 def test_the_same_key_with_the_same_request_is_the_same_job(engine: Engine) -> None:
@@ -131,9 +133,11 @@ def test_what_cannot_be_asked_for_is_refused_at_once(engine: Engine, params: dic
 
 
 def test_what_is_asked_for_survives_the_job(tmp_path: Path) -> None:
-    asked = Asked.parse({"resource": "articles", "where": ['title~="""big data"""'], "order": "-slug", "to": "x/"})
+    asked = ExportRequest.parse(
+        {"resource": "articles", "where": ['title~="""big data"""'], "order": "-slug", "to": "x/"}
+    )
     assert asked.to == str(Path("x").absolute()) + "/"
-    assert Asked.parse(asked.as_params()) == asked
+    assert ExportRequest.parse(asked.as_params()) == asked
 
 
 @contextmanager
@@ -480,6 +484,8 @@ def test_the_rows_of_a_file_are_counted_by_the_file(
         )
         job = exported(engine, format=format_.value, compression=packed.value, fields="name", to=str(tmp_path))
         assert job.result is not None, job.last_error
-        request = parse({"resource": "users", "format": format_.value, "compression": packed.value, "fields": "name"})
+        request = ExportRequest.parse(
+            {"resource": "users", "format": format_.value, "compression": packed.value, "fields": "name"}
+        )
         name = f"users-{job.job_key}{request.suffix}"
         assert recount.rows_in(LocalStorage(tmp_path), name, request) == count == job.result["rows"]

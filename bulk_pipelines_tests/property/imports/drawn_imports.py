@@ -15,11 +15,11 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.request import AskedFile, Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines_tests.property.imports import drawn_files, slow_import
 from bulk_pipelines_tests.property.imports.drawn_files import IDS
@@ -124,12 +124,14 @@ def submitted(engine: Engine, folder: Path, drawn: Drawn) -> Job:
     for data in drawn.files:
         path = folder / uuid.uuid4().hex
         path.write_bytes(data)
-        given.append(AskedFile(str(path), len(data)))
+        given.append(RequestedFile(str(path), len(data)))
     validate_only = drawn.mode is Mode.VALIDATE
     mode = "insert" if validate_only else drawn.mode
-    asked = Options(drawn.resource.name, mode, match_on=drawn.match_on, validate_only=validate_only).asked(tuple(given))
+    asked = Options(drawn.resource.name, mode, match_on=drawn.match_on, validate_only=validate_only).request(
+        tuple(given)
+    )
     with transaction(engine) as connection:
-        job = submission.submit(connection, asked, owner="me", origin="cli").job
+        job = submission.submit(connection, asked, Sender("me", "cli")).job
         return jobs.start(connection, job.job_key)
 
 

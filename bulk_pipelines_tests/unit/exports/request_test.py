@@ -6,21 +6,20 @@ from typing import Any
 import pytest
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports import request as requests
 from bulk_pipelines.exports.filters import parse as where
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format, Order
 from bulk_pipelines.resources.users import USERS
 
 
 def test_the_least_there_is_to_say() -> None:
-    request = requests.parse({"resource": "users"})
+    request = ExportRequest.parse({"resource": "users"})
     assert request == ExportRequest("users")
     assert request.format is Format.CSV
     assert [column.name for column in request.columns] == list(USERS.column_names)
 
 
 def test_all_there_is_to_say() -> None:
-    request = requests.parse(
+    request = ExportRequest.parse(
         {
             "resource": "users",
             "format": "csv",
@@ -40,7 +39,7 @@ def test_all_there_is_to_say() -> None:
         compression=Compression.GZIP,
         escape_formulas=True,
     )
-    assert requests.parse(json.loads(json.dumps(request.params()))) == request
+    assert ExportRequest.parse(json.loads(json.dumps(request.as_params()))) == request
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_all_there_is_to_say() -> None:
 )
 def test_what_is_not_declared_is_refused_by_name(params: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        requests.parse(params)
+        ExportRequest.parse(params)
     assert caught.value.field == field
 
 

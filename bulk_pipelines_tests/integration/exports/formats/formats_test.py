@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.read.preview import first_rows
-from bulk_pipelines.exports.request import Compression, ExportRequest, Format, parse
+from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines_tests.scenes.export_files import exported, insert, read, read_xlsx, stored
 
 ID = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
@@ -133,14 +133,14 @@ def test_parquet_is_compressed_inside(filled: Engine, compression: Compression, 
 def test_text_that_starts_like_a_formula_can_be_escaped(filled: Engine, start: str) -> None:
     with pool.transaction(filled) as connection:
         connection.execute("UPDATE users SET name = %s", [f"{start}1+1"])
-    request = parse({"resource": "users", "fields": "name,email", "escape_formulas": True})
+    request = ExportRequest.parse({"resource": "users", "fields": "name,email", "escape_formulas": True})
     assert read(filled, request, exported(filled, request)) == [(f"'{start}1+1", "a@b.c")]
-    plain = parse({"resource": "users", "fields": "name,email"})
+    plain = ExportRequest.parse({"resource": "users", "fields": "name,email"})
     assert read(filled, plain, exported(filled, plain)) == [(f"{start}1+1", "a@b.c")]
 
 
 def test_escaping_leaves_other_text_alone(filled: Engine) -> None:
-    request = parse({"resource": "articles", "fields": "description,slug,tags", "escape_formulas": True})
+    request = ExportRequest.parse({"resource": "articles", "fields": "description,slug,tags", "escape_formulas": True})
     assert read(filled, request, exported(filled, request)) == [
         (None, "one", ["one", "two, three", 'q"']),
         ("", "two", []),
@@ -195,7 +195,9 @@ def test_files_are_utf8_whatever_a_session_is_in(latin: Engine, format_: Format)
 
 
 def test_the_first_rows_to_look_at(filled: Engine) -> None:
-    request = parse({"resource": "articles", "format": "xlsx", "fields": "slug,tags,created_at", "order": "slug"})
+    request = ExportRequest.parse(
+        {"resource": "articles", "format": "xlsx", "fields": "slug,tags,created_at", "order": "slug"}
+    )
     with pool.transaction(filled) as connection:
         assert first_rows(connection, request, rows=1) == [
             {"slug": "one", "tags": ["one", "two, three", 'q"'], "created_at": "2026-01-10T12:30:00.12+00:00"}
