@@ -6,8 +6,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.distribution.names import NAME
-from bulk_pipelines.distribution.request import stored
+from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.items import pages
 from bulk_pipelines.engine.items.pages import Position
@@ -60,7 +59,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
 
 def distribution_job(connection: Connection, job_key: str) -> Job:
     job = jobs.find(connection, job_key)
-    if job.kind != NAME:
+    if job.kind != KIND:
         raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {job.kind}")
     return job
 

@@ -13,8 +13,8 @@ from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import file_urls, sample, submission, target, work
 from bulk_pipelines.distribution import report as figures
-from bulk_pipelines.distribution.names import NAME
 from bulk_pipelines.distribution.report import Figures, File
+from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
@@ -210,14 +210,14 @@ def asset(lanes: int) -> dg.AssetsDefinition:
         kinds={"s3" if folder.startswith("s3://") else "file", "csv"},
         tags={"layer": "delivery"},
         owners=["team:data-platform"],
-        partitions_def=partitions(NAME),
+        partitions_def=partitions(KIND),
         metadata={"folder": dg.MetadataValue.path(folder)},
     )(graph(pipeline(), lanes))
 
 
 def launchables() -> list[Launchable]:
     job = dg.define_asset_job(
-        NAME,
+        KIND,
         selection=dg.AssetSelection.assets("distributed_files"),
         description="Works one distribution: lease inputs, write or reuse their files, settle.",
     )

@@ -8,6 +8,9 @@ from typing import Any
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 
+KIND = "distribution"
+"""What the engine calls this kind of job."""
+
 MOST = 100_000
 LONGEST_INDEX_KEY = 100
 LONGEST_ASOF = 32

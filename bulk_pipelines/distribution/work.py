@@ -19,8 +19,7 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import answer, data, registry, reuse, target
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
-from bulk_pipelines.distribution.names import NAME
-from bulk_pipelines.distribution.request import Input, stored
+from bulk_pipelines.distribution.request import KIND, Input, stored
 from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
 from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.engine.items.leases import Lease
@@ -206,7 +205,7 @@ def kind_with(distributor: Distributor, settings: Settings) -> Kind:
     delays = Backoff(settings.distribution_base_delay, LONGEST_BACKOFF)
     passing = dict.fromkeys((ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN), delays)
     return Kind(
-        NAME,
+        KIND,
         distributor.handle,
         prepare=distributor.prepare,
         record=registry.record,

@@ -15,9 +15,8 @@ from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.exports import completion, submission
 from bulk_pipelines.exports.kind import KINDS
-from bulk_pipelines.exports.names import name_of
 from bulk_pipelines.exports.publish import recount, target
-from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -25,7 +24,7 @@ from bulk_pipelines.resources.declaration import Resource
 
 def pipeline(resource: Resource) -> Pipeline:
     # One item: processes of their own for the steps would only cost time.
-    return Pipeline(KINDS[name_of(resource.name)], plan, report, small=lambda _: True, wind_up=completion.wind_up)
+    return Pipeline(KINDS[kind_name(resource.name)], plan, report, small=lambda _: True, wind_up=completion.wind_up)
 
 
 def plan(_: Engine, job: Job) -> None:
@@ -81,7 +80,7 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
         kinds={"postgres", "file"},
         tags={"layer": "delivery"},
         owners=["team:data-platform"],
-        partitions_def=partitions(name_of(resource.name)),
+        partitions_def=partitions(kind_name(resource.name)),
         ins={
             resource.name: dg.AssetIn(
                 resource.name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping()
@@ -93,7 +92,7 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
 def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=asset_name(resource),
-        partitions_def=partitions(name_of(resource.name)),
+        partitions_def=partitions(kind_name(resource.name)),
         name="row_count",
         description="The published file, read again, has as many rows as PostgreSQL counted for the query, in the same "
         "snapshot.",
@@ -178,7 +177,7 @@ def launchables() -> list[Launchable]:
         Launchable(
             pipeline(resource),
             dg.define_asset_job(
-                name_of(resource.name),
+                kind_name(resource.name),
                 selection=dg.AssetSelection.assets(asset_name(resource)),
                 description=f"Works one export of {resource.name}: read, write, publish, count again.",
             ),

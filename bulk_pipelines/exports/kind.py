@@ -4,14 +4,14 @@ from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.exports import completion, work
-from bulk_pipelines.exports.names import name_of
+from bulk_pipelines.exports.request import kind_name
 
 LONGEST = 7 * 86_400.0
 """Seconds that one file may take: a large table over a slow line does."""
 
 KINDS = Kinds(
     Kind(
-        name_of(resource.name),
+        kind_name(resource.name),
         work.handle,
         finish=completion.finish,
         slices=SliceLimits(max_claim=1, first_claim=1),

@@ -36,6 +36,11 @@ FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
 Choice = TypeVar("Choice", Format, Compression)
 
 
+def kind_name(resource: str) -> str:
+    """What the engine calls the exports of a resource."""
+    return f"export_{resource}"
+
+
 @dataclass(frozen=True)
 class Order:
     field: str

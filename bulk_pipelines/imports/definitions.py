@@ -13,9 +13,8 @@ from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -35,7 +34,7 @@ TABLE_OF_REJECTS = dg.TableSchema(
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    return Pipeline(KINDS[name_of(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
+    return Pipeline(KINDS[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
 
 
 def small(job: Job) -> bool:
@@ -84,7 +83,7 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
         kinds={"postgres", "table"},
         tags={"layer": "table"},
         owners=["team:data-platform"],
-        partitions_def=partitions(name_of(resource.name)),
+        partitions_def=partitions(kind_name(resource.name)),
         metadata={"dagster/table_name": resource.table},
         ins={
             name: dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping())
@@ -94,7 +93,7 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
-    keys = partitions(name_of(resource.name))
+    keys = partitions(kind_name(resource.name))
 
     @dg.asset_check(
         asset=resource.name,
@@ -195,7 +194,7 @@ def launchables() -> list[Launchable]:
         Launchable(
             pipeline(resource),
             dg.define_asset_job(
-                name_of(resource.name),
+                kind_name(resource.name),
                 selection=dg.AssetSelection.assets(resource.name),
                 description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
             ),

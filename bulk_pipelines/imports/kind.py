@@ -5,7 +5,7 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.imports import completion, work
-from bulk_pipelines.imports.names import name_of
+from bulk_pipelines.imports.request import kind_name
 
 # A range is long work: one at a time, its lease renewed by every batch.
 ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
@@ -13,7 +13,7 @@ ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
 
 KINDS = Kinds(
     Kind(
-        name_of(resource.name),
+        kind_name(resource.name),
         work.handle,
         reconcile=completion.reconcile,
         finish=completion.finish,

@@ -19,6 +19,11 @@ ENOUGH_FOR_A_SHARE = 1_000
 """Records after which a share of them says something before the end."""
 
 
+def kind_name(resource: str) -> str:
+    """What the engine calls the imports of a resource."""
+    return f"import_{resource}"
+
+
 @dataclass(frozen=True)
 class ErrorPolicy:
     """How many rejects an import accepts. Neither a number nor a share: any number."""

@@ -13,15 +13,14 @@ from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, replaying, undo
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.names import name_of
-from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
+from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 
 
 def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
-    return jobs.submit(connection, KINDS, sender.asks(name_of(request.resource), request.as_params()))
+    return jobs.submit(connection, KINDS, sender.asks(kind_name(request.resource), request.as_params()))
 
 
 def submit_drop(

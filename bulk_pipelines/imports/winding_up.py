@@ -13,8 +13,8 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.names import name_of
 from bulk_pipelines.imports.reconcile import set_aside, unreached
+from bulk_pipelines.imports.request import kind_name
 from bulk_pipelines.imports.work import plan_of
 from bulk_pipelines.resources.declaration import Resource
 
@@ -73,7 +73,7 @@ def wind_up_all(pool: Engine) -> int:
 
 
 def ended_without_result(pool: Engine) -> Iterator[str]:
-    kinds = [name_of(resource.name) for resource in resources.RESOURCES]
+    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
     last = 0
     while True:
         with transaction(pool) as connection:

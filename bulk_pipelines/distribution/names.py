@@ -1,3 +1,0 @@
-"""The name of the kind of job that distributions are."""
-
-NAME = "distribution"
