@@ -1,4 +1,5 @@
-"""Redrive items: those that were buried or not found are tried again from the start."""
+"""Redrive items: those that were buried or not found are tried again, with fresh budgets of tries. Their checkpoints
+stay."""
 
 from collections.abc import Iterable, Sequence
 
@@ -99,7 +100,7 @@ def one_batch(
         row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
         if row is None:
             return 0
-        # A cancel was committed since the look above: raise, so that the redrive is rolled back.
+        # If a cancel was committed since the look above, this raises, and the redrive is rolled back.
         refuse_cancelled(job_key, JobState(row[1]))
         return int(row[0])
 
