@@ -1,4 +1,5 @@
-"""The generated pages of the documentation: every setting, every command. A test compares them with the code."""
+"""The generated pages of the documentation describe every setting and every command. A test compares them with the
+code."""
 
 import sys
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ Finish = Callable[[Connection, Job], "Ending"]
 
 @dataclass(frozen=True)
 class Ending:
-    """What a kind says of the end of one of its jobs."""
+    """How a kind ends one of its jobs: the event, and the result or the error to keep."""
 
     event: JobEvent
     result: dict[str, Any] | None = None

@@ -94,7 +94,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class IllegalMove(Exception):
-    """The table of moves has no such move: an error in the code, not of a user."""
+    """The table of moves has no such move: this is an error in the code, and not of a user."""
 
 
 def after(moves: Mapping[tuple[S, E], S], state: S, event: E) -> S:

@@ -31,7 +31,7 @@ class RunSeen:
 
 @dataclass(frozen=True)
 class Unended:
-    """A run that says it is at work."""
+    """A run of which Dagster says that it is at work."""
 
     run_id: str
     job_key: str | None

@@ -44,7 +44,7 @@ class Written:
     lost: tuple[Settled, ...]
     """The settlements that were not written, because their leases were gone."""
     job_status: JobState | None
-    """None when nothing was written at all."""
+    """The state of the job afterwards; None when nothing was written at all."""
     open_items: int | None
 
     def succeeded(self, batch: Sequence[Settled]) -> list[Settled]:

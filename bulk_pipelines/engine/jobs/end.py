@@ -46,7 +46,7 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
         return end(pool, kind, job_key)
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
-            return job  # somebody else is at it
+            return job  # somebody else reconciles and ends it
         return brought_to_its_end(pool, kind, job_key)
 
 

@@ -132,7 +132,7 @@ class Settler:
                 self.changed.notify_all()
 
     def drain(self) -> None:
-        """Wait until all that was added is written."""
+        """Block until everything that was added is written."""
         with self.changed:
             self.draining += 1
             self.changed.notify_all()

@@ -31,7 +31,7 @@ class Tools:
         or the worker's own stop."""
         self.checkpointed: set[tuple[int, int]] = set()
         self.prepared: Any = None
-        """What Kind.prepare left for the items of its claim."""
+        """Whatever Kind.prepare left here for the items of its claim."""
 
     def hold(self, connection: Connection, lease: Lease) -> None:
         """Lock the item. A handler calls this first in every transaction that writes the item's data. Raises LeaseLost.
