@@ -24,7 +24,8 @@ ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
 
 
 class OneLineErrors(click.Group):
-    """Every error is one line and a non-zero exit, never a traceback. Where the line may not do, a log has the rest."""
+    """A command group that shows every error as one line and a non-zero exit code, never as a traceback. Where the line
+    may not be enough, a log has the rest."""
 
     def invoke(self, context: click.Context) -> object:
         try:
@@ -35,12 +36,12 @@ class OneLineErrors(click.Group):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # nobody reads any more: click ends in silence
+                raise  # nobody reads the output any more: click ends in silence
             raise click.ClickException(f"{reason(error)} ({kept(error)})") from error
 
 
 def reason(error: Exception) -> str:
-    """What happened, in one line: of an error of the database, what PostgreSQL said."""
+    """Return what happened, in one line. For an error of the database this is what PostgreSQL said."""
     said = getattr(error, "orig", None) or error
     primary = getattr(getattr(said, "diag", None), "message_primary", None)
     if primary:
@@ -52,7 +53,7 @@ def reason(error: Exception) -> str:
 
 
 def kept(error: Exception) -> str:
-    """Append the traceback to a log that only its owner can read; the words that name it."""
+    """Append the traceback to a log that only its owner can read, and return words that name the log."""
     details = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n{''.join(traceback.format_exception(error))}\n"
     try:
         with logged() as log:
@@ -63,7 +64,7 @@ def kept(error: Exception) -> str:
 
 
 def logged() -> IO[bytes]:
-    """The log in the home, or a new one in the temporary folder when the home cannot be written."""
+    """Open the log in the home, or a new one in the temporary folder when the home cannot be written."""
     try:
         log = settings.current().home / "logs" / "errors.log"
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,7 +90,8 @@ class Runs:
     """How the commands of the slices have a job worked under Dagster."""
 
     def ready(self) -> None:
-        """To be asked before a job is submitted: what keeps runs from starting would leave it behind."""
+        """Prepare Dagster's home. Called before a job is submitted, because whatever keeps runs from starting would
+        leave a submitted job behind."""
         from bulk_pipelines.database import address
         from bulk_pipelines.up import home
 
@@ -97,6 +99,7 @@ class Runs:
         home.prepare(chosen, address.url(chosen))
 
     def __call__(self, job_key: str) -> "subprocess.Popen[bytes]":
+        """Start a process that works the job."""
         from bulk_pipelines.up import home
 
         return home.work(settings.current(), job_key)
@@ -169,7 +172,7 @@ def prune(dry_run: bool) -> None:
 
 
 def upkeep(name: str, *options: str) -> None:
-    """One pass, and a short table of what it did."""
+    """Make one pass, and print a short table of what it did."""
     from bulk_pipelines.status import table
     from bulk_pipelines.up import home
 

@@ -1,4 +1,4 @@
-"""Everything Dagster sees: the definitions of the slices, merged."""
+"""Everything that Dagster sees: the definitions of the slices, merged."""
 
 import dagster as dg
 

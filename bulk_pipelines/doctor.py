@@ -1,4 +1,4 @@
-"""What can be wrong with an installation, and what to do about it. Each check finds one thing."""
+"""Checks of an installation: each finds one thing that can be wrong, and says what to do about it."""
 
 import re
 import shutil
@@ -36,11 +36,12 @@ class Finding:
 
 
 def examine(chosen: Settings) -> list[Finding]:
-    """Every check, in the order in which a person would put things right. What needs the database waits for it."""
+    """Make every check, in the order in which a person would put things right. Checks that need the database are made
+    only when it answers."""
     kept = storage(chosen)
     findings = [python(), packages(), variables(), kept, *drops(chosen), definitions()]
     if not kept.ok and not chosen.database_url:
-        return findings  # the embedded server is in that folder
+        return findings  # the embedded server keeps its data in that folder
     findings.append(server(chosen))
     if findings[-1].ok:
         findings += [schema(chosen), instance(chosen)]
@@ -52,7 +53,7 @@ def python() -> Finding:
 
 
 def packages() -> Finding:
-    """The installed packages answer what the project asks for."""
+    """Check that the installed packages are those that the project asks for."""
     wrong = [problem for text in metadata.requires(DISTRIBUTION) or [] if (problem := unanswered(text))]
     if wrong:
         remedy = "install what the lock names: make setup, or pip install --no-deps -r requirements.lock"
@@ -62,6 +63,7 @@ def packages() -> Finding:
 
 
 def unanswered(text: str) -> str:
+    """Return what is wrong with the package that this requirement asks for; empty when nothing is."""
     requirement = Requirement(text)
     if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
         return ""
@@ -84,7 +86,7 @@ def variables() -> Finding:
 
 
 def storage(chosen: Settings) -> Finding:
-    """The folder that everything is kept in can be written, and has room."""
+    """Check that the folder of the installation can be written, and has room."""
     folder = chosen.home
     remedy = f"make {folder} writable for this user, or name another folder as BULK_HOME"
     try:
@@ -100,7 +102,7 @@ def storage(chosen: Settings) -> Finding:
 
 
 def drops(chosen: Settings) -> list[Finding]:
-    """The sources of dropped files are configured right, and can be looked at."""
+    """Check that the sources of dropped files are configured right, and can be looked at."""
     file = chosen.drops_file
     if not file.exists():
         return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
@@ -116,7 +118,7 @@ def drops(chosen: Settings) -> list[Finding]:
 
 
 def server(chosen: Settings) -> Finding:
-    """The database answers, and is new enough."""
+    """Check that the database answers, and is new enough."""
     try:
         with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
             row = connection.execute("SHOW server_version").fetchone()
@@ -144,6 +146,7 @@ REMEDIES = {
 
 
 def remedy_for(message: str, chosen: Settings) -> str:
+    """Return what to do about an error of the database."""
     if not chosen.database_url:
         return f"read {address.embedded_folder(chosen) / 'postgres' / 'server.log'}; or set BULK_DATABASE_URL"
     for pattern, remedy in REMEDIES.items():
@@ -153,7 +156,7 @@ def remedy_for(message: str, chosen: Settings) -> str:
 
 
 def schema(chosen: Settings) -> Finding:
-    """The tables are those of this program, and its role may work with them."""
+    """Check that the tables are those of this program, and that its role may work with them."""
     try:
         state = migrations.state(address.url(chosen))
         closed = closed_tables(chosen) if not state.pending else []
@@ -175,7 +178,7 @@ def schema(chosen: Settings) -> Finding:
 
 
 def closed_tables(chosen: Settings) -> list[str]:
-    """Tables that the role of this installation may not read and write."""
+    """Return the tables that the role of this installation may not read and write."""
     tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in RESOURCES)]
     rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
     with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
@@ -186,7 +189,8 @@ def closed_tables(chosen: Settings) -> list[str]:
 
 
 def definitions() -> Finding:
-    """What Dagster is to see can be loaded. In a process of its own: this one stays quick and clean."""
+    """Check that Dagster's definitions can be loaded. A process of its own does this, so that this process stays quick
+    and clean."""
     script = f"from {MODULE} import defs; defs.validate_loadable(defs)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -195,7 +199,7 @@ def definitions() -> Finding:
 
 
 def instance(chosen: Settings) -> Finding:
-    """Dagster's instance can be opened with its storage."""
+    """Check that Dagster's instance can be opened with its storage."""
     place = home.place(chosen)
     try:
         schemas.check(address.url(chosen), SCHEMA, chosen.connect_timeout)
@@ -214,5 +218,5 @@ def instance(chosen: Settings) -> Finding:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """Why a program failed."""
+    """Return why a program failed, in one line."""
     return logs.error_in(done.stderr or done.stdout) or f"it ended with code {done.returncode}"

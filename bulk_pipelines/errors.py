@@ -27,8 +27,8 @@ BulkError
       BadCompression       see above
 LeaseLost                  somebody else holds the item now: the work is dropped, never shown
 
-Those of jobs stand in `engine.errors`, those of storages in `storage.errors`. A handler raises any of them, and
-`engine.worker.retry` takes it by its `error_class`.
+The errors of jobs are in `engine.errors`, those of storages in `storage.errors`. A handler may raise any of them;
+`engine.worker.retry` decides by its `error_class` whether the item is tried again.
 """
 
 from enum import StrEnum
@@ -36,7 +36,7 @@ from typing import ClassVar
 
 
 class ErrorClass(StrEnum):
-    """What an item's failure was, as the database keeps it. Retries and backoff go by it."""
+    """The class of an item's failure, as the database keeps it. Retries and backoff go by it."""
 
     TRANSIENT = "transient"
     THROTTLED = "throttled"
@@ -76,15 +76,15 @@ class Unavailable(BulkError):
 
 
 class Cancelled(BulkError):
-    """A person called it off before its end."""
+    """A person cancelled the work before its end."""
 
 
 class Failure(BulkError):
-    """A try failed. No message ever holds a secret."""
+    """A try failed. The message never holds a secret."""
 
     error_class = ErrorClass.UNKNOWN
     retry_after: float | None = None
-    """The seconds that the other side asked us to wait."""
+    """How many seconds the other side asked to wait."""
 
 
 class Transient(Failure, Unavailable):
@@ -98,7 +98,7 @@ class Transient(Failure, Unavailable):
 
 
 class Throttled(Transient):
-    """The other side asks for less: the item is tried again, and everyone slows down."""
+    """The other side asks for less: the item is tried again, and every worker slows down."""
 
     error_class = ErrorClass.THROTTLED
 

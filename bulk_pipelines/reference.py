@@ -1,4 +1,5 @@
-"""The generated pages of the documentation: every setting, every command. A test compares them with the code."""
+"""The generated pages of the documentation describe every setting and every command. A test compares them with the
+code."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
 
 
 def pages() -> dict[str, str]:
-    """File name to content."""
+    """Return the content of each page, by the name of its file."""
     return {"settings.md": settings_page(), "cli.md": cli_page(), "resources.md": documentation.page(NOTICE)}
 
 
@@ -42,7 +43,7 @@ def cli_page() -> str:
 
 
 def contexts(parent: click.Context) -> Iterator[click.Context]:
-    """The command and all below it."""
+    """Yield the command and all commands below it."""
     yield parent
     if isinstance(parent.command, click.Group):
         for name in parent.command.list_commands(parent):

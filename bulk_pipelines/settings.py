@@ -28,13 +28,15 @@ def setting(
     at_most: float | None = None,
     secret: bool = False,
 ) -> Value:
-    """One setting. `secret` keeps its value out of every printed form of the settings."""
+    """Declare one setting. `secret` keeps its value out of every printed form of the settings."""
     metadata = {"variable": variable, "doc": doc, "at_least": at_least, "at_most": at_most, "secret": secret}
     return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True)
 class Settings:
+    """The settings of one process, one field for each."""
+
     database_url: str = setting(
         "BULK_DATABASE_URL",
         "",
@@ -239,7 +241,7 @@ class Description:
 
 
 def load(environ: Mapping[str, str]) -> Settings:
-    """The settings that these variables say; a variable that is missing or empty means its default."""
+    """Read the settings from these variables. A variable that is missing or empty means its default."""
     given: dict[str, Any] = {}
     for each in fields(Settings):
         text = environ.get(each.metadata["variable"], "").strip()
@@ -249,23 +251,24 @@ def load(environ: Mapping[str, str]) -> Settings:
 
 
 def current() -> Settings:
-    """The settings of this process."""
+    """Return the settings of this process."""
     return load(os.environ)
 
 
 def environment(**added: str) -> dict[str, str]:
-    """The environment for a child process: this one's, and what is added."""
+    """Return the environment for a child process: that of this process, and what is added."""
     return {**os.environ, **added}
 
 
 def unknown() -> list[str]:
-    """Variables of this process that look like settings and are none: most often a misspelling."""
+    """Return the variables of this process that look like settings and are none, which most often means a
+    misspelling."""
     known = {each.metadata["variable"] for each in fields(Settings)}
     return sorted(name for name in os.environ if name.startswith("BULK_") and name not in known)
 
 
 def describe() -> list[Description]:
-    """Every setting, in the order of the class."""
+    """Describe every setting, in the order of the class."""
     return [
         Description(
             each.name,

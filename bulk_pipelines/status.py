@@ -1,4 +1,4 @@
-"""What is going on: jobs by kind and state, workers, and how much waits."""
+"""What is going on in the installation: jobs by kind and state, workers, and how many items wait."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Worker:
-    """Who holds leases: on how many items, how many of them expired, and how long the last one lasts."""
+    """A worker that holds leases: how many items it holds, how many more its expired leases name, and how many seconds
+    its last lease has left."""
 
     worker: str
     items: int
@@ -38,22 +39,24 @@ class Worker:
 
 @dataclass(frozen=True)
 class Status:
+    """Everything that `bulk status` shows."""
+
     jobs: Sequence[Jobs]
     workers: Sequence[Worker]
 
     @property
     def ready(self) -> int:
-        """Items that a worker could take now."""
+        """How many items a worker could take now."""
         return sum(each.pending for each in self.jobs if each.status in {"SUBMITTED", "RUNNING"})
 
     @property
     def waiting(self) -> int:
-        """Items that wait for their next attempt."""
+        """How many items wait for their next attempt."""
         return sum(each.waiting for each in self.jobs if each.status in UNFINISHED)
 
 
 def read(url: str) -> Status:
-    """The state of this moment: one snapshot."""
+    """Read the state of this moment, in one snapshot."""
     named = queries.load("status")
     with pool.single(url, application="bulk status") as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -65,7 +68,7 @@ def read(url: str) -> Status:
 
 
 def shown(status: Status) -> str:
-    """The same for people."""
+    """Return the status as text for people."""
     if not status.jobs:
         return "no jobs yet"
     header = ("kind", "state", "jobs", "items", "pending", "running", "retrying", "done", "no result", "DLQ")
@@ -88,7 +91,7 @@ def workers(found: Sequence[Worker]) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Text to the left, numbers to the right."""
+    """Return the lines of a table, with text on the left of its column and numbers on the right."""
     lines = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     numbers = [all(not isinstance(row[column], str) for row in rows) for column in range(len(header))]

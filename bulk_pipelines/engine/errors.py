@@ -28,7 +28,7 @@ class WrongState(errors.Conflict):
 
 
 class LeaseLost(Exception):
-    """The item was taken from this worker: whatever it did must not be written."""
+    """The item was taken from this worker: nothing that the worker did for it may be written."""
 
     def __init__(self, item_id: int, lease_term: int) -> None:
         super().__init__(f"the lease {lease_term} of item {item_id} is lost")

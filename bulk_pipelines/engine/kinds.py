@@ -1,4 +1,4 @@
-"""What the engine knows of a kind of job: how an item is worked, retried, and how the job ends."""
+"""What the engine knows of a kind of job: how its items are worked and retried, and how its jobs end."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ Finish = Callable[[Connection, Job], "Ending"]
 
 @dataclass(frozen=True)
 class Ending:
-    """What a kind says of the end of one of its jobs."""
+    """How a kind ends one of its jobs: the event, and the result or the error to keep."""
 
     event: JobEvent
     result: dict[str, Any] | None = None
@@ -33,26 +33,31 @@ class Ending:
 
 @dataclass(frozen=True)
 class Kind:
+    """A kind of job."""
+
     name: str
     handle: Handler
-    """Works one item. May be called from several threads at once."""
+    """Works one item. It may be called from several threads at once."""
     prepare: Prepare | None = None
-    """Called once for each claim, before its items: the place for one query for all of them."""
+    """Called once for each claim, before its items: here one query can fetch what all of them need."""
     record: Record | None = None
-    """Called with items that succeeded, in the transaction that settles them: what else our database says of them."""
+    """Called with items that succeeded, in the transaction that settles them. It writes what else our database says of
+    them."""
     reconcile: Callable[[Engine, Job], bool] | None = None
-    """What only all items together can tell, before the job ends. May take long, be cut short and be called again.
-    False: it was overtaken, by a pause for instance, and the job must not be ended by it. It may end the job itself."""
+    """Does, before the job ends, what can only be done for all its items together. It may take long, be cut short and
+    be called again. False says that it was overtaken, by a pause for instance, and that its caller must not end the
+    job. It may end the job itself."""
     finish: Finish | None = None
-    """Called once no item is open, in the transaction that ends the job; without it the counters decide."""
+    """Called when no item is open, in the transaction that ends the job. Without it the counters decide."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     slices: SliceLimits = field(default_factory=SliceLimits)
     concurrency: int = 1
     """How many items one worker works at once."""
     item_timeout: float = 3600.0
-    """Seconds after which an item's lease is not renewed any more: a handler that hangs must not keep it for ever."""
+    """Seconds of work after which an item's lease is not renewed any more: a handler that hangs must not keep its item
+    for ever."""
     fail_fast: bool = False
-    """The first buried item fails the job."""
+    """Whether the first buried item fails the job."""
 
 
 class Kinds(Mapping[str, Kind]):

@@ -1,7 +1,7 @@
-"""What working an item came to. Handlers return one of these; retry.decide turns it into a settlement.
+"""Outcomes: what came of working an item. Handlers return one of these, and retry.decide turns it into a settlement.
 
-Handlers are other people's code: whatever they say of a delay, a reason or a class of errors is made what it must be
-here, where it comes in. What a result holds is looked at when it is written, see settle.
+Handlers are other people's code, so whatever they say of a delay, a reason or a class of errors is put into its proper
+form here, where it comes in. What a result holds is checked when it is written, see items/settling.py.
 """
 
 import math
@@ -15,7 +15,8 @@ from bulk_pipelines.errors import ErrorClass
 
 
 def seconds(said: object) -> float | None:
-    """A delay as somebody says it: any number, its text, or a timedelta. None when that says nothing."""
+    """Return a delay in seconds; it may be given as any number, as the text of one, or as a timedelta. None when that
+    gives no delay."""
     if isinstance(said, bool):
         return None
     try:
@@ -30,7 +31,7 @@ def seconds(said: object) -> float | None:
 
 
 def text(said: object) -> str:
-    """The object's own words, whatever it is."""
+    """Return the object's own words, whatever it is."""
     try:
         return str.__str__(said if isinstance(said, str) else str(said)) or "no reason was given"
     except Exception:  # noqa: BLE001 - the object's own code, and its error says as much
@@ -42,17 +43,21 @@ def class_named(said: object) -> ErrorClass:
 
 
 put = object.__setattr__
-"""Outcomes are frozen once they are made."""
+"""Sets a field of an outcome while it is made; outcomes are frozen afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
+    """The item was worked, with this result."""
+
     result: dict[str, Any] = field(default_factory=dict)
     normalized: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
+    """Nothing was found for the item; it is tried again as often as its kind's policy says."""
+
     reason: str = "nothing was found for the item"
 
     def __post_init__(self) -> None:
@@ -61,6 +66,8 @@ class NotFound:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
+    """The item needs no work, for this reason."""
+
     reason: str
 
     def __post_init__(self) -> None:
@@ -69,9 +76,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
+    """The try failed, and another one may do better."""
+
     error: str
     after: float | None = None
-    """Seconds, when the other side said how long to wait; else the policy's delay."""
+    """The seconds that the other side said to wait; None leaves the delay to the policy."""
     error_class: ErrorClass = ErrorClass.TRANSIENT
 
     def __post_init__(self) -> None:
@@ -82,6 +91,8 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True)
 class Bury:
+    """The item is given up: another try would fail as well."""
+
     error: str
     error_class: ErrorClass = ErrorClass.PERMANENT
 
@@ -92,7 +103,7 @@ class Bury:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The worker was asked to stop in the middle: back to where others can take it, no attempt counted."""
+    """The worker was asked to stop in the middle of the item: others may take the item, and no attempt is counted."""
 
 
 Outcome = Done | NotFound | Skip | RetryLater | Bury | Unfinished

@@ -1,8 +1,9 @@
-"""One token bucket for all workers on all machines, in PostgreSQL.
+"""One token bucket for all workers on all machines, kept in PostgreSQL.
 
-Tokens are reserved a block at a time, so that the bucket's row is not a hot spot. A block is short-lived: a Retry-After
-that one worker hears reaches the others as soon as their blocks are used or stale. It is as large as the process needs
-it: many who take a token now and then must not draw whole blocks for that, and leave nothing for each other.
+A process reserves tokens a block at a time, so that the bucket's row is not a hot spot. A block is short-lived: a
+Retry-After that one worker hears reaches the others as soon as their blocks are used up or stale. A block is only as
+large as its process needs: many processes that take a token now and then must not draw whole blocks, and leave nothing
+for each other.
 """
 
 import math
@@ -21,11 +22,13 @@ from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.errors import InvalidInput, NotFound
 
 BLOCK_SECONDS = 0.5
-"""A block holds at most what the bucket gains in this time, and is good for as long."""
+"""A block holds at most what the bucket gains in this many seconds, and is valid for as long."""
 
 
 @dataclass(frozen=True)
 class Limit:
+    """A bucket: how fast it fills, and how many tokens it holds."""
+
     name: str
     tokens_per_second: float
     capacity: float
@@ -37,12 +40,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Grant:
+    """The tokens that a reservation brought, and the seconds to wait for more when it brought none."""
+
     tokens: int
     wait_seconds: float
 
 
 def define(connection: Connection, limit: Limit) -> None:
-    """Make the bucket, or change its speed."""
+    """Make the bucket, or change its speed and capacity."""
     if not 0 < limit.tokens_per_second < math.inf:
         raise InvalidInput("tokens_per_second", f"must be above 0, not {limit.tokens_per_second}")
     if not 1 <= limit.capacity < math.inf:
@@ -67,13 +72,13 @@ def give_back(connection: Connection, name: str, unused: int) -> None:
 
 
 def block(connection: Connection, name: str, seconds: float) -> None:
-    """Nobody takes a token for that long: the other side said so."""
+    """Let nobody take a token for so many seconds, because the other side said so."""
     bounded = min(max(outcomes.seconds(seconds) or 0.0, 0.0), LONGEST_DELAY)
     connection.execute(queries.text("rate_limit", "block_limit"), {"name": name, "seconds": bounded})
 
 
 class Limiter:
-    """One process' hold on a bucket; its threads share the blocks."""
+    """One process's share of a bucket; the process's threads use the same blocks."""
 
     def __init__(
         self,
@@ -93,7 +98,7 @@ class Limiter:
         self.stale_at = 0.0
 
     def take(self, patience: float) -> bool:
-        """A token, waited for as long as `patience`. False: there was none in that time."""
+        """Take a token, and wait for it as long as `patience` says. False when there was none in that time."""
         deadline = self.clock() + patience
         while True:
             wait = self.attempt()
@@ -104,7 +109,7 @@ class Limiter:
             self.sleep(wait)
 
     def attempt(self) -> float:
-        """0 when a token was taken; else the seconds to wait before the next attempt."""
+        """Try to take a token. Return 0 when one was taken, else the seconds to wait before the next attempt."""
         with self.lock:
             if self.tokens and self.clock() < self.stale_at:
                 self.tokens -= 1
@@ -118,7 +123,8 @@ class Limiter:
             return 0.0 if grant.tokens else max(grant.wait_seconds, 0.001)
 
     def next_block(self) -> int:
-        """Twice the last one when that was used up in its time; what was used of it when it was not."""
+        """Return the size of the next block: twice the last one if that was used up in its time, else what was used of
+        it."""
         if self.tokens:
             return max(1, self.granted - self.tokens)
         if self.granted and self.clock() < self.stale_at:
@@ -126,14 +132,15 @@ class Limiter:
         return self.block
 
     def blocked(self, seconds: float) -> None:
-        """The other side answered with Retry-After: for everyone."""
+        """Stop everyone for so many seconds, because the other side answered with Retry-After."""
         with self.lock:
             self.tokens = 0
             with transaction(self.pool) as connection:
                 block(connection, self.limit.name, seconds)
 
     def close(self) -> None:
-        """Hand back what is still good; a stale block's tokens are gone, as they would be in one bucket's overflow."""
+        """Hand back the tokens that are still valid. Those of a stale block are lost, as they would be if the bucket
+        overflowed."""
         with self.lock:
             if self.tokens and self.clock() < self.stale_at:
                 with transaction(self.pool) as connection:

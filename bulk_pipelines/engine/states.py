@@ -1,4 +1,4 @@
-"""The lives of jobs and items: one table of allowed moves each. Every write of a status goes through them."""
+"""The lives of jobs and items, each as one table of allowed moves. Every write of a status goes by these tables."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -94,10 +94,11 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class IllegalMove(Exception):
-    """The table of moves has no such move: an error in the code, not of a user."""
+    """The table of moves has no such move: this is an error in the code, and not of a user."""
 
 
 def after(moves: Mapping[tuple[S, E], S], state: S, event: E) -> S:
+    """Return the state that follows when this event happens in this state. Raises IllegalMove."""
     try:
         return moves[state, event]
     except KeyError:
@@ -105,17 +106,17 @@ def after(moves: Mapping[tuple[S, E], S], state: S, event: E) -> S:
 
 
 def sources(moves: Mapping[tuple[S, E], S], event: E) -> list[S]:
-    """The states in which an event may happen: what a statement names in its WHERE."""
+    """Return the states in which an event may happen, for a statement to name in its WHERE."""
     return [state for state, taken in moves if taken == event]
 
 
 def target(moves: Mapping[tuple[S, E], S], event: E) -> S:
-    """Where an event leads; every event leads to one state, wherever it happens."""
+    """Return the state to which an event leads; every event leads to one state, wherever it happens."""
     (state,) = {moves[move] for move in moves if move[1] == event}
     return state
 
 
 def diagram(moves: Mapping[tuple[S, E], S]) -> str:
-    """The moves as a Mermaid state diagram."""
+    """Return the moves as a Mermaid state diagram."""
     lines = [f"    {state} --> {to}: {event}" for (state, event), to in moves.items()]
     return "\n".join(["stateDiagram-v2", *lines])

@@ -1,1 +1,2 @@
-"""What keeps the system clean and honest: the sweeper, the finalizer, retention. Each can run once, or by schedule."""
+"""What keeps the system clean and honest: the sweeper, the finalizer and retention. Each pass runs by schedule, or once
+by a command."""

@@ -1,4 +1,4 @@
-"""`bulk dlq …` and the control of jobs. What a command needs is imported when it runs."""
+"""`bulk dlq …` and the commands that pause, resume and cancel jobs. What a command needs is imported when it runs."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 MOST_NAMED = 5
-"""Jobs that are named in one line."""
+"""How many jobs are named in one line at most."""
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -29,6 +29,8 @@ def connected() -> "Engine":
 
 
 class Age(click.ParamType[float]):
+    """An age, such as 90s, 30m, 12h or 7d, in seconds."""
+
     name = "age"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -49,7 +51,7 @@ NARROWED = [
 
 
 def narrowing(command: Command) -> Command:
-    """The options that narrow down which dead letters are meant."""
+    """Give the command the options that narrow down which dead letters are meant."""
     for option in reversed(NARROWED):
         command = option(command)
     return command

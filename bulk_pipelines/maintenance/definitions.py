@@ -1,4 +1,4 @@
-"""The schedules that keep the system honest by itself, and what Dagster knows that they need."""
+"""The schedules that keep the system honest by itself, and what they need of Dagster's knowledge."""
 
 import math
 import random
@@ -26,7 +26,7 @@ RUNS_LOOKED_AT = 20
 UNENDED_LOOKED_AT = 1_000
 PASSES = ("sweep", "finalize", "prune")
 BY_ASSET = "__ASSET_JOB"
-"""What Dagster calls a run that a person began at an asset, and not at a job."""
+"""Dagster's name for the job of a run that a person began at an asset, and not at a job."""
 
 STATES = {
     dg.DagsterRunStatus.QUEUED: RunState.WAITING,
@@ -54,15 +54,15 @@ class PruneConfig(dg.Config):
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The passes, as schedules and commands run them: each says what it did, by name."""
+    """The passes, as schedules and commands run them. Each returns what it did, as counts by name."""
 
     kinds: Kinds
     parts: Sequence[Part] = ()
-    """What the slices retire besides their jobs."""
+    """What has retention of its own in the slices, besides jobs and items."""
     endings: Sequence[Callable[[Engine], int]] = ()
-    """Wind up jobs of the slices that ended before their time, and say how many."""
+    """Functions of the slices that wind up jobs that ended before their time, and return how many."""
     brief: Sequence[str] = ()
-    """Dagster's jobs that only submit: besides the passes, those whose runs are over in minutes."""
+    """Dagster's jobs that only submit. Their runs are over in minutes, as those of the passes are."""
 
     def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
         unended = unended_runs(instance, self.kinds, {*PASSES, *self.brief})
@@ -118,7 +118,7 @@ def maintenance(passes: Upkeep) -> dg.Definitions:
             raise dg.Failure("; ".join(f"{name}: {problem}" for name, problem in problems.items()), metadata=said)
         context.add_output_metadata(said)
 
-    # What the launchpad opens with, where there is something to choose.
+    # The launchpad opens with this where there is something to choose.
     examples = {"prune": {"ops": {prune_op.name: {"config": {"dry_run": False}}}}}
     jobs = {
         name: dg.GraphDefinition(name=name, node_defs=[op], description=op.description).to_job(
@@ -155,7 +155,8 @@ def runs_of(instance: dg.DagsterInstance) -> sweep.RunsOf:
 
 
 def unended_runs(instance: dg.DagsterInstance, kinds: Kinds, brief: Collection[str]) -> list[Unended]:
-    """Runs that are at work by what Dagster knows; none of what does not belong to us."""
+    """Return the runs that are at work as far as Dagster knows. Runs that do not belong to this project are left
+    out."""
     working = [status for status, state in STATES.items() if state is RunState.WORKING]
     found = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=working), limit=UNENDED_LOOKED_AT, ascending=True):
@@ -181,7 +182,7 @@ def as_seen(record: dg.RunRecord, said: str) -> RunSeen:
 
 
 def last_words(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """Why a run failed: the error of the step that did, else what its own end says."""
+    """Return why a run failed: the error of the step that failed, else what the end of the run says."""
     if run.status is not dg.DagsterRunStatus.FAILURE:
         return ""
     for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):

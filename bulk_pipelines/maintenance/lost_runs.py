@@ -1,5 +1,5 @@
-"""Jobs that should be at work and are silent: is there a run behind them? And runs that say they are at work, and have
-no job to be at work on. Decisions only; `sweep` acts on them."""
+"""Decisions about silent jobs and stray runs; `sweep` acts on them. A silent job should be at work, and the question is
+whether a run is behind it. A stray run says that it is at work, and has no job to be at work on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,29 +18,31 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunSeen:
-    """A run of a job, as the orchestrator has it."""
+    """A run of a job, as Dagster shows it."""
 
     run_id: str
     state: RunState
     seconds_since_end: float = 0.0
     retry_expected: bool | None = None
-    """Whether Dagster has announced that it starts the run again by itself; None: it has not said yet."""
+    """Whether Dagster has announced that it will start the run again by itself. None: it has not said yet."""
     last_words: str = ""
-    """Why it failed, as far as that is known."""
+    """Why the run failed, as far as that is known."""
 
 
 @dataclass(frozen=True)
 class Unended:
-    """A run that says it is at work."""
+    """A run of which Dagster says that it is at work."""
 
     run_id: str
     job_key: str | None
-    """None: it works no job; it does something that is over in minutes."""
+    """The job that the run works. None: the run works no job, and does something that is over in minutes."""
     seconds: float
-    """Since it began."""
+    """How many seconds ago the run began."""
 
 
 class Action(StrEnum):
+    """What to do about a silent job."""
+
     LEAVE = "leave"
     END_RUN = "end the run that nobody is behind"
     WANT_RUN = "launch it again"
@@ -50,32 +52,35 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class LossLimits:
+    """How long a silent job or a stray run is waited for; times are in seconds."""
+
     launches: int = 5
     """How many launches in a row may come to nothing before a job is given up."""
     retry_patience: float = 600.0
     """How long an automatic retry that was announced may take to come."""
     unsaid_patience: float = 30.0
-    """How long after its end it may not yet have been said whether a run is tried again."""
+    """How long after a run's end Dagster may take to say whether it tries the run again."""
     ending_patience: float = 3_600.0
-    """How long after its job came to rest a run may take to end: it counts again what was exported, for one."""
+    """How long after its job came to rest a run may take to end; for one thing, it counts again what was exported."""
     brief_patience: float = 6 * 3_600.0
-    """How long a run may take that works no job."""
+    """How long a run that works no job may take."""
 
 
 def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action:
-    """`runs` are those of the job, the newest first. The job has been silent for dispatch.SILENT_SECONDS at least."""
+    """Decide what to do about a silent job. `runs` are its runs, the newest first. The job has been silent for
+    dispatch.SILENT_SECONDS at least."""
     if any(run.state is RunState.WAITING for run in runs):
         return Action.LEAVE
     if any(run.state is RunState.WORKING for run in runs):
         return Action.END_RUN
     if not runs:
-        # Offered and never launched: the relay offers it again by itself, under the same key.
+        # The job was offered and never launched: the relay offers it again by itself, under the same key.
         return Action.LEAVE if job.run_wanted else Action.WANT_RUN
     return decide_ended(job, runs[0], limits)
 
 
 def decide_ended(job: Launched, last: RunSeen, limits: LossLimits) -> Action:
-    """The last run is over, and the job is not."""
+    """Decide what to do about a silent job whose last run is over."""
     if last.state is RunState.CANCELLED:
         return Action.PAUSE
     if last.state is RunState.FAILED and retry_may_come(last, limits):
@@ -86,16 +91,18 @@ def decide_ended(job: Launched, last: RunSeen, limits: LossLimits) -> Action:
 
 
 def retry_may_come(last: RunSeen, limits: LossLimits) -> bool:
-    """Launched besides it, the job would have two runs."""
+    """Whether Dagster may still start the run again by itself. If the job were launched besides that, it would have two
+    runs."""
     if last.retry_expected is None:
         return last.seconds_since_end < limits.unsaid_patience
     return last.retry_expected and last.seconds_since_end < limits.retry_patience
 
 
 def is_stray(run: Unended, at_rest: Mapping[str, float], limits: LossLimits) -> bool:
-    """Whether nobody is behind the run any more; those of jobs that should be at work are for `decide`. `at_rest`: the
-    other jobs, and for how many seconds. A stray one would keep a place among the runs for ever."""
+    """Whether nobody is behind the run any more. Such a run would keep a place among the runs for ever. `at_rest` says
+    of each job that is not to be at work for how many seconds that has been so; runs of the other jobs are left to
+    `decide`."""
     if run.job_key is None:
         return run.seconds > limits.brief_patience
-    # Also since the run began: a person may look into a job again that has been over for long.
+    # The time since the run began counts, too: a person may look again into a job that has been over for long.
     return min(run.seconds, at_rest.get(run.job_key, 0.0)) > limits.ending_patience

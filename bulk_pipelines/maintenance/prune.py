@@ -1,4 +1,4 @@
-"""Retention: what is old and over goes, in bounded transactions that leave room for the work."""
+"""Retention: remove what is old and over, in bounded transactions that leave room for the work."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ JOBS_AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class Part:
-    """Something that has its own retention: says how many it removed, or would remove in a dry run."""
+    """Something that has retention of its own. `prune` returns how many it removed, or would remove in a dry run."""
 
     name: str
     prune: Callable[[Engine, Settings, bool], int]
@@ -29,15 +29,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Pruned:
+    """How many things a part removed, or would remove in a dry run."""
+
     name: str
     count: int
     problem: str | None = None
-    """Why this part could not be gone through; the next pass tries it again."""
+    """Why this part could not be completed; the next pass tries it again."""
 
 
 def run_once(pool: Engine, chosen: Settings, parts: Iterable[Part], dry_run: bool = False) -> list[Pruned]:
-    """One pass. A part that fails does not keep the others from theirs; but jobs go last, and only when all parts have
-    been gone through, because these find what is theirs by them."""
+    """Make one pass. A part that fails does not stop the other parts. Jobs go last, and only when all parts were
+    completed, because the parts find by the jobs what belongs to them."""
     with advisory.held(pool, "bulk_pipelines.prune") as ours:
         if not ours:
             raise Conflict("another retention pass is at work")
@@ -57,7 +59,7 @@ def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> P
 
 
 def prune_items(pool: Engine, chosen: Settings, dry_run: bool) -> int:
-    """The items of jobs that have been over for long enough; their jobs and counters stay."""
+    """Remove the items of jobs that have been over for long enough; the jobs and their counters stay."""
     days = min(chosen.keep_items_days, chosen.keep_jobs_days)
     if dry_run:
         return counted(pool, "count_prunable_items", days)
@@ -65,7 +67,7 @@ def prune_items(pool: Engine, chosen: Settings, dry_run: bool) -> int:
 
 
 def jobs_to_prune(pool: Engine, days: int) -> Iterator[int]:
-    """Each one once: a job whose items somebody holds at this moment is left to the next pass."""
+    """Yield the id of each job once. A job whose items somebody holds at this moment is left to the next pass."""
     after_time, after_id = EPOCH, 0
     while True:
         values = {"days": days, "most": JOBS_AT_A_TIME, "after_time": after_time, "after_id": after_id}
@@ -87,7 +89,7 @@ def prune_items_of(pool: Engine, job_id: int, days: int) -> int:
 
 
 def batches(pool: Engine, name: str, values: dict[str, Any]) -> Iterator[int]:
-    """How many went with each transaction, until none does."""
+    """Run the statement until it removes nothing, and yield how many rows went with each transaction."""
     while True:
         with transaction(pool) as connection:
             count = connection.execute(queries.text("retention", name), values).rowcount
@@ -109,6 +111,6 @@ def counted(pool: Engine, name: str, days: int) -> int:
 
 
 def finished(connection: Connection, job_keys: Sequence[str]) -> set[str]:
-    """Which of these jobs are over or gone."""
+    """Return those of the jobs that are over or gone."""
     values = {"job_keys": list(job_keys)}
     return {row[0] for row in connection.execute(queries.text("retention", "finished_of"), values)}

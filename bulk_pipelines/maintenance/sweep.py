@@ -1,4 +1,5 @@
-"""The sweeper: expired leases, ends that were not written, launches and runs that were lost."""
+"""The sweeper: it deals with expired leases, ends of jobs that were not written, and launches and runs that were
+lost."""
 
 import math
 from collections import Counter
@@ -21,11 +22,13 @@ from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, Ru
 
 RunsOf = Callable[[Launched], Sequence[RunSeen]]
 EndRun = Callable[[str, str], None]
-"""Of a run's id and the reason."""
+"""Ends a run; it is called with the run's id and the reason."""
 
 
 @dataclass(frozen=True)
 class Swept:
+    """What a pass of the sweeper did."""
+
     rescued: Rescued
     ended_jobs: int
     lost: Mapping[Action, int] = field(default_factory=dict)
@@ -40,6 +43,7 @@ def run_once(
     end_run: EndRun,
     limits: LossLimits,
 ) -> Swept:
+    """Make one pass over leases, jobs and runs."""
     rescue.name_unnamed(pool)
     rescued = rescue.run_once(pool, kinds, random)
     ended = end.run_once(pool, kinds)
@@ -52,7 +56,7 @@ def run_once(
 
 
 def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: EndRun, limits: LossLimits) -> Action:
-    """One silent job: what is done about it, done."""
+    """Decide what to do about one silent job, do it, and return what was done."""
     action = lost_runs.decide(job, runs, limits)
     if action is Action.END_RUN:
         for run in runs:
@@ -62,7 +66,7 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
     with transaction(pool) as connection:
         job_id, state = jobs.locked(connection, job.job_key)
         if state is not JobState(job.status):
-            return Action.LEAVE  # it has moved on since it was looked at
+            return Action.LEAVE  # the job has moved on since it was looked at
         match action:
             case Action.WANT_RUN:
                 dispatch.want(connection, job_id, in_vain=True)
@@ -74,6 +78,7 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
 
 
 def end_strays(pool: Engine, runs: Sequence[Unended], end_run: EndRun, limits: LossLimits) -> int:
+    """End the runs that nobody is behind any more, and return how many."""
     values = {"job_keys": [run.job_key for run in runs if run.job_key is not None]}
     with transaction(pool) as connection:
         rows = connection.execute(queries.text("lost_runs", "jobs_at_rest"), values).fetchall()

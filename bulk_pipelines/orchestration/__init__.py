@@ -1,1 +1,1 @@
-"""What Dagster does for every kind of job: plan, lanes and finish as steps, runs and their jobs, the relay."""
+"""What Dagster does for every kind of job: plan, lanes and finish as steps, the runs and their jobs, and the relay."""

@@ -1,8 +1,9 @@
-"""A kind of job as a partitioned asset: one partition is one job, its steps lease the job's items from the database.
+"""A kind of job as a partitioned asset: one partition is one job, and its steps lease the job's items from the
+database.
 
-The lanes are fixed steps, because dynamic ones lose work when a crashed run is retried; `plan` wakes only as many as
-the job needs. Nothing passes between steps but "done": what they need stands in PostgreSQL. `finish` believes the
-database, not the steps: whatever the lanes left over, it works itself before it calls anything done.
+The lanes are fixed steps, because dynamic steps lose work when a crashed run is retried; `plan` wakes only as many
+lanes as the job needs. Steps pass nothing on but "done": what they need is in PostgreSQL. `finish` believes the
+database and not the steps: it works whatever the lanes left before it calls anything done.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,12 +41,13 @@ if TYPE_CHECKING:
 Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
 STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
-"""For a step whose process was killed, or that lost the database for longer than it waits by itself."""
+"""The retries of a step whose process was killed, or that lost the database for longer than it waits by itself."""
 
 LANE = "lane_"
 
 LEAST_SECONDS = 3.0
-"""What a lane works at least: also the run whose budget went by before its lanes had started gets on."""
+"""The least seconds that a lane works, so that a run gets on even if its budget was spent before its lanes had
+started."""
 
 MOST_WAITS = 1_000
 SHORTEST_WAIT = 1.0
@@ -53,23 +55,23 @@ SHORTEST_WAIT = 1.0
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a slice adds: how its jobs are planned, and what people are shown of them."""
+    """What a slice adds to the steps: how its jobs are planned, and what people are shown of them."""
 
     kind: Kind
     plan: Callable[[Engine, Job], None]
-    """Adds the items and seals the job. Runs again after a crash, so it must come to the same items."""
+    """Adds the items and seals the job. It runs again after a crash, so it must come to the same items each time."""
     report: Callable[[Engine, Job], Metadata]
-    """What the materialization shows of a job that ended."""
+    """Returns what the materialization shows of a job that ended."""
     small: Callable[[Job], bool] = lambda _: False
-    """Whether a job is not worth processes of its own for its steps."""
+    """Whether a job is too small to be worth a process of its own for each step."""
     wind_up: Callable[[Engine, str], None] = lambda _, __: None
-    """Called by `finish` with the key of a job that was cancelled or aborted, when nobody works it any more."""
+    """Called by `finish` with the key of a job that was cancelled or failed, when nobody works it any more."""
     items_per_lane: int = 1
-    """How many items are worth another lane."""
+    """How many items make another lane worthwhile."""
     resources: frozenset[str] = frozenset()
-    """Dagster's resources, besides the database, that the kind needs in a step."""
+    """The names of Dagster's resources, besides the database, that the kind needs in a step."""
     equip: Callable[[Any], Kind] | None = None
-    """The kind with those resources; without it, `kind` is complete."""
+    """Returns the kind with those resources. Without it, `kind` is complete."""
 
     def kind_of(self, context: dg.OpExecutionContext) -> Kind:
         return self.kind if self.equip is None else self.equip(context.resources)
@@ -79,7 +81,8 @@ class Pipeline:
         return {"database", *self.resources}
 
     def lanes_for(self, job: Job, most: int) -> int:
-        """How many lanes the open items are worth. At least one: a job without items is ended by a lane, too."""
+        """Return how many lanes the open items are worth. It is one at least, because a lane ends a job without items,
+        too."""
         return max(1, min(most, -(-job.open_items // self.items_per_lane)))
 
     def run_config(self, job: Job) -> dict[str, Any]:
@@ -88,19 +91,20 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Launchable:
-    """A pipeline and the Dagster job that runs it; the job has the name of the kind."""
+    """A pipeline, and the Dagster job that runs it; the Dagster job has the name of the kind."""
 
     pipeline: Pipeline
     job: "UnresolvedAssetJobDefinition"
 
 
 def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
-    """The jobs of a kind, by their keys."""
+    """Return the partitions of a kind's asset, which are the keys of its jobs."""
     return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
 
 
 def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Callable[..., object]:
-    """The steps, to be given to dg.graph_asset. `stands_on`: the names of its `ins`, by which only order passes."""
+    """Return the steps, to be given to dg.graph_asset. `stands_on` names the asset's `ins`, which only put it in order
+    behind other assets and pass no data."""
     plan = plan_op(pipeline, lanes, stands_on)
     lane = lane_op(pipeline)
     end = finish_op(pipeline, lanes)
@@ -115,7 +119,7 @@ def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Call
 
 
 def with_parameters(composed: Callable[..., object], names: Sequence[str]) -> Callable[..., object]:
-    """Dagster reads the inputs of a graph from its function's signature."""
+    """Give the function a signature with these names, because Dagster reads a graph's inputs from it."""
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     composed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return composed
@@ -126,12 +130,15 @@ def lane_name(number: int) -> str:
 
 
 def has_no_lanes(run: dg.DagsterRun) -> bool:
-    """Executed again from where it failed, and that was the last step: one process would work all that is left."""
+    """Whether the run is executed again from where it failed, and has no lanes because its last step failed. Then one
+    process would work all that is left."""
     steps = run.step_keys_to_execute
     return steps is not None and not any(step.rpartition(".")[2].startswith(LANE) for step in steps)
 
 
 def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDefinition:
+    """Return the step that plans the job, and wakes as many lanes as its items are worth."""
+
     @dg.op(
         name=f"{pipeline.kind.name}_plan",
         ins={name: dg.In(dg.Nothing) for name in stands_on},
@@ -153,7 +160,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                 with dispatch.beating(database.engine, job.job_id):
                     pipeline.plan(database.engine, job)
             except Unavailable:
-                raise  # may pass: the step is tried again
+                raise  # this may pass: the step is tried again
             except BulkError as error:
                 job = failed_unless_planned(database.engine, job, error)
                 if job.planned_at is None:
@@ -169,7 +176,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
 
 
 def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
-    """The orphan of an earlier try may have planned the job while this one was at it: then all is well."""
+    """Fail the job, unless it has been planned. The orphan of an earlier try may have planned the job while this try
+    was at it: then all is well."""
     with transaction(pool) as connection:
         jobs.locked(connection, job.job_key)
         found = jobs.find(connection, job.job_key)
@@ -177,6 +185,8 @@ def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
 
 
 def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
+    """Return the step that leases items and works them until none is open."""
+
     @dg.op(
         name=f"{pipeline.kind.name}_lane",
         ins={"start": dg.In(dg.Nothing)},
@@ -196,6 +206,8 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
 
 
 def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
+    """Return the step that works what the lanes left, ends the job, and shows what came of it."""
+
     @dg.op(
         name=f"{pipeline.kind.name}_finish",
         ins={"lanes": dg.In(dg.Nothing)},
@@ -232,6 +244,8 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
 
 
 def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_least: float = 0.0) -> Drained:
+    """Work the job's items until none is open, the run's budget is spent, or only items that wait for a retry are
+    left."""
     kinds = {pipeline.kind.name: pipeline.kind_of(context)}
     left = seconds_left(context)
     if left is not None:
@@ -246,7 +260,7 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
         tally = slice_.tally
         context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
 
-    # The name stands with what it buries, and says in which run that was.
+    # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
     with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
@@ -255,12 +269,13 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 
 
 def wait_for_retries(drained: Drained) -> dg.RetryRequested:
-    """Free the process until the next item is due."""
+    """Ask Dagster to try the step again when the next item is due, and to free the process until then."""
     return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
 
 
 def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
-    """The run fails for good: another automatic try would find the same. Re-executing it redrives the buried items."""
+    """Return a failure that ends the run for good, because another automatic try would find the same. A person who
+    re-executes the run redrives the buried items."""
     context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
     return dg.Failure(
         description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",

@@ -1,7 +1,8 @@
-"""The relay: every job that wants a run gets one, and never two at the same time.
+"""The relay launches a run for every job that wants one, and never two at the same time.
 
-A job is offered until its run begins, always under the key of that launch, by which Dagster knows it: a tick that died
-half way, or two daemons, come to one run. A run that was lost before it began gets a new key from the sweeper.
+A job is offered until its run begins, always under the same key for one launch. Dagster knows a launch by this key, so
+a tick that died half way, or two daemons, lead to one run. When a run was lost before it began, the sweeper gives its
+job a new key.
 """
 
 import time
@@ -20,16 +21,18 @@ from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.orchestration.runs import LAUNCH_TAG
 
 SECONDS_BETWEEN = 1
-"""Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+"""The seconds between two ticks, at least. Dagster's daemon looks every five seconds; an interval of five would make it
+miss every second look."""
 RUNS_LOOKED_AT = 10
 RETRY_PATIENCE = 600.0
-"""How long a retry that Dagster has announced may take to come."""
+"""How many seconds a retry that Dagster has announced may take to come."""
 LISTEN_SECONDS = 4.0
 LOOK_AGAIN = 0.25
 
 
 def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> dg.SensorDefinition:
-    """One sensor for all kinds. `listen`: how long a tick that finds nothing stays, for what comes meanwhile."""
+    """Return one sensor for all kinds. `listen` says how many seconds a tick that finds nothing waits for jobs that
+    come meanwhile."""
     by_kind = {each.pipeline.kind.name: each.pipeline for each in launchables}
 
     @dg.sensor(
@@ -66,7 +69,7 @@ def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> 
 
 
 def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: float) -> list[tuple[Offer, Job]]:
-    """What wants a run now, or comes to want one while this listens."""
+    """Return the jobs that want a run now, or the first ones that come to want one while this listens."""
     deadline = time.monotonic() + listen
     while True:
         with transaction(pool) as connection:
@@ -78,9 +81,9 @@ def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: fl
 
 
 def has_run(instance: dg.DagsterInstance, offer: Offer) -> bool:
-    """Whether a run of an earlier launch has not ended yet, or is about to be started again by Dagster itself: of a job
-    that was paused and resumed at once, or redriven, or whose run has just spent its budget. Should nobody be behind
-    that run, the sweeper ends it."""
+    """Whether a run of an earlier launch of the job has not ended yet, or Dagster is about to start it again by itself.
+    This is so when a job was paused and resumed at once, or redriven, or when its run has just spent its budget. If no
+    process is behind that run, the sweeper ends it."""
     if not offer.dispatch_count:
         return False
     filters = dg.RunsFilter(tags={"dagster/partition": offer.job_key})
@@ -91,6 +94,7 @@ def has_run(instance: dg.DagsterInstance, offer: Offer) -> bool:
 
 
 def will_come_again(last: dg.RunRecord) -> bool:
+    """Whether Dagster has announced that it starts this run again, and may still do so."""
     announced = last.dagster_run.tags.get("dagster/will_retry") == "true"
     return announced and last.end_time is not None and time.time() - last.end_time < RETRY_PATIENCE
 

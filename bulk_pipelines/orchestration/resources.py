@@ -1,4 +1,4 @@
-"""What Dagster's side shares: the database as a resource, and the executor that runs steps."""
+"""What all of Dagster's side uses: the database as a resource, the S3 server, and the executor that runs steps."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,21 +14,22 @@ from bulk_pipelines.database import ready
 
 PRELOADED = [
     "bulk_pipelines.definitions",
-    # What Dagster itself imports late, in every step process.
+    # These Dagster itself imports late, in every step process.
     "dagster_postgres",
     "psycopg2.extras",
     "upath",
     "fsspec",
     "dotenv",
 ]
-"""Imported once, by the process that steps are forked from: a step then starts in a fifth of a second, not in four."""
+"""Modules that are imported once, by the process from which steps are forked: a step then starts in a fifth of a
+second, not in four."""
 
 
 class Database(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The database of jobs and items: `database.engine` is this process's pool."""
 
     url: str = ""
-    """Empty: the one that the settings name."""
+    """The address of the database. Empty: the one that the settings name."""
 
     @property
     def engine(self) -> Engine:
@@ -37,7 +38,8 @@ class Database(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 @cache
 def s3_resource() -> S3Resource:
-    """The S3 server of the settings. Its secrets are named by their variables: the UI shows how a resource is made."""
+    """Return the S3 server of the settings. Its secrets are given by the names of their variables, because the UI shows
+    how a resource is made."""
     chosen = settings.current()
 
     def named(variable: str, value: str) -> Any:
@@ -54,7 +56,7 @@ def s3_resource() -> S3Resource:
 
 @cache
 def process_pool(url: str) -> Engine:
-    """The pool of this process, made when it is first needed."""
+    """Return the pool of this process, which is made when it is first needed."""
     chosen = settings.current()
     if url:
         chosen = replace(chosen, database_url=url)
@@ -63,7 +65,8 @@ def process_pool(url: str) -> Engine:
 
 @dg.configured(dg.multi_or_in_process_executor, config_schema={"in_process": dg.Field(bool, default_value=False)})
 def step_executor(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Steps in processes forked from one that has the modules loaded; a small job needs only one process."""
+    """Run steps in processes that are forked from one that has the modules loaded. A small job needs only one process
+    for all its steps."""
     if config["in_process"]:
         return {"in_process": {}}
     return {"multiprocess": {"start_method": {"forkserver": {"preload_modules": PRELOADED}}}}

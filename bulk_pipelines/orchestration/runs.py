@@ -16,17 +16,18 @@ PARTITION = "dagster/partition"
 RANGE = "dagster/asset_partition_range_start"
 MAX_RETRIES = "dagster/max_retries"
 RETRY_NUMBER = "dagster/retry_number"
-"""Of a run that Dagster launched because the one before had died."""
+"""The tag of a run that Dagster launched because the run before it had died."""
 LAUNCH_TAG = "bulk/launch"
-"""Of a run that the relay asked for: which launch of the job it is."""
+"""The tag of a run that the relay asked for; it says which launch of the job this is."""
 BUDGET_TAG = "bulk/run_budget"
 UNLIMITED = "unlimited"
-"""For a run that somebody waits for: no other one would go on with its job where nothing but the command runs."""
+"""The budget of a run that somebody waits for: where nothing but the command runs, no other run would go on with its
+job."""
 
 
 def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
-    """The job of this run's partition, at work if it may be. Every step begins with this: a run may be executed again
-    from where it failed, so any step can be its first."""
+    """Take up the job of this run's partition, and return it, at work if it may be. Every step begins with this: a run
+    may be executed again from where it failed, so any step can be its first."""
     try:
         job_key = partition_of(context.run)
         with transaction(pool) as connection:
@@ -34,7 +35,7 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
         if job.kind != kind:
             raise Conflict(f"job {job_key} is of the kind {job.kind}: launch {job.kind} with it, not {kind}")
     except Unavailable:
-        raise  # may pass: the step is tried again
+        raise  # this may pass: the step is tried again
     except BulkError as error:
         raise refused(context, str(error)) from None
     # Retention may have pruned the key; without it nothing can be materialized.
@@ -46,18 +47,18 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
             context.log.info(f"job {job_key} was paused: this run goes on with it")
         if taken.redriven:
             context.log.info(f"job {job_key} was {taken.was}: {taken.redriven} items are tried again")
-        # Copied from a run that had failed for good; this one may be started again when it dies.
+        # This tag was copied from a run that had failed for good; this run may be started again when it dies.
         context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
     return taken.job
 
 
 def partitions_name(kind: str) -> str:
-    """Where Dagster keeps the keys of the jobs of a kind."""
+    """Return the name under which Dagster keeps the keys of a kind's jobs."""
     return f"{kind}_jobs"
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """The one key that the run is for, whatever Dagster let it be launched with."""
+    """Return the one key that the run is for, however it was launched."""
     if PARTITION in run.tags:
         return run.tags[PARTITION]
     if RANGE in run.tags:
@@ -66,23 +67,25 @@ def partition_of(run: dg.DagsterRun) -> str:
 
 
 def refused(context: dg.OpExecutionContext, why: str) -> dg.Failure:
-    """The run fails for good: another try would find the same."""
+    """Return a failure that ends the run for good, because another try would find the same."""
     context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
     return dg.Failure(why, allow_retries=False)
 
 
 def is_by_hand(run: dg.DagsterRun) -> bool:
-    """Launched or executed again by a person: not by the relay, nor by Dagster because its worker had died."""
+    """Whether a person launched the run or executed it again: not the relay, nor Dagster because its worker had
+    died."""
     return RETRY_NUMBER not in run.tags if run.parent_run_id else LAUNCH_TAG not in run.tags
 
 
 def is_waited_for(run: dg.DagsterRun) -> bool:
-    """Nobody waits for a run that was executed again, though the tags of the first one are copied to it."""
+    """Whether somebody waits for the run. Nobody waits for a run that was executed again, though the tags of the first
+    one are copied to it."""
     return run.tags.get(BUDGET_TAG) == UNLIMITED and not run.parent_run_id
 
 
 def seconds_left(context: dg.OpExecutionContext) -> float | None:
-    """Of the run's budget; None: it has none."""
+    """Return how many seconds of the run's budget are left. None: the run has no budget."""
     if is_waited_for(context.run):
         return None
     record = context.instance.get_run_record_by_id(context.run_id)
@@ -91,7 +94,7 @@ def seconds_left(context: dg.OpExecutionContext) -> float | None:
 
 
 def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job, why: str) -> None:
-    """The run ends well, and the relay launches one that goes on."""
+    """Let the run end well, and have the relay launch another one that goes on with the job."""
     with transaction(pool) as connection:
         dispatch.hand_over(connection, job.job_id, context.run_id)
     done = job.total_items - job.open_items
@@ -102,6 +105,6 @@ def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job, why: str) 
 
 
 def tell_end(context: dg.OpExecutionContext, said: str) -> None:
-    """Why a run ends that materializes nothing: in its log, and as a tag, which the list of runs shows."""
+    """Say why a run that materializes nothing ends: in its log, and as a tag, which the list of runs shows."""
     context.log.info(said)
     context.instance.add_run_tags(context.run_id, {"bulk/ended": said})

@@ -1,1 +1,1 @@
-"""`bulk up`: Dagster's UI, its daemon and the code server on one PostgreSQL, started and stopped together."""
+"""`bulk up` runs Dagster's UI, its daemon and the code server on one PostgreSQL; they start and stop together."""

@@ -1,5 +1,5 @@
-"""What a command does in a process of its own, because it needs Dagster: one job worked as a run of the installation's
-Dagster, for `bulk import` and its like; one pass of `bulk sweep`, `bulk finalize` or `bulk prune`."""
+"""What a command does in a process of its own, because it needs Dagster. `bulk import` and its like have one job worked
+as a run of the installation's Dagster; `bulk sweep`, `bulk finalize` and `bulk prune` make one pass."""
 
 import json
 import sys
@@ -26,12 +26,14 @@ PASSES = ("sweep", "finalize", "prune")
 
 
 def run_here(job_key: str) -> bool:
-    """Work the job in this process; whether the run succeeded. The relay leaves it alone: its run has begun."""
+    """Work the job in this process, and return whether the run succeeded. The relay leaves the job alone, because its
+    run has begun."""
     with transaction(Database().engine) as connection:
         job = jobs.find(connection, job_key)
         dispatch.begun(connection, job.job_id)
     pipeline = next(each.pipeline for each in launched if each.pipeline.kind.name == job.kind)
-    # As the code server has it: what Dagster keeps of the run is what it keeps of one that it launched itself.
+    # The job is described as the code server describes it, so that Dagster keeps of this run what it keeps of a run
+    # that it launched itself.
     code = ReconstructableRepository.for_module(MODULE, "defs", str(CHECKOUT)).get_reconstructable_job(job.kind)
     with dg.DagsterInstance.get() as instance:
         run = instance.create_run_for_job(
@@ -51,19 +53,19 @@ def run_here(job_key: str) -> bool:
 
 
 def origin() -> RemoteRepositoryOrigin:
-    """The code location as this installation's web server and daemon have it. By this a run is shown among those of its
-    job, and can be executed again."""
+    """Return the code location as this installation's web server and daemon know it. By this a run is shown among the
+    runs of its job, and can be executed again."""
     socket = str(home.place(settings.current()).socket)
     location = GrpcServerCodeLocationOrigin("localhost", socket=socket, location_name=LOCATION)
     return RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)
 
 
 Row = tuple[str, int, str | None]
-"""What was done, how often, and why it could not be."""
+"""What a pass did, how often, and why it could not do it."""
 
 
 def pass_here(name: str, dry_run: bool) -> list[Row]:
-    """The same passes as the schedules run."""
+    """Make the pass that the schedule of this name makes, and return what it did."""
     pool = Database().engine
     with dg.DagsterInstance.get() as instance:
         match name:
@@ -77,7 +79,7 @@ def pass_here(name: str, dry_run: bool) -> list[Row]:
 
 
 def answer(name: str, dry_run: bool) -> str:
-    """For the command that started this process."""
+    """Return what the pass did, or why it failed, as JSON for the command that started this process."""
     try:
         return json.dumps({"rows": pass_here(name, dry_run)})
     except BulkError as error:

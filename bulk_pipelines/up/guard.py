@@ -1,6 +1,6 @@
-"""The process that ends everything `bulk up` started, when `bulk up` itself was killed.
+"""A process that ends everything `bulk up` started, when `bulk up` itself was killed.
 
-Its standard input is a pipe whose other end only the supervisor holds: the pipe's end is the supervisor's end.
+Its standard input is a pipe whose other end only the supervisor holds: when the supervisor ends, so does the pipe.
 """
 
 import sys
@@ -11,6 +11,6 @@ from bulk_pipelines.up import processes
 GRACE = 10
 
 if __name__ == "__main__":
-    installation = processes.identity(Path(sys.argv[1]))  # now: the folder may be gone by then
+    installation = processes.identity(Path(sys.argv[1]))  # read now, because the folder may be gone when the pipe ends
     sys.stdin.read()
     processes.end(installation, GRACE)

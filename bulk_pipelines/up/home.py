@@ -13,7 +13,7 @@ from bulk_pipelines.settings import environment as child_environment
 from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
 LOCATION = "bulk_pipelines"
-"""What Dagster calls the place of our code."""
+"""Dagster's name for the location of our code."""
 
 STORAGE_VARIABLE = "DAGSTER_STORAGE_URL"
 
@@ -49,13 +49,13 @@ class Home:
 
     @property
     def socket(self) -> Path:
-        """Where the code server listens."""
+        """The socket on which the code server listens."""
         return folders.for_sockets(self.folder, "code.sock") / "code.sock"
 
 
 def prepare(settings: Settings, url: str) -> Home:
-    """Write the instance's configuration and make its schema, whichever is missing: a home may come to another
-    database, and a database to another home."""
+    """Write the instance's configuration, and make its schema in the database if it is missing. Both are done each
+    time, because a home may get another database, and a database another home."""
     home = place(settings)
     folders.ready(home.folder)
     folders.ready(home.logs)
@@ -66,7 +66,7 @@ def prepare(settings: Settings, url: str) -> Home:
 
 def write_workspace(home: Home) -> None:
     """Tell the web server and the daemon where the code server will listen."""
-    home.socket.unlink(missing_ok=True)  # of a code server that was killed
+    home.socket.unlink(missing_ok=True)  # left by a code server that was killed
     folders.write(
         home.workspace,
         f"load_from:\n  - grpc_server:\n      socket: {home.socket}\n      location_name: {LOCATION}\n",
@@ -84,11 +84,12 @@ def has_storage(settings: Settings, url: str) -> bool:
 
 
 def place(settings: Settings) -> Home:
+    """Return where Dagster keeps its things in the installation with these settings."""
     return Home(settings.home / "dagster")
 
 
 def environment(settings: Settings, url: str) -> dict[str, str]:
-    """The variables that make a Dagster process use this installation."""
+    """Return the variables that make a Dagster process use this installation."""
     return {
         "DAGSTER_HOME": str(place(settings).folder),
         STORAGE_VARIABLE: storage_url(url),
@@ -97,7 +98,8 @@ def environment(settings: Settings, url: str) -> dict[str, str]:
 
 
 def storage_url(url: str) -> str:
-    """The same database for Dagster's storage, with the one driver that works with; `up.storage` does the rest."""
+    """Return the address of the same database for Dagster's storage, with the one driver that the storage works with.
+    `up.storage` does the rest."""
     target = pool.parsed(url).set(drivername="postgresql+psycopg2")
     return target.update_query_dict({"application_name": APPLICATION}).render_as_string(hide_password=False)
 
@@ -116,7 +118,8 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
 
 
 def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
-    """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C is not for it."""
+    """Start a process that works one job, as a run of this installation's Dagster. A Ctrl-C at the terminal does not
+    reach the process."""
     url = address.url(settings)
     log = prepare(settings, url).logs / "worked-here.log"
     logs.shorten(log)
@@ -134,8 +137,8 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
 
 
 def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int, str | None]]:
-    """One pass of the sweeper, the finalizer or retention, by the functions that their schedules run: what was done,
-    how often, and why it could not be."""
+    """Make one pass of the sweeper, the finalizer or retention, by the functions that their schedules run. Return what
+    was done, how often, and why it could not be done."""
     url = address.url(settings)
     prepare(settings, url)
     done = subprocess.run(
@@ -156,7 +159,7 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
 
 
 def migrate(settings: Settings, url: str) -> None:
-    """Bring Dagster's storage to the installed Dagster's version. Nothing to do before the first `bulk up`."""
+    """Bring Dagster's storage to the installed Dagster's version. Before the first `bulk up` there is nothing to do."""
     if not has_storage(settings, url):
         return
     prepare(settings, url)
@@ -166,7 +169,7 @@ def migrate(settings: Settings, url: str) -> None:
 
 
 def failed(settings: Settings, what: str, done: subprocess.CompletedProcess[str]) -> BulkError:
-    """Keep what a program said in a log; its error in one line, and where the rest is."""
+    """Keep what a program said in a log, and return an error with its reason in one line and the place of the log."""
     log = place(settings).logs / "commands.log"
     logs.shorten(log)
     with open(log, "a", opener=folders.owner_only) as kept:

@@ -1,4 +1,5 @@
-"""The processes of one installation, found by a mark in their environment: children's children carry it too."""
+"""The processes of one installation. They are found by a mark in their environment, which their children's children
+carry too."""
 
 import contextlib
 import time
@@ -12,18 +13,20 @@ LOOK_AGAIN = 0.1
 
 
 def identity(home: Path) -> str:
-    """What tells this installation from others, by whatever path its folder, which must be there, is reached."""
+    """Return what tells this installation from others, by whatever path its folder is reached. The folder must
+    exist."""
     found = home.stat()
     return f"{found.st_dev}-{found.st_ino}"
 
 
 def mark(home: Path) -> dict[str, str]:
-    """What to add to the environment of a process so that it is found again."""
+    """Return the variables that a process must have in its environment to be found again."""
     return {MARK: identity(home)}
 
 
 def marked(wanted: str) -> list[psutil.Process]:
-    """Every living process that `bulk up` of the installation of this identity started, directly or through others."""
+    """Return every living process that `bulk up` of the installation with this identity started, directly or through
+    others."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -38,9 +41,10 @@ def marked(wanted: str) -> list[psutil.Process]:
 
 
 def end(wanted: str, grace: float, hurry: Callable[[], bool] = lambda: False) -> int:
-    """End all marked processes: asked first, killed when `grace` seconds have passed or `hurry` says so.
+    """End all marked processes, and return how many were killed. They are asked first, and killed when `grace` seconds
+    have passed or `hurry` returns True.
 
-    How many were killed. The installation's folder may be gone by then, so its identity is given.
+    The installation is named by its identity, because its folder may be gone by then.
     """
     deadline = time.monotonic() + grace
     asked: set[psutil.Process] = set()
@@ -59,5 +63,5 @@ def end(wanted: str, grace: float, hurry: Callable[[], bool] = lambda: False) ->
 
 
 def tell(signal: Callable[[], None]) -> None:
-    with contextlib.suppress(psutil.Error):  # it may have ended meanwhile
+    with contextlib.suppress(psutil.Error):  # the process may have ended meanwhile
         signal()

@@ -1,4 +1,4 @@
-"""The three processes of a local Dagster: code server, web server, daemon."""
+"""The three processes of a local Dagster: the code server, the web server and the daemon."""
 
 import socket
 import subprocess
@@ -16,15 +16,16 @@ from bulk_pipelines.up.home import LOCATION, Home
 
 MODULE = "bulk_pipelines.definitions"
 STEADY = 30
-"""Seconds a service must have lived for its end to be an accident, not a mistake in the set-up."""
+"""How many seconds a service must have lived for its end to count as an accident, and not as a mistake in the
+set-up."""
 
 EARLY_ENDS = 4
-"""How many ends in a row, each before that, are put up with: accidents can come together."""
+"""How many ends in a row, each within STEADY seconds, are tolerated: accidents can come together."""
 
 
 @dataclass
 class Service:
-    """One program that is kept running, its output in a log file."""
+    """One program that is kept running, with its output in a log file."""
 
     name: str
     command: list[str]
@@ -38,7 +39,7 @@ class Service:
     def start(self) -> None:
         logs.shorten(self.log)
         with open(self.log, "ab", opener=folders.owner_only) as output:
-            # A session of its own: a Ctrl-C at the terminal is for the supervisor alone.
+            # The service gets a session of its own, because a Ctrl-C at the terminal is for the supervisor alone.
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -52,7 +53,8 @@ class Service:
         self.started = time.monotonic()
 
     def ensure_running(self, endured: int = EARLY_ENDS) -> bool:
-        """Start the service again when it has ended; whether that was needed. One that keeps ending is an error."""
+        """Start the service again if it has ended, and return whether that was needed. A service that keeps ending is
+        an error."""
         if self.process is None or self.process.poll() is None:
             return False
         self.early_ends = self.early_ends + 1 if time.monotonic() - self.started < STEADY else 0
@@ -68,7 +70,7 @@ class Service:
 
 
 def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Service]:
-    """The services of this installation, in the order to start them."""
+    """Return the services of this installation, in the order in which to start them."""
     workspace = ["--workspace", str(home.workspace)]
     commands = {
         "code server": [

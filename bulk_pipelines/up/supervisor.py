@@ -1,4 +1,4 @@
-"""Starts the services, keeps them running, and leaves no process behind."""
+"""The supervisor starts the services, keeps them running, and leaves no process behind."""
 
 import fcntl
 import os
@@ -25,10 +25,10 @@ from bulk_pipelines.up import home, processes
 from bulk_pipelines.up.services import Service, services
 
 GRACE = 15
-"""Seconds for running work to stop by itself."""
+"""How many seconds running work has to stop by itself."""
 
 READY = 180
-"""Seconds for a service to answer."""
+"""How many seconds a service has to answer after its start."""
 
 PAUSE = 0.2
 
@@ -48,6 +48,7 @@ class Signals:
         return self.count > 0
 
     def hurry(self) -> bool:
+        """Whether the process was asked more than once, so that running work is not waited for."""
         return self.count > 1
 
 
@@ -76,12 +77,14 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
 
 
 def tell_unreachable(dropped: list[DropSource], chosen: Settings, say: Callable[[str], None]) -> None:
-    """Sources of dropped files that cannot be looked at: no reason not to start, they may come back."""
+    """Say which sources of dropped files cannot be looked at. That is no reason not to start, because they may come
+    back."""
     for name, why in probing.problems(dropped, access_of(chosen)).items():
         say(f"Nothing can be taken from the source {name} now: {why}")
 
 
 def supervise(running: list[Service], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
+    """Start the services one after the other, and keep them and the database running until a signal asks to stop."""
     say(f"Starting Dagster; logs in {running[0].log.parent}")
     for service in running:
         service.start()
@@ -106,7 +109,8 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold the lock of this installation's supervisor; another one that lives is a `Conflict`."""
+    """Hold the lock of this installation's supervisor. Raises Conflict when another supervisor of the installation
+    lives."""
     try:
         file = open(path, "a+", opener=folders.owner_only)  # noqa: SIM115 - closed below
     except OSError as error:
@@ -125,7 +129,7 @@ def only_one(path: Path) -> Iterator[None]:
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[None]:
-    """A guard beside this process, so that even its sudden end leaves nothing running."""
+    """Run a guard beside this process, so that nothing keeps running even when this process is killed."""
     guard = subprocess.Popen(
         [sys.executable, "-m", "bulk_pipelines.up.guard", str(folder)],
         stdin=subprocess.PIPE,

@@ -1,1 +1,1 @@
-"""How items come into the database: checked, then written in batches whose size is found live."""
+"""How items come into the database: they are checked, then written in batches whose size is found live."""

@@ -1,11 +1,11 @@
-"""Batch sizes found live: double while the database answers quickly, shrink when it does not."""
+"""Batch sizes found live: they double while the database answers quickly, and shrink when it does not."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why the next size is what it is."""
+    """Why the next batch has the size that it has."""
 
     QUICK = "quick"
     STEADY = "steady"
@@ -16,21 +16,25 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class BatchLimits:
+    """The bounds of a batch, and the times by which its size is judged."""
+
     min_rows: int = 64
     max_rows: int = 50_000
     max_bytes: int = 16 * 1024 * 1024
     start_rows: int = 64
     quick_seconds: float = 0.25
-    """The target of the typical answer: below it, batches grow."""
+    """The target of the typical answer: while the mean time is below it, batches grow."""
     slow_seconds: float = 1.0
-    """The target of the slowest answers: one above it shrinks the next batch."""
+    """The target of the slowest answers: an answer that takes longer halves the next batch."""
     waited_seconds: float = 0.05
+    """A batch that waited longer than this for a connection halves the next one."""
     alpha: float = 0.4
+    """The weight of a new sample in the mean time."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One batch as it went."""
+    """One batch that was written: its size and the time it took."""
 
     rows: int
     bytes: int
@@ -41,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Step:
-    """A sample and what was made of it; the trajectory is the list of these."""
+    """A sample and the size that was chosen after it; a list of steps is the trajectory of the sizes."""
 
     sample: Sample
     next_rows: int
@@ -50,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class BatchSize:
-    """How many rows the next batch takes, and the seconds a batch has been taking."""
+    """How many rows the next batch takes, and how many seconds a batch takes on average."""
 
     limits: BatchLimits
     rows: int
@@ -58,6 +62,7 @@ class BatchSize:
 
 
 def first(limits: BatchLimits) -> BatchSize:
+    """Return the size of the first batch."""
     return BatchSize(limits, bounded(limits, limits.start_rows))
 
 
@@ -66,12 +71,13 @@ def bounded(limits: BatchLimits, rows: float) -> int:
 
 
 def following(size: BatchSize, sample: Sample) -> tuple[BatchSize, Reason]:
+    """Return the size of the batch after this sample, and why it has that size."""
     limits = size.limits
     smooth = sample.seconds if size.seconds is None else size.seconds + limits.alpha * (sample.seconds - size.seconds)
     if sample.failed:
         return BatchSize(limits, bounded(limits, size.rows / 4), smooth), Reason.FAILED
     if sample.seconds > limits.slow_seconds:
-        # The old mean belongs to the old size.
+        # The mean is forgotten, because it was measured at the old size.
         return BatchSize(limits, bounded(limits, size.rows / 2), None), Reason.SLOW
     if sample.waited_seconds > limits.waited_seconds:
         return BatchSize(limits, bounded(limits, size.rows / 2), smooth), Reason.WAITED
@@ -84,7 +90,7 @@ def following(size: BatchSize, sample: Sample) -> tuple[BatchSize, Reason]:
 
 @dataclass
 class BatchSizer:
-    """The size in force and the way it came there."""
+    """The size that is in force now, and the steps that led to it."""
 
     size: BatchSize
     steps: list[Step] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""JSON that comes from outside, checked before it is written, so that PostgreSQL never has to refuse it."""
+"""Checks of JSON and texts that come from outside, made before they are written, so that PostgreSQL never has to refuse
+them."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from bulk_pipelines.errors import InvalidInput
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
 MAX_TEXT = 1_000
-"""Bytes. Two such texts fit into one entry of an index."""
+"""The longest text, in bytes. Two such texts fit into one entry of an index."""
 
 CONTAINERS = (dict, list, tuple)
 
@@ -18,19 +19,20 @@ sorted_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separator
 
 
 def encode(field: str, value: object, max_bytes: int = MAX_BYTES) -> str:
-    """The object as JSON text that a jsonb column takes; `field` is named in whatever is wrong with it."""
+    """Return the object as JSON text that a jsonb column takes. Every error message names `field`."""
     return checked(encoder, field, value, max_bytes)
 
 
 def encode_all(field: str, values: Sequence[dict[str, Any] | None]) -> str:
-    """An array of such objects, and of null. In one piece, which is quicker, when that is clearly fine."""
+    """Return an array of objects and nulls as JSON text. The array is encoded in one piece, which is quicker, unless
+    something in it may be wrong or the whole is large: then each object is encoded and checked by itself."""
     given = [value for value in values if value is not None]
     try:
         encoded = encoder.encode(values) if all(isinstance(value, dict) for value in given) else None
     except (ValueError, TypeError, RecursionError):
         encoded = None
     if encoded is None or "\\u0000" in encoded or utf8_length(field, encoded) > MAX_BYTES:
-        # One of them is wrong, and will say so; or all of them together are large.
+        # One of the objects is wrong, and encode() will say so; or all of them together are large.
         return "[" + ",".join("null" if value is None else encode(field, value) for value in values) + "]"
     for value in given:
         check_shape(field, value)
@@ -38,7 +40,7 @@ def encode_all(field: str, values: Sequence[dict[str, Any] | None]) -> str:
 
 
 def canonical(field: str, value: object, max_bytes: int = MAX_BYTES) -> str:
-    """The same text for equal objects, for comparing requests."""
+    """Return the object as JSON text that is the same for equal objects, so that requests can be compared."""
     return checked(sorted_encoder, field, value, max_bytes)
 
 
@@ -53,7 +55,7 @@ def checked(by: json.JSONEncoder, field: str, value: object, max_bytes: int) -> 
         raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
     except RecursionError:
         raise too_deep(field) from None
-    # Two bytes a character at the least past the limit: long texts are not encoded only to be refused.
+    # The characters are counted first, so that a text that is too long is not encoded only to be refused.
     if len(encoded) > max_bytes or (not encoded.isascii() and utf8_length(field, encoded) > max_bytes):
         raise InvalidInput(field, f"is larger than {max_bytes:,} bytes: pass a reference to the data instead")
     check_shape(field, value)
@@ -63,7 +65,8 @@ def checked(by: json.JSONEncoder, field: str, value: object, max_bytes: int) -> 
 
 
 def check_shape(field: str, value: dict[Any, Any]) -> None:
-    """Level by level: not too many of them, and no key that JSON would quietly turn into a text."""
+    """Check the object level by level: it must not have too many levels, nor a key that JSON would quietly turn into a
+    text."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -99,7 +102,7 @@ def utf8_length(field: str, text: str) -> int:
 
 
 def texts(value: Any) -> list[str]:
-    """Every string in it, the keys included."""
+    """Return every string in the value, its keys included."""
     found: list[str] = []
     waiting = [value]
     while waiting:
@@ -115,7 +118,7 @@ def texts(value: Any) -> list[str]:
 
 
 def text(field: str, value: object, max_bytes: int = MAX_TEXT) -> str:
-    """A short, non-empty text such as a key or a name."""
+    """Check a short, non-empty text such as a key or a name, and return it."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value:
@@ -128,7 +131,7 @@ def text(field: str, value: object, max_bytes: int = MAX_TEXT) -> str:
 
 
 def size(field: str, value: object, most: int) -> int:
-    """A number of rows to take."""
+    """Check a number of rows to take, which must be from 1 to `most`, and return it."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(field, f"must be a whole number, not {value!r}")
     if not 1 <= value <= most:

@@ -1,4 +1,4 @@
-"""Inputs into the database first, in batches whose size is found live."""
+"""Write the items of a job into the database before they are worked, in batches whose size is found live."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,23 +16,25 @@ from bulk_pipelines.engine.states import FINISHED_JOBS, JobState
 from bulk_pipelines.errors import Conflict, Unavailable
 
 Item = tuple[str, dict[str, Any]]
-"""Its key, unique in the job, and its input."""
+"""An item's key, which is unique in its job, and its input."""
 
 RETRY_DELAYS = (0.1, 0.5, 2.0, 5.0, 10.0)
-"""Seconds between the tries of a batch while the database is away."""
+"""Seconds to wait between the tries of a batch while the database is away."""
 
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
+    """An item that was checked; its input is JSON text."""
+
     key: str
     input: str
     bytes: int
 
 
 def checked(items: Iterable[Item], max_bytes: int = payload.MAX_BYTES) -> Iterator[Encoded]:
-    """Items as they will be written; what is wrong with one is said by its position and field."""
+    """Yield the items as they will be written. An error names the position and the field of the item that is wrong."""
     for position, (key, value) in enumerate(items):
         name = f"items[{position}]"
         encoded = payload.encode(f"{name}.input", value, max_bytes)
@@ -40,7 +42,8 @@ def checked(items: Iterable[Item], max_bytes: int = payload.MAX_BYTES) -> Iterat
 
 
 def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
-    """One batch, all or nothing; keys the job has already are left as they are. Returns how many were new."""
+    """Add one batch, whole or not at all, and return how many items are new. Items whose keys the job has already stay
+    as they are."""
     values = {
         "job_id": job_id,
         "keys": [each.key for each in batch],
@@ -54,10 +57,10 @@ def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
 
 
 def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
-    """All items of a job, in the transaction that made it: there is the whole job or none. It is sealed with that.
+    """Add all items of a job in the transaction that made the job, and seal it: the whole job exists, or nothing of it.
 
-    By COPY, which takes half the time of add_batch and a third of its work here; it cannot leave out keys that are
-    there already, so a plan that is to be run again after a crash needs add_items.
+    COPY takes half the time of add_batch and a third of its work in this process. But COPY cannot leave out keys that
+    exist already, so a plan that is to run again after a crash needs add_items.
     """
     job = connection.execute(queries.text("items", "empty_job"), {"job_id": job_id, "open": OPEN_JOBS}).fetchone()
     if job is None:
@@ -81,7 +84,10 @@ def add_items(
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """All of them, a transaction a batch; run again after a crash it adds what is missing. Returns how many are new."""
+    """Add all items, with one transaction for each batch, and return how many are new.
+
+    When it runs again after a crash, it adds the items that are missing.
+    """
     remaining = checked(items)
     added = failures = 0
     recorded = len(sizer.steps)
@@ -113,7 +119,8 @@ def add_sized(
     recorded: int,
     clock: Callable[[], float],
 ) -> int:
-    """One batch, its size judged by the time it took and kept with it, and with the failures before it."""
+    """Add one batch, and judge its size by the time it took. The steps of the trajectory since the last batch, failures
+    included, are recorded in the same transaction."""
     begun = clock()
     with transaction(pool) as connection:
         connected = clock()
@@ -130,7 +137,7 @@ def add_sized(
 
 
 def next_batch(items: Iterator[Encoded], sizer: BatchSizer) -> list[Encoded]:
-    """Bounded by rows and by bytes (the last item may pass the bound of bytes, not two)."""
+    """Take the next batch, bounded by rows and by bytes. Only its last item may go beyond the bound of bytes."""
     batch: list[Encoded] = []
     size = 0
     while len(batch) < sizer.rows and size < sizer.max_bytes and (item := next(items, None)) is not None:
@@ -140,7 +147,7 @@ def next_batch(items: Iterator[Encoded], sizer: BatchSizer) -> list[Encoded]:
 
 
 def record(connection: Connection, job_id: int, worker: str, steps: list[Step]) -> None:
-    """The trajectory of the sizes, for people to look at; it goes on where the worker's last one ended."""
+    """Keep the trajectory of the batch sizes for people to look at; new steps continue the worker's earlier ones."""
     values = {
         "job_id": job_id,
         "worker": worker,

@@ -1,1 +1,1 @@
-"""Items in the database: leased, settled, rescued, and shown in pages."""
+"""Items in the database: they are leased, settled, rescued, and shown in pages."""

@@ -1,7 +1,8 @@
 """Which claims of a worker are over.
 
-A claim names what it took in a row of its own: there the rescue and the pages find what is held, where an index on the
-leases would cost every item a write. The row goes when all of it is settled, or after the rescue of what was left.
+Each claim has a row that names the items it took. By these rows the rescue and the pages find the items that are held;
+an index on the leases would cost every item another write. The row is deleted when all its items are settled, or after
+the rescue of the items that were left.
 """
 
 from collections.abc import Sequence
@@ -13,25 +14,27 @@ from bulk_pipelines.engine.items.leases import Lease
 
 
 class Claims:
-    """Those of one worker that may not be over yet."""
+    """The claims of one worker that may not be over yet."""
 
     def __init__(self) -> None:
         self.taken: dict[int, list[int]] = {}
-        """The items of each."""
+        """The ids of the items that each claim took, by the claim's id."""
 
     def over(self, unsettled: AbstractSet[int]) -> list[int]:
+        """Return the ids of the claims of which no item is unsettled."""
         return [claim_id for claim_id, item_ids in self.taken.items() if unsettled.isdisjoint(item_ids)]
 
     def add(self, claimed: Sequence[Lease]) -> None:
-        """When they are held: a claim of which nothing is held is over."""
+        """Note a new claim. Call this when its items are held already, because a claim without held items counts as
+        over."""
         self.taken[claimed[0].claim_id] = [lease.item_id for lease in claimed]
 
     def drop(self, over: Sequence[int]) -> None:
-        """Their rows are gone."""
+        """Forget these claims, whose rows have been deleted."""
         for claim_id in over:
             del self.taken[claim_id]
 
 
 def forget(connection: Connection, over: Sequence[int]) -> None:
-    """Of a worker that claims no more."""
+    """Delete the rows of these claims. For a worker that claims no more; other claims are deleted by the next claim."""
     connection.execute(queries.text("items", "forget_claims"), {"over": list(over)})

@@ -1,4 +1,4 @@
-"""Leases: the right to work an item, named by its term. Whoever holds an older term writes nothing."""
+"""Leases: a lease is the right to work an item, named by its term. A worker with an older term can write nothing."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from bulk_pipelines.engine.worker.retry import Tries
 
 
 class Lease(NamedTuple):
-    """An item as it was claimed."""
+    """An item as it was when a worker claimed it."""
 
     item_id: int
     item_key: str
@@ -38,16 +38,17 @@ class ClaimUndone(Exception):
 def claim(
     connection: Connection, job_id: int, *, owner: str, most: int, lease_seconds: float, over: Sequence[int] = ()
 ) -> list[Lease]:
-    """Up to `most` items, theirs alone until the lease runs out. Raises ClaimUndone inside the transaction to undo.
+    """Claim up to `most` items for `owner`, who alone may work them until the lease runs out.
 
-    `over`: earlier claims of which nothing is held any more."""
+    `over` names earlier claims that hold nothing any more; their rows are deleted. Raises ClaimUndone when the job may
+    not be worked any more: the error must leave the transaction, so that it is rolled back."""
     values = {"job_id": job_id, "owner": owner, "most": most, "lease_seconds": lease_seconds, "over": list(over)}
     with connection.cursor() as cursor:
         cursor.execute(queries.text("items", "claim_items"), values)
-        rows = sorted(cursor.fetchall(), key=itemgetter(0))  # by the item's id: they come as their rows happen to lie
+        rows = sorted(cursor.fetchall(), key=itemgetter(0))  # by the item's id; PostgreSQL returns them in any order
     if rows and rows[0][-1] is None:
         raise ClaimUndone
-    # Read all at once: a call for each costs more than the reading.
+    # All inputs are parsed in one call: a call for each would cost more than the parsing.
     inputs = json.loads("[" + ",".join(row[6] for row in rows) + "]")
     return [
         Lease._make((*row[:6], given, decoded(row[7]), decoded(row[8]), row[9]))
@@ -61,21 +62,23 @@ def decoded(text: str | None) -> dict[str, Any] | None:
 
 
 def renew(connection: Connection, leases: Sequence[Lease], lease_seconds: float) -> set[int]:
-    """Longer leases; returns the ids of the items that are still held."""
+    """Make the leases longer, and return the ids of the items that are still held."""
     with connection.cursor() as cursor:
         cursor.execute(queries.text("items", "renew_leases"), {**terms(leases), "lease_seconds": lease_seconds})
         return {row[0] for row in cursor.fetchall()}
 
 
 def hold(connection: Connection, lease: Lease) -> None:
-    """Begin a transaction of data with this: until it ends nobody can take the item. Raises LeaseLost."""
+    """Lock the item, so that nobody can take it until the transaction ends. Every transaction that writes an item's
+    data begins with this. Raises LeaseLost."""
     values = {"item_id": lease.item_id, "lease_term": lease.lease_term}
     if connection.execute(queries.text("items", "hold_item"), values).fetchone() is None:
         raise LeaseLost(lease.item_id, lease.lease_term)
 
 
 def checkpoint(connection: Connection, lease: Lease, progress: dict[str, Any], lease_seconds: float) -> None:
-    """How far the item has come, in the transaction of its data. Raises LeaseLost."""
+    """Write how far the item has come, in the transaction that writes its data. The lease and the item's tries begin
+    anew. Raises LeaseLost."""
     values = {
         "item_id": lease.item_id,
         "lease_term": lease.lease_term,
@@ -87,14 +90,15 @@ def checkpoint(connection: Connection, lease: Lease, progress: dict[str, Any], l
 
 
 def tries(connection: Connection, lease: Lease) -> Tries:
-    """What the item has behind it now: a checkpoint begins it anew."""
+    """Return the tries that the item has behind it now, which a checkpoint may have reset since the claim."""
     values = {"item_id": lease.item_id, "lease_term": lease.lease_term}
     row = connection.execute(queries.text("items", "tries_of_item"), values).fetchone()
     return lease.tries if row is None else Tries(*row)
 
 
 def terms(leases: Sequence[Lease]) -> dict[str, list[int]]:
-    """In the order of ids: statements that lock many rows then never wait for each other in a circle."""
+    """Return the parameters that name these leases, in the order of the items' ids: statements that lock many rows in
+    one order never wait for each other in a circle."""
     ordered = sorted(leases, key=lambda lease: lease.item_id)
     return {
         "item_ids": [lease.item_id for lease in ordered],
@@ -103,6 +107,7 @@ def terms(leases: Sequence[Lease]) -> dict[str, list[int]]:
 
 
 def seconds_to_next(connection: Connection, job_id: int) -> float | None:
-    """Until something can next be done for a job: a retry falls due, a lease runs out. None: nothing is waiting."""
+    """Return the seconds until something can be done for a job: until a retry is due or a lease runs out. None means
+    that nothing is waiting."""
     row = connection.execute(queries.text("items", "next_moment"), {"job_id": job_id}).fetchone()
     return None if row is None else row[0]

@@ -1,7 +1,8 @@
-"""Pages of items by `(updated_at, item_id)`: any page costs the same, and a row that changes moves on, never away.
+"""Pages of items in the order of `(updated_at, item_id)`: every page costs the same, and no row is missed.
 
-An item's updated_at only grows, so a row that changes state while somebody reads is met again further on. A row
-that has not been shown yet cannot slip behind the reader: its new place is after its old one, which is ahead.
+An item's updated_at only grows, so a row that changes while somebody reads the pages moves to a later page, and is
+shown there again. A row that has not been shown yet cannot slip behind the reader: its old place is ahead of the
+reader, and its new place is later still.
 """
 
 import base64
@@ -31,6 +32,8 @@ SIGNATURE_BYTES = 16
 
 @dataclass(frozen=True)
 class ItemRow:
+    """An item as a page shows it."""
+
     item_id: int
     job_key: str
     item_key: str
@@ -50,11 +53,13 @@ class ItemRow:
 class Page:
     items: list[ItemRow]
     after: str | None
-    """The cursor of what follows; None when this page was not full."""
+    """The cursor of the next page; None when this page was not full, and so was the last."""
 
 
 @dataclass(frozen=True)
 class Position:
+    """A place in the order of items."""
+
     updated_at: datetime
     item_id: int
 
@@ -114,7 +119,7 @@ def read(
 
 
 def checked_statuses(statuses: Iterable[str]) -> list[str]:
-    """Sorted and each once, so that the same wish makes the same cursor."""
+    """Check the statuses, and return each of them once, sorted: the same choice always gives the same cursor."""
     wanted = sorted({str(status) for status in statuses})
     if not wanted:
         raise InvalidInput("statuses", "is empty: name at least one")
@@ -131,7 +136,8 @@ def cursor_secret(connection: Connection) -> bytes:
 
 
 def encode(secret: bytes, scope: str, position: Position) -> str:
-    """Opaque, and good for this listing only. The time is in UTC, whatever the session's time zone."""
+    """Return the position as an opaque, signed cursor, which is valid for this listing only. Its time is in UTC,
+    whatever the session's time zone."""
     body = json.dumps([(position.updated_at - EPOCH) // MICROSECOND, position.item_id]).encode()
     return unpadded(signature(secret, scope, body) + body)
 
@@ -141,6 +147,7 @@ def unpadded(raw: bytes) -> str:
 
 
 def decode(secret: bytes, scope: str, cursor: str) -> Position:
+    """Return the position in a cursor. Raises InvalidInput for a cursor that was not made for this listing."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError, TypeError):

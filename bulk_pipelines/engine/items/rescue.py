@@ -1,4 +1,4 @@
-"""Items whose worker did not come back: retried, or buried when workers keep dying on them."""
+"""The rescue of items whose worker did not come back: they are retried, or buried when workers keep dying on them."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -33,6 +33,8 @@ class Expired(NamedTuple):
 
 @dataclass(frozen=True)
 class Rescued:
+    """How many items a rescue sent to a retry, and how many it buried."""
+
     retried: int = 0
     buried: int = 0
 
@@ -45,7 +47,7 @@ class Rescued:
 
 
 def run_once(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: int | None = None) -> Rescued:
-    """One pass over all leases that have run out, of all jobs or of one."""
+    """Rescue all items whose leases have run out, of all jobs or of one."""
     total = Rescued()
     while (rescued := one_batch(pool, kinds, random, job_id)).items:
         total += rescued
@@ -55,7 +57,10 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: in
 
 
 def name_unnamed(pool: Engine) -> int:
-    """Held items that no claim names, and no rescue would find: they are named anew, for the next one."""
+    """Give held items of jobs without any claim a new claim row, so that the next rescue finds them. Return how many.
+
+    Their rows were lost by a server that forgot what it had confirmed, or were deleted by hand.
+    """
     with transaction(pool) as connection:
         return len(connection.execute(queries.text("items", "name_unnamed_leases")).fetchall())
 
@@ -64,7 +69,7 @@ def one_batch(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: i
     with transaction(pool) as connection:
         found = expired(connection, job_id)
         batches = decisions(found, kinds, random)
-        # Jobs in order: two rescues that meet at the jobs' rows never wait for each other in a circle.
+        # The jobs are written in order, so that two rescues never wait for each other's job rows in a circle.
         for each in sorted(batches):
             settling.write(connection, each, batches[each], rescue=True)
     buried = sum(each.settlement.event is ItemEvent.BURY for batch in batches.values() for each in batch)
@@ -78,7 +83,8 @@ def expired(connection: Connection, job_id: int | None = None, most: int = BATCH
 
 
 def decisions(found: list[Expired], kinds: Mapping[str, Kind], random: Random) -> dict[int, list[Settled]]:
-    """What becomes of each, by job; a kind that this process does not know gets the common policy."""
+    """Decide what becomes of each item, and group the decisions by job. A kind that this process does not know gets the
+    default retry policy."""
     batches: dict[int, list[Settled]] = defaultdict(list)
     for each in found:
         policy = kinds[each.kind].retry if each.kind in kinds else RetryPolicy()

@@ -1,4 +1,5 @@
-"""Writing what items came to: one statement for a batch of them, fenced by their terms, the job's counters with it."""
+"""Write the outcomes of items: one statement settles a batch, fenced by its items' terms, and moves the job's
+counters."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from bulk_pipelines.errors import InvalidInput
 
 
 class Settled(NamedTuple):
-    """An item, the term under which it was worked, and what is to be written."""
+    """An item, the term under which it was worked, and the settlement to write for it."""
 
     item_id: int
     lease_term: int
@@ -26,12 +27,14 @@ class Settled(NamedTuple):
 
 
 MOST_JSON = 64 * 1024 * 1024
-"""Characters of JSON in one statement: PostgreSQL would take a gigabyte, and so would the memory of both sides."""
+"""The most characters of JSON in one statement. PostgreSQL would accept a gigabyte, but client and server would then
+each need as much memory."""
 
 VALUE_ERRORS = {"22", "23", "54"}
-"""Classes of SQLSTATE: data exceptions, constraints, and what is too large."""
+"""Classes of SQLSTATE that are about values: data exceptions, violated constraints, and exceeded limits."""
 
 Record = Callable[[Connection, Sequence[Settled]], None]
+"""Writes what else the database says of items that succeeded, in the transaction that settles them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,19 @@ class Written:
     """What a batch of settlements did to its job."""
 
     lost: tuple[Settled, ...]
-    """Their leases were gone: nothing of them was written."""
+    """The settlements that were not written, because their leases were gone."""
     job_status: JobState | None
-    """None when nothing was written at all."""
+    """The state of the job afterwards; None when nothing was written at all."""
     open_items: int | None
 
     def succeeded(self, batch: Sequence[Settled]) -> list[Settled]:
-        """Those of the batch whose success was written."""
+        """Return the settlements of the batch whose success was written."""
         lost = {each.item_id for each in self.lost}
         return [each for each in batch if each.settlement.event is ItemEvent.SUCCEED and each.item_id not in lost]
 
 
 def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, rescue: bool = False) -> Written:
+    """Settle a batch of items of one job. A batch whose JSON is too large for one statement is written in halves."""
     ordered = sorted(batch, key=lambda settled: settled.item_id)
     given = columns(ordered)
     if len(ordered) > 1 and sum(len(given[name] or "") for name in ("results", "normalized")) > MOST_JSON:
@@ -69,7 +73,7 @@ def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, resc
     assert row is not None, "counts always make a row"
     waiting, status, open_items, settled_ids = row
     if status == JobState.CANCELLED and waiting:
-        # The cancel came while these were being worked: nobody else will look at them again.
+        # The job was cancelled while these items were in work; they wait now, and nobody else would cancel them.
         open_items -= jobs.cancel_some(connection, job_id)
     written = None if settled_ids is None else set(settled_ids)
     lost = () if written is None else tuple(each for each in ordered if each.item_id not in written)
@@ -77,7 +81,8 @@ def write(connection: Connection, job_id: int, batch: Sequence[Settled], *, resc
 
 
 def columns(batch: Sequence[Settled]) -> dict[str, Any]:
-    """One parameter a column. Arrays go as text made in one piece: value by value they cost more than all the rest."""
+    """Return one parameter for each column. Arrays are sent as one text where that is possible: adapting them value by
+    value would cost more than all the rest."""
     settlements = [each.settlement for each in batch]
     return terms(batch) | {
         "statuses": literal(each.status for each in settlements),
@@ -97,12 +102,12 @@ def terms(batch: Sequence[Settled]) -> dict[str, str]:
 
 
 def literal(values: Iterable[str]) -> str:
-    """An array of words that need no quotes."""
+    """Return a PostgreSQL array literal of words that need no quotes."""
     return "{" + ",".join(values) + "}"
 
 
 def unless_empty(values: list[Any]) -> list[Any] | None:
-    """No array at all for a column of nothing, which is what most batches are."""
+    """Return None instead of an array that holds only None, as most batches have for most columns."""
     return None if all(value is None for value in values) else values
 
 
@@ -111,19 +116,20 @@ def objects(field: str, values: list[dict[str, Any] | None]) -> str | None:
 
 
 def writable(batch: Sequence[Settled]) -> list[Settled]:
-    """Each as it is; or buried, when what its handler came to cannot be written: the others must not suffer for it."""
+    """Return the batch with a burial in place of each settlement that cannot be written, so that the other items do not
+    suffer for it."""
     found = []
     for each in batch:
         try:
             columns([each])
             found.append(each)
-        except Exception as error:  # noqa: BLE001 - objects of the handler's own run their own code when they are read
+        except Exception as error:  # noqa: BLE001 - encoding a handler's own object runs that object's code
             found.append(unwritable(each, error))
     return found
 
 
 def unwritable(each: Settled, error: Exception) -> Settled:
-    """A burial in place of what cannot be written."""
+    """Return a burial of the item in place of a settlement that cannot be written."""
     said = (
         outcomes.text(error) if isinstance(error, InvalidInput) else f"{type(error).__name__}: {outcomes.text(error)}"
     )
@@ -131,13 +137,13 @@ def unwritable(each: Settled, error: Exception) -> Settled:
 
 
 def is_about_values(error: Exception) -> bool:
-    """Whether it is for what is to be written that it cannot be: as PostgreSQL says, or what made the values ready for
-    it. Not when it is for the database itself: a table that is not there, or one that may only be read."""
+    """Whether a write failed because of its values: PostgreSQL refused them, or they could not be prepared for it.
+    False when the database itself is the reason: a table is missing, for instance, or may only be read."""
     if not isinstance(error, psycopg.Error):
         return True
     return error.sqlstate is None or error.sqlstate[:2] in VALUE_ERRORS
 
 
 def settled_before(connection: Connection, batch: Sequence[Settled]) -> set[int]:
-    """Which of these were settled under their own term after all, in a commit whose answer was lost."""
+    """Return the ids of items that were settled under their own term after all, by a commit whose answer was lost."""
     return {row[0] for row in connection.execute(queries.text("items", "items_settled_by"), terms(batch))}

@@ -1,1 +1,1 @@
-"""The life of a job: submitted, offered for a launch, paused, redriven, ended."""
+"""The life of a job: it is submitted, offered for a launch, paused, redriven and ended."""

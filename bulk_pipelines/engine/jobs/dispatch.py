@@ -1,4 +1,5 @@
-"""Which jobs want a run, and which have one: the outbox that the relay empties. What a run is, is not known here."""
+"""Which jobs want a run, and which have one. This is the outbox that the relay empties; it does not know what a run
+is."""
 
 import threading
 from collections import Counter
@@ -26,7 +27,7 @@ BATCH = 1_000
 
 @dataclass(frozen=True)
 class DispatchLimits:
-    """How many jobs may be at work, or on their way to it, at once."""
+    """How many jobs may be at work, or offered for a launch, at once."""
 
     of_kind: int = 10
     of_owner: int = 10
@@ -34,7 +35,7 @@ class DispatchLimits:
 
 
 class Offer(NamedTuple):
-    """A launch. Offering it twice must come to one run: `key` is what to know it by."""
+    """A launch that the relay is to ask for. Offering it twice must lead to one run, which is recognised by `key`."""
 
     job_key: str
     kind: str
@@ -48,7 +49,7 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class Launched:
-    """A job that should be at work and is silent."""
+    """A job that should be at work, and for which nobody has beaten for a while."""
 
     job_id: int
     job_key: str
@@ -57,11 +58,12 @@ class Launched:
     dagster_run_id: str | None
     run_wanted: bool
     vain_launches: int
-    """Launches in a row, before this one, that came to nothing."""
+    """How many launches in a row, before this one, came to nothing."""
 
 
 def offers(connection: Connection, kinds: Sequence[str], limits: DispatchLimits) -> list[Offer]:
-    """What is to be launched now. One pass at a time, so that two relays never fill the same room."""
+    """Return the launches to ask for now, and note that they were offered. One pass runs at a time, so that two relays
+    never fill the same room."""
     connection.execute(queries.text("dispatch", "one_at_a_time"))
     rooms = Rooms.left(connection, limits)
     chosen = choose(repeated(connection, kinds), wanting(connection, kinds, rooms), rooms)
@@ -110,12 +112,13 @@ class Rooms:
 
 
 def repeated(connection: Connection, kinds: Sequence[str]) -> list[Candidate]:
+    """Return the jobs that were offered some time ago and have no run yet: they are offered again."""
     values = {"kinds": list(kinds), "again_after": OFFER_AGAIN_SECONDS}
     return candidates(connection, "repeated_offers", values)
 
 
 def wanting(connection: Connection, kinds: Sequence[str], rooms: Rooms) -> list[Candidate]:
-    """Only what has room: jobs of full kinds and owners are not even read."""
+    """Return the jobs that want a run and have room. Jobs of full kinds and owners are not even read."""
     opened = [kind for kind in kinds if rooms.of_kind(kind)]
     if not opened:
         return []
@@ -136,7 +139,7 @@ def candidates(connection: Connection, query: str, values: dict[str, Any]) -> li
 
 
 def choose(repeated: Sequence[Candidate], wanting: Sequence[Candidate], rooms: Rooms) -> list[Candidate]:
-    """In order of urgency, as far as there is room. What is offered again has its room already."""
+    """Choose the most urgent jobs, as far as there is room. A job that is offered again has its room already."""
     again = {each.job_id for each in repeated}
     chosen: list[Candidate] = []
     for each in sorted([*repeated, *wanting], key=lambda one: (-one.offer.priority, one.job_id)):
@@ -148,33 +151,37 @@ def choose(repeated: Sequence[Candidate], wanting: Sequence[Candidate], rooms: R
 
 
 def put_off(connection: Connection, job_keys: Sequence[str]) -> None:
-    """What was offered and cannot be launched yet is offered again soon. It keeps its place in the limits."""
+    """Offer these jobs again soon, because they cannot be launched yet. They keep their places in the limits."""
     values = {"job_keys": list(job_keys), "seconds": OFFER_AGAIN_SECONDS - PUT_OFF_SECONDS}
     connection.execute(queries.text("dispatch", "put_off"), values)
 
 
 def taken(connection: Connection, job_id: int) -> bool:
-    """Whether the caller is to work the job now: then the relay leaves it alone, and nobody else is at it."""
+    """Take the launch of a job for the caller. True when the caller is to work the job now: then the relay leaves it
+    alone, and nobody else works it."""
     values = {"job_id": job_id, "again_after": OFFER_AGAIN_SECONDS, "silent_seconds": SILENT_SECONDS}
     return connection.execute(queries.text("dispatch", "take_launch"), values).fetchone() is not None
 
 
 def begun(connection: Connection, job_id: int, dagster_run_id: str | None = None) -> None:
+    """Note that a run has begun to work the job."""
     connection.execute(queries.text("dispatch", "run_has_begun"), {"job_id": job_id, "dagster_run_id": dagster_run_id})
 
 
 def want(connection: Connection, job_id: int, *, in_vain: bool = False) -> None:
-    """`in_vain`: because the launch before came to nothing."""
+    """Note that the job wants a run. `in_vain` says that it wants one because its last launch came to nothing."""
     connection.execute(queries.text("dispatch", "want_run"), {"job_id": job_id, "in_vain": in_vain})
 
 
 def hand_over(connection: Connection, job_id: int, dagster_run_id: str) -> bool:
-    """To a run that goes on where this one ends; False when one does already."""
+    """Ask for another run that goes on with the job where this one ends. False when one has taken the job up
+    already."""
     values = {"job_id": job_id, "dagster_run_id": dagster_run_id}
     return connection.execute(queries.text("dispatch", "hand_over"), values).fetchone() is not None
 
 
 def silent(connection: Connection, seconds: float) -> list[Launched]:
+    """Return the jobs that should be at work, and for which nobody has beaten for so many seconds."""
     with connection.cursor(row_factory=class_row(Launched)) as cursor:
         cursor.execute(queries.text("dispatch", "launched_jobs"), {"silent_seconds": seconds, "most": BATCH})
         return cursor.fetchall()
@@ -182,7 +189,7 @@ def silent(connection: Connection, seconds: float) -> list[Launched]:
 
 @contextmanager
 def beating(pool: Engine, job_id: int) -> Iterator[None]:
-    """Say that somebody is at work, for as long as the block lasts and the process lives."""
+    """Beat for the job, which says that somebody works it, as long as the block lasts and the process lives."""
     over = threading.Event()
 
     def beat() -> None:
@@ -191,7 +198,7 @@ def beating(pool: Engine, job_id: int) -> Iterator[None]:
                 with transaction(pool) as connection:
                     connection.execute(queries.text("dispatch", "beat"), {"job_id": job_id})
             except (Unavailable, psycopg.OperationalError):
-                continue  # a beat that is missed is made up for by the next
+                continue  # the next beat makes up for one that is missed
 
     thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
     thread.start()

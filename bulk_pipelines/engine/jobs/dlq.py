@@ -1,4 +1,4 @@
-"""The dead letters: items that were given up. Listed, looked at, tried again, or discarded."""
+"""The dead letters: items that were given up. They can be listed, looked at, tried again and discarded."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -23,13 +23,13 @@ AT_A_TIME = 1_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which dead letters; what is None does not matter."""
+    """Which dead letters are meant; a field that is None does not matter."""
 
     job_key: str | None = None
     kind: str | None = None
     error_class: str | None = None
     older_than: float | None = None
-    """Seconds since they were buried."""
+    """How many seconds ago they were buried, at least."""
 
     @property
     def everything(self) -> bool:
@@ -38,6 +38,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class DeadLetter:
+    """An item in the DLQ, and why it is there."""
+
     item_id: int
     job_key: str
     kind: str
@@ -54,12 +56,14 @@ class DeadLetter:
 
 
 def page(connection: Connection, wanted: Wanted, size: int = 100, after: Position = START) -> list[DeadLetter]:
+    """Return the dead letters behind `after`, the oldest first."""
     values = asdict(wanted) | {"size": size, "after_time": after.updated_at, "after_id": after.item_id}
     with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
         return cursor.execute(queries.text("dlq", "dead_letters"), values).fetchall()
 
 
 def show(connection: Connection, item_id: int) -> dict[str, Any]:
+    """Return everything that is known of one dead letter, by the names that people are shown."""
     with connection.cursor(row_factory=dict_row) as cursor:
         found = cursor.execute(queries.text("dlq", "dead_letter"), {"item_id": item_id}).fetchone()
     if found is None:
@@ -69,17 +73,19 @@ def show(connection: Connection, item_id: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TriedAgain:
-    """What a redrive of dead letters came to."""
+    """What came of a redrive of dead letters."""
 
     items: int
     left: Mapping[str, int]
-    """How many dead letters of each cancelled job stay what they are."""
+    """How many dead letters of each cancelled job were left where they are."""
     goes_on: bool = False
-    """The one job that was asked for had nothing buried any more, and goes on with what it had never begun."""
+    """True when the one job that was asked for had nothing buried any more, and goes on with the items that it had
+    never begun."""
 
 
 def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
-    """Redrive all that are wanted. Those of cancelled jobs are left, and keep no other from being tried again."""
+    """Redrive all dead letters that are wanted. Those of cancelled jobs are left, and do not keep the others from being
+    tried again."""
     items = 0
     left: Counter[str] = Counter()
     for job_key, item_ids in by_job(pool, wanted):
@@ -99,7 +105,7 @@ def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
 
 
 def discard(pool: Engine, wanted: Wanted) -> int:
-    """Give up for good all that are wanted; returns how many. Their jobs stay as they ended."""
+    """Give up for good all dead letters that are wanted, and return how many. Their jobs stay as they ended."""
     if wanted.everything:
         raise InvalidInput("discard", "name a job, a kind, an error class or an age: not everything at once")
     return sum(discard_of(pool, job_key, item_ids) for job_key, item_ids in by_job(pool, wanted))
@@ -121,7 +127,8 @@ def discard_of(pool: Engine, job_key: str, item_ids: list[int]) -> int:
 
 
 def by_job(pool: Engine, wanted: Wanted) -> Iterator[tuple[str, list[int]]]:
-    """The ids of what is wanted now, a bounded number at a time: what is buried again meanwhile comes after the end."""
+    """Yield the ids of the dead letters that are wanted now, by job and a bounded number at a time. Items that are
+    buried again meanwhile are left out, so that this comes to an end."""
     position = START
     with transaction(pool) as connection:
         end = connection.execute(queries.text("dlq", "last_burial")).fetchone() or (EPOCH,)

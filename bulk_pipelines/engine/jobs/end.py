@@ -1,4 +1,4 @@
-"""The end of a job: when nothing is open any more, and what its items came to."""
+"""The end of a job: it ends when no item is open any more, and its items decide in which state."""
 
 import logging
 from collections.abc import Mapping
@@ -22,11 +22,12 @@ log = logging.getLogger(__name__)
 
 BATCH = 1_000
 TRIES = 3
-"""How often the end is tried when it is not known whether the error passes."""
+"""How often the end is tried when nobody knows whether the error will pass."""
 
 
 def verdict(job: Job) -> Ending:
-    """By the counters alone. What was not found or skipped was dealt with; what is buried was not."""
+    """Return the ending that the counters alone give. Items that were not found or skipped were dealt with; buried ones
+    were not."""
     if not job.dlq_items:
         return Ending(JobEvent.COMPLETE)
     if job.fail_fast or job.dlq_items == job.total_items - job.cancelled_items:
@@ -35,7 +36,8 @@ def verdict(job: Job) -> Ending:
 
 
 def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
-    """End the job if it is time to: by whoever comes first, worker or finalizer, with the same answer."""
+    """End the job if no item is open any more. Whoever comes first does it, a worker or the finalizer, with the same
+    result."""
     job = look(pool, job_key)
     if not is_due(job):
         return job
@@ -44,13 +46,13 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
         return end(pool, kind, job_key)
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
-            return job  # somebody else is at it
+            return job  # somebody else reconciles and ends it
         return brought_to_its_end(pool, kind, job_key)
 
 
 def brought_to_its_end(pool: Engine, kind: Kind, job_key: str) -> Job:
-    """Settle and end the job. One that cannot be ended fails with the reason, instead of running for ever; what may
-    pass is left to a later try."""
+    """Reconcile and end the job. A job that cannot be ended fails with the reason, instead of running for ever. An
+    error that may pass is raised, so that somebody tries again later."""
     for left in reversed(range(TRIES)):
         job = look(pool, job_key)  # whoever was at it before may have ended the job
         if not is_due(job) or kind.reconcile is None:
@@ -75,11 +77,13 @@ def always(ending: Ending, _: Connection, __: Job) -> Ending:
 
 
 def look(pool: Engine, job_key: str) -> Job:
+    """Return the job as the database has it now."""
     with transaction(pool) as connection:
         return jobs.find(connection, job_key)
 
 
 def is_due(job: Job) -> bool:
+    """Whether the job can end: it runs, all its items are known, and none is open."""
     return job.status is JobState.RUNNING and job.planned_at is not None and not job.open_items
 
 
@@ -90,7 +94,7 @@ def end(pool: Engine, kind: Kind, job_key: str) -> Job:
 
 
 def end_in(connection: Connection, decide: Finish | None, job_key: str) -> bool:
-    """End the job in the caller's transaction; false if it may not end any more."""
+    """End the job in the caller's transaction. False when it may not end any more."""
     job_id, state = jobs.locked(connection, job_key)
     job = jobs.find(connection, job_key)
     if not is_due(job):
@@ -102,7 +106,7 @@ def end_in(connection: Connection, decide: Finish | None, job_key: str) -> bool:
 
 
 def keepable(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The result, or why it was left out: a job whose result cannot be kept would never end."""
+    """Return the result, or why it was left out: a job whose result cannot be kept would never end."""
     try:
         if result is not None:
             payload.encode("result", result)
@@ -112,7 +116,8 @@ def keepable(result: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
-    """The finalizer's pass: jobs whose last worker died before it could end them, cancels cut short."""
+    """Make the finalizer's pass: end the jobs whose last worker died before it could end them, and complete cancels
+    that were cut short."""
     with transaction(pool) as connection:
         ready = connection.execute(queries.text("jobs", "unfinished_jobs"), {"most": BATCH}).fetchall()
         half_cancelled = connection.execute(
@@ -123,7 +128,7 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
         try:
             ended.append(attempt(pool, kinds, job_key))
         except Unavailable as error:
-            look(pool, job_key)  # when it is the database that is away, none can be ended
+            look(pool, job_key)  # when the database is away, no job can be ended: this raises
             log.warning("job %s cannot be ended now: %s", job_key, error)
         except Exception:
             log.exception("job %s cannot be ended; the others do not wait for it", job_key)

@@ -1,4 +1,5 @@
-"""Jobs: submitted once, started, paused, cancelled and ended. A job's state changes here and in the settlement."""
+"""Jobs: they are submitted once, started, paused, cancelled and ended. A job's state changes here and when items are
+settled."""
 
 import hashlib
 import re
@@ -37,6 +38,8 @@ HIGHEST_PRIORITY = 100
 
 @dataclass(frozen=True)
 class Job:
+    """A job as the database had it when it was read."""
+
     job_id: int
     job_key: str
     kind: str
@@ -96,7 +99,7 @@ class Sender:
 
 @dataclass(frozen=True)
 class Request:
-    """A job as it is asked for. The same idempotency key with an equal request names the same job."""
+    """What somebody asks for. An equal request with the same idempotency key names the same job."""
 
     kind: str
     owner: str
@@ -106,19 +109,22 @@ class Request:
     request_id: str | None = None
     trace_parent: str | None = None
     digest: bytes = b""
-    """Of what the request holds besides its parameters, such as its inputs."""
+    """A digest of what the request holds besides its parameters, such as its inputs."""
     priority: int = 0
-    """The relay launches jobs of a higher one first. It is not part of what is asked for: a repetition may differ."""
+    """The relay launches jobs of a higher priority first. The priority is not part of what is asked for: a repeated
+    request may have another one."""
 
 
 @dataclass(frozen=True)
 class Submitted:
+    """The job of a request, and whether the request made it."""
+
     job: Job
     created: bool
 
 
 def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -> Submitted:
-    """The job of a request: a new one, or the first one if the request was made before."""
+    """Return the job of a request: a new job, or the job of the first request if this one repeats it."""
     kind = kinds[request.kind]
     if not isinstance(request.params, Mapping):
         raise InvalidInput("params", f"must be a JSON object, not {type(request.params).__name__}")
@@ -147,7 +153,7 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
 
 
 def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job | None:
-    """The job that its owner submitted with this idempotency key."""
+    """Return the job that this owner submitted with this idempotency key, if there is one."""
     values = {"owner": owner, "idempotency_key": idempotency_key}
     row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
     return None if row is None else find(connection, row[0])
@@ -159,7 +165,7 @@ def request_hash(request: Request) -> bytes:
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
-    """For Request.digest: what the parts and their order come to."""
+    """Return a digest of the parts and their order, for Request.digest."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()
@@ -168,6 +174,7 @@ def digest_of(parts: Iterable[str]) -> bytes:
 
 
 def find(connection: Connection, job_key: str) -> Job:
+    """Return the job with this key. Raises UnknownJob."""
     with connection.cursor(row_factory=class_row(Job)) as cursor:
         cursor.execute(queries.text("jobs", "find_job"), {"job_key": payload.text("job", job_key)})
         job = cursor.fetchone()
@@ -177,7 +184,7 @@ def find(connection: Connection, job_key: str) -> Job:
 
 
 def start(connection: Connection, job_key: str, dagster_run_id: str | None = None) -> Job:
-    """A run begins to work the job, or goes on with it."""
+    """Note that a run begins to work the job, or goes on with it."""
     job_id, _ = allowed(connection, job_key, JobEvent.START)
     values = {"job_id": job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
     connection.execute(queries.text("jobs", "start_job"), values)
@@ -185,17 +192,17 @@ def start(connection: Connection, job_key: str, dagster_run_id: str | None = Non
 
 
 def seal(connection: Connection, job_id: int) -> None:
-    """Say that all items of the job are known: from now on it may end."""
+    """Say that all items of the job are known. From now on the job may end."""
     connection.execute(queries.text("jobs", "seal_job"), {"job_id": job_id})
 
 
 def pause(connection: Connection, job_key: str) -> Job:
-    """Workers stop at their next slice border. Pausing a paused job changes nothing."""
+    """Pause the job: its workers stop at their next slice border. Pausing a paused job changes nothing."""
     return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,))
 
 
 def resume(connection: Connection, job_key: str) -> Job:
-    """The run that worked it ended at the pause: it wants another one."""
+    """Resume a paused job. The run that worked it ended at the pause, so the job wants another one."""
     job_id, state = locked(connection, job_key)
     if state is JobState.PAUSED:
         write(connection, job_id, after(JOB_MOVES, state, JobEvent.RESUME))
@@ -206,7 +213,8 @@ def resume(connection: Connection, job_key: str) -> Job:
 
 
 def cancel(pool: Engine, job_key: str) -> Job:
-    """What waits is cancelled now, in bounded transactions; what is being worked ends at its worker's slice border."""
+    """Cancel the job. Items that wait are cancelled now, in bounded transactions; items in work end at their worker's
+    slice border."""
     with transaction(pool) as connection:
         job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,))
     cancel_waiting(pool, job.job_id)
@@ -215,11 +223,12 @@ def cancel(pool: Engine, job_key: str) -> Job:
 
 
 def fail(connection: Connection, job_key: str, error: str, result: dict[str, Any] | None = None) -> Job:
+    """Let the job fail with this error. Failing a failed job changes nothing."""
     return move(connection, job_key, JobEvent.FAIL, already=(JobState.FAILED,), error=error, result=result)
 
 
 def cancel_waiting(pool: Engine, job_id: int) -> None:
-    """The waiting items of a cancelled job; those in others' hands are cancelled by them."""
+    """Cancel the waiting items of a cancelled job. Items that workers hold are cancelled by those workers."""
     cancelled = 1
     while cancelled:
         with transaction(pool) as connection:
@@ -227,6 +236,7 @@ def cancel_waiting(pool: Engine, job_id: int) -> None:
 
 
 def cancel_some(connection: Connection, job_id: int) -> int:
+    """Cancel a bounded number of waiting items, and return how many."""
     values = {"job_id": job_id, "waiting": sources(ITEM_MOVES, ItemEvent.CANCEL), "most": CANCEL_BATCH}
     row = connection.execute(queries.text("items", "cancel_items"), values).fetchone()
     return row[0] if row else 0
@@ -241,7 +251,8 @@ def move(
     error: str | None = None,
     result: dict[str, Any] | None = None,
 ) -> Job:
-    """Take an event; in one of the states in `already` it has happened already."""
+    """Move the job by this event. In one of the states in `already` the event has happened before, and nothing
+    changes."""
     job_id, state = locked(connection, job_key)
     if state not in already:
         write(connection, job_id, checked_move(job_key, state, event), error, result)
@@ -262,6 +273,7 @@ def write(
 
 
 def locked(connection: Connection, job_key: str) -> tuple[int, JobState]:
+    """Lock the job until the transaction ends, and return its id and state."""
     values = {"job_key": payload.text("job", job_key)}
     row = connection.execute(queries.text("jobs", "lock_job"), values).fetchone()
     if row is None:
@@ -306,6 +318,6 @@ def optional_text(field: str, value: str | None) -> str | None:
 
 
 def set_result(connection: Connection, job_id: int, result: dict[str, Any]) -> None:
-    """What a job came to that ended before its time."""
+    """Keep the result of a job that ended before its time."""
     values = {"job_id": job_id, "result": payload.encode("result", result)}
     connection.execute(queries.text("jobs", "set_result"), values)

@@ -1,4 +1,5 @@
-"""Buried and unfound items, tried again from the start."""
+"""Redrive items: those that were buried or not found are tried again, with fresh budgets of tries. Their checkpoints
+stay."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,10 +35,10 @@ def redrive(
     *,
     run_follows: bool = False,
 ) -> int:
-    """Back to PENDING: all of a job, those of some statuses, or chosen items. A job that was over goes on, in a run
-    of its own that the relay launches, unless the caller is one (`run_follows`).
+    """Make items PENDING again: all of a job, those in some statuses, or chosen ones. A job that was over goes on, in a
+    new run that the relay launches; with `run_follows` the caller's own run works it.
 
-    Returns how many; items that are in other states are left alone.
+    Return how many items were redriven; items in other states are left alone.
     """
     chosen = checked_statuses(statuses)
     redriven = sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
@@ -47,8 +48,8 @@ def redrive(
 
 
 def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
-    """Take up a job that failed fast and of which nothing is buried any more, because that was discarded: its other
-    items were never worked, and no redrive of an item would lead to them. False: this is no such job."""
+    """Take up a job that failed fast and has no buried item any more, because that was discarded. Its other items were
+    never worked, and no redrive of an item would reach them. False when this is no such job."""
     with transaction(pool) as connection:
         job_id, state = jobs.locked(connection, job_key)
         job = jobs.find(connection, job_key)
@@ -65,7 +66,8 @@ def may_go_on(job: Job) -> bool:
 
 
 def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
-    """As many as there are now, the oldest first: what is buried again meanwhile is not redriven again, without end."""
+    """Redrive as many items as there are now in this status, the oldest first. An item that is buried again meanwhile
+    is not redriven again, so this comes to an end."""
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     refuse_cancelled(job_key, job.status)
@@ -98,7 +100,7 @@ def one_batch(
         row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
         if row is None:
             return 0
-        # A cancel that committed since the look above: undo.
+        # If a cancel was committed since the look above, this raises, and the redrive is rolled back.
         refuse_cancelled(job_key, JobState(row[1]))
         return int(row[0])
 

@@ -1,8 +1,8 @@
-"""A run takes a job up: once, whatever its steps are and however often each of them is tried.
+"""A run takes a job up once, whatever its steps are and however often each of them is tried.
 
-A run that a person began resumes a paused job, plans one again that failed before it had items, and tries again what
-a job that is over gave up. That is decided when the run begins and never again: a pause, or a burial, that comes while
-the run is at work is not undone by its next step.
+A run that a person began resumes a paused job, plans a job again that failed before it had items, and tries again the
+items that a finished job gave up. This is decided when the run begins and never again: its next steps do not undo a
+pause or a burial that comes while the run is at work.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,18 @@ from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 
 @dataclass(frozen=True)
 class TakenUp:
+    """What came of taking a job up."""
+
     job: Job
     first: bool
-    """Whether the run has just begun with the job."""
+    """Whether the run has only now begun with the job."""
     was: JobState
     """The state that the job was found in."""
     redriven: int = 0
 
 
 def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool) -> TakenUp:
-    """Start the job, if it may run. Only the first call of a run decides anything."""
+    """Start the job, if it may run. Only a run's first call decides anything."""
     with transaction(pool) as connection:
         _, was = jobs.locked(connection, job_key)
         job = jobs.find(connection, job_key)
@@ -46,7 +48,7 @@ def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool)
 
 
 def noted(connection: Connection, job: Job, dagster_run_id: str, redriving: bool) -> tuple[bool, bool]:
-    """Whether this is the run's first step at the job, and whether what is buried is still to be put back."""
+    """Return whether this is the run's first step at the job, and whether its buried items are still to be redriven."""
     values = {"dagster_run_id": dagster_run_id, "job_id": job.job_id, "redriving": redriving}
     if connection.execute(queries.text("runs", "take_up"), values).fetchone():
         return True, redriving
@@ -55,7 +57,7 @@ def noted(connection: Connection, job: Job, dagster_run_id: str, redriving: bool
 
 
 def is_redrivable(job: Job) -> bool:
-    """Whether a redrive leads on: with something buried, or with what a job that failed fast had not begun."""
+    """Whether a redrive would find work: buried items, or items that a job had not begun when it failed fast."""
     if job.status not in sources(JOB_MOVES, JobEvent.REDRIVE):
         return False
     return bool(job.dlq_items) or redrive.may_go_on(job)

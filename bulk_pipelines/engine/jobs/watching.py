@@ -1,4 +1,4 @@
-"""A job that another process works, watched until it is over."""
+"""Watch a job that another process works, until the job is over."""
 
 import subprocess
 import time
@@ -22,7 +22,7 @@ Work = Callable[[str], "subprocess.Popen[bytes]"]
 
 
 class Sight(Protocol):
-    """One look at a job, and whatever else its kind has to show."""
+    """What one look at a job shows: the job, and whatever else its kind has to show."""
 
     @property
     def job(self) -> Job: ...
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Sight)
 
 @dataclass(frozen=True)
 class Plain:
-    """Nothing but the job."""
+    """A look that shows nothing but the job."""
 
     job: Job
 
@@ -46,12 +46,12 @@ def plain(pool: Engine, job_key: str) -> Plain:
 def work_and_watch(
     pool: Engine, seen: S, work: Work, look: Callable[[], S], show: Callable[[S, float], None] = lambda _, __: None
 ) -> S:
-    """Until the job is over; `show` gets each look, and the seconds since the first. A first Ctrl-C asks to cancel the
-    job, a second one leaves it to itself."""
+    """Have the job worked, and watch it until it is over. `show` is called with each look and the seconds since the
+    first one. A first Ctrl-C asks to cancel the job, a second one leaves the job to itself."""
     job_key = seen.job.job_key
     with transaction(pool) as connection:
         mine = dispatch.taken(connection, seen.job.job_id)
-    # One that is at work already, or on its way to it, is only watched.
+    # A job that is at work already, or on its way to a run, is only watched.
     process = work(job_key) if mine else None
     began = time.monotonic()
     cancelled = False
@@ -65,7 +65,7 @@ def work_and_watch(
             if cancelled:
                 raise
             cancelled = True
-            with suppress(Conflict):  # it may have ended in the meantime
+            with suppress(Conflict):  # the job may have ended in the meantime
                 jobs.cancel(pool, job_key)
     show(seen, time.monotonic() - began)
     return seen

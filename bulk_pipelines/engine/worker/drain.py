@@ -1,4 +1,4 @@
-"""The loop around a worker's slices: on until the job is over, or until there is a reason to leave."""
+"""The loop around a worker's slices: the worker goes on until its job is over, or until it has a reason to leave."""
 
 import gc
 import logging
@@ -21,10 +21,11 @@ from bulk_pipelines.errors import Unavailable
 log = logging.getLogger(__name__)
 
 OUTAGE_PATIENCE = 300.0
+"""How many seconds a worker waits for a database that is away."""
 OUTAGE_PAUSE = 1.0
 SHORTEST_PAUSE = 0.01
 IDLE_PAUSE = 0.5
-"""The longest nap while others work on the job: they may finish at any time."""
+"""The longest pause, in seconds, while others work on the job: they may finish at any time."""
 
 
 Answer = TypeVar("Answer")
@@ -42,18 +43,20 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Leave:
+    """A reason to leave a job, and the seconds until there is something to do again."""
+
     end: End
     seconds_to_next: float | None = None
 
 
 @dataclass(frozen=True)
 class Drained:
-    """How a worker's stay at its job went."""
+    """What a worker did at its job, and why it left."""
 
     end: End
     worked: int
     seconds_to_next: float | None = None
-    """With WAITING: when there is something to do again."""
+    """With WAITING: the seconds until there is something to do again."""
 
 
 def drain(
@@ -63,7 +66,11 @@ def drain(
     patient: bool = True,
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> Drained:
-    """`seconds`: leave after this time. Not `patient`: leave, instead of waiting, when only waiting items are left."""
+    """Work slices of the worker's job until there is a reason to leave.
+
+    `seconds`: leave after this time. `patient`: when only items that wait for a retry are left, wait for them;
+    otherwise leave.
+    """
     worker.leave_at = deadline = None if seconds is None else worker.clock() + seconds
     worked = 0
     with little_garbage():
@@ -85,8 +92,8 @@ def drain(
 
 @contextmanager
 def little_garbage() -> Iterator[None]:
-    """What the process has already is left out of the collector's rounds: thousands of leases a second make it go round
-    often, and a tenth of the worker's time would go into looking at the same modules again."""
+    """Leave the objects that the process has already out of the collector's rounds. Thousands of leases a second start
+    these rounds often, and a tenth of the worker's time would go into looking at the same modules again."""
     gc.freeze()
     try:
         yield
@@ -95,13 +102,14 @@ def little_garbage() -> Iterator[None]:
 
 
 def look_around(worker: Worker, patient: bool) -> Leave | None:
-    """Nothing could be claimed: rescue what others lost, end the job if it can end, else wait a little."""
+    """Look for other work when nothing could be claimed: rescue items that others lost, end the job if it can end, else
+    wait a little. Return the reason to leave, if there is one."""
     worker.settler.drain()
     if rescue.run_once(worker.pool, worker.kinds, worker.random, worker.job.job_id).items:
         return None
     job = end.attempt(worker.pool, worker.kinds, worker.job.job_key)
     if job.status is JobState.CANCELLED and job.open_items:
-        # A claim that the cancel met kept its items from it, and gave them back as they were.
+        # A claim that was under way kept its items from the cancel, and gave them back as they were.
         jobs.cancel_waiting(worker.pool, job.job_id)
     if job.finished:
         return Leave(End.FINISHED)
@@ -116,7 +124,7 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
 
 
 def outlasting_outages(worker: Worker, step: Callable[[], Answer]) -> Answer:
-    """The step's answer, tried again while the database is away."""
+    """Return the step's answer; the step is tried again while the database is away."""
     deadline = worker.clock() + OUTAGE_PATIENCE
     while True:
         try:

@@ -1,6 +1,6 @@
-"""Backpressure: when the other side is in trouble take less, fewer at once, and come back later.
+"""Backpressure: when the other side is in trouble, a worker takes fewer items, works fewer at once, and retries later.
 
-The level halves on a bad slice and recovers by a tenth per calm one, so that recovery is gradual.
+The level halves after a bad slice and rises by a tenth after a calm one, so that recovery is gradual.
 """
 
 from dataclasses import dataclass, replace
@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class PressureLimits:
+    """What makes a slice a bad one, and how the level moves."""
+
     throttled_share: float = 0.05
     error_share: float = 0.3
     recovery: float = 0.1
     floor: float = 1 / 64
     min_samples: int = 5
-    """Fewer outcomes say nothing about shares, except that a throttled one always counts."""
+    """Fewer outcomes than this say nothing about the share of errors. Throttled outcomes always count."""
 
 
 @dataclass(frozen=True)
 class Pressure:
+    """How much of its full work a worker does, from the floor up to 1."""
+
     level: float = 1.0
 
     def concurrency(self, most: int) -> int:
@@ -25,12 +29,13 @@ class Pressure:
 
     @property
     def spacing(self) -> float:
-        """What the delays of retries are multiplied by."""
+        """The factor by which the delays of retries are multiplied."""
         return 1.0 / self.level
 
 
 def after_slice(limits: PressureLimits, pressure: Pressure, total: int, throttled: int, failed: int) -> Pressure:
-    """`failed` counts what is to be retried or was given up, the throttled ones included."""
+    """Return the pressure after a slice. `failed` counts the items that are to be retried or were given up, the
+    throttled ones included."""
     if total == 0:
         return pressure
     enough = total >= limits.min_samples

@@ -1,4 +1,4 @@
-"""Whether and when an item is tried again. Decisions only; nothing is written here."""
+"""Decisions about whether and when an item is tried again. Nothing is written here."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,19 +15,21 @@ from bulk_pipelines.errors import BulkError, ErrorClass, Failure
 
 MESSAGE_LIMIT = 2_000
 LONGEST_DELAY = 365 * 86_400.0
-"""Seconds. No server means more than a year; one that sends nonsense must not be what fails the settlement."""
+"""The longest delay, in seconds. No server means more than a year; when one sends nonsense, the settlement must not
+fail by it."""
 
 Random = Callable[[], float]
-"""Uniform in [0, 1)."""
+"""Returns a random number, uniform in [0, 1)."""
 
-# Python 3.11 looks a member of an enum up by a call: too slow for what happens with every item.
+# Python 3.11 looks a member of an enum up by a call, which is too slow for what happens with every item.
 SUCCEED = ItemEvent.SUCCEED
 STATE_AFTER = {event: target(ITEM_MOVES, event) for event in ItemEvent}
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Exponential, with full jitter: anywhere between nothing and the doubling bound, which `spacing` stretches."""
+    """Exponential backoff with full jitter: a delay lies anywhere between zero and a bound that doubles with each try.
+    `spacing` stretches the bound."""
 
     base: float
     cap: float
@@ -51,7 +53,7 @@ BACKOFFS: Mapping[ErrorClass, Backoff] = {
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how far apart. Counts are tries in all, the first one included."""
+    """How often an item is tried, and how far apart. Counts are tries in all, the first one included."""
 
     max_attempts: int = 5
     not_found_attempts: int = 2
@@ -59,12 +61,13 @@ class RetryPolicy:
     backoffs: Mapping[ErrorClass, Backoff] = field(default_factory=lambda: BACKOFFS)
 
     def backoff(self, error_class: ErrorClass) -> Backoff:
-        """A policy may name some classes only."""
+        """Return the backoff of this class of errors: the policy's own, or the default where the policy names none."""
         return self.backoffs.get(error_class) or BACKOFFS.get(error_class, BACKOFFS[ErrorClass.UNKNOWN])
 
 
 class Tries(NamedTuple):
-    """What an item has behind it, the try that just ended included."""
+    """How often an item was tried, the try that just ended included: attempts in all, those that found nothing, and
+    those in which the worker died."""
 
     attempts: int
     not_found: int = 0
@@ -87,7 +90,7 @@ class Settlement(NamedTuple):
 
 
 def outcome_of(error: Exception) -> Outcome:
-    """The one place where a handler's exception becomes an outcome."""
+    """Return the outcome that a handler's exception stands for. Nothing else makes outcomes of exceptions."""
     error_class = class_of(error)
     said = outcomes.text(error)
     if error_class is ErrorClass.UNKNOWN:
@@ -99,6 +102,7 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 def class_of(error: Exception) -> ErrorClass:
+    """Return the class of an error, by which retries and backoff go."""
     if isinstance(error, psycopg.Error):
         return of_the_database(error)
     said = type(error).error_class if isinstance(error, BulkError) else None
@@ -112,7 +116,7 @@ def of_the_database(error: psycopg.Error) -> ErrorClass:
 
 
 def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, spacing: float = 1.0) -> Settlement:
-    """`spacing` stretches the delays while the other side is in trouble."""
+    """Turn an outcome into a settlement. `spacing` stretches the delays while the other side is in trouble."""
     match outcome:
         case Done(result, normalized):
             return Settlement(SUCCEED, result=result, normalized=normalized)
@@ -164,14 +168,15 @@ def decide_retry(
 def delay_of(
     policy: RetryPolicy, error_class: ErrorClass, after: float | None, tries: int, random: Random, spacing: float
 ) -> float:
-    """A server's own Retry-After is an order, not a hint: no jitter below it, no cap but what a clock can hold."""
+    """Return the seconds to wait before the next try. A server's own Retry-After is an order, not a hint: it is not
+    shortened by jitter, and only LONGEST_DELAY caps it."""
     if after is None or math.isnan(after):
         return policy.backoff(error_class).delay(tries, random, spacing)
     return min(max(after, 0.0), LONGEST_DELAY)
 
 
 def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random) -> Settlement:
-    """For an item whose lease ran out. `tries.deaths` includes this one."""
+    """Return the settlement of an item whose lease ran out. `tries.deaths` includes this death."""
     if tries.deaths >= policy.max_deaths:
         reason = f"poison pill: {tries.deaths} workers died on it, the last one {owner}"
         return Settlement(ItemEvent.BURY, error_class=ErrorClass.DIED, error=storable(reason))
@@ -180,7 +185,8 @@ def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random)
 
 
 def storable(text: str, ending: str = "") -> str:
-    """Bounded, and free of what PostgreSQL's text cannot hold: an error message must never be what fails."""
+    """Return the text, bounded and without what PostgreSQL's text cannot hold: an error message must never be what
+    fails."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     room = MESSAGE_LIMIT - len(ending)
     return (clean if len(clean) <= room else clean[: room - 1] + "…") + ending

@@ -1,4 +1,4 @@
-"""A worker: takes items of one job a slice at a time, works them, and hands their outcomes to its settler."""
+"""A worker: it takes items of one job a slice at a time, works them, and hands their outcomes to its settler."""
 
 import os
 import random as random_module
@@ -37,24 +37,24 @@ from bulk_pipelines.engine.worker.work import Tally, Worked
 from bulk_pipelines.errors import Unavailable
 
 GOING_ON = (None, JobState.RUNNING)
-"""What a settlement may have seen of a job that is to be worked on: nothing yet, or this."""
+"""The job states that allow work to go on, as the last settlement saw them; None means that nothing was settled yet."""
 
 COUNTED = (RetryLater, NotFound)
-"""Outcomes of which the tries that an item has behind it decide what becomes of it."""
+"""Outcomes for which the item's earlier tries decide what becomes of it."""
 
 LOOK_SECONDS = 1.0
-"""How often a long item may ask whether to stop."""
+"""The fewest seconds between two looks at the job's state, by which a long item learns whether to stop."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One slice as it went."""
+    """What one slice did."""
 
     claimed: int
     tally: Tally
     seconds: float
     left: int
-    """Claimed and not begun when the slice was over: the next slice begins with them."""
+    """How many items were claimed and not begun when the slice was over. The next slice begins with them."""
 
     @property
     def idle(self) -> bool:
@@ -63,7 +63,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Pace:
-    """What a worker has learned of its items; adjusted after each slice."""
+    """What a worker has learned of its items and of the other side; it is adjusted after each slice."""
 
     item_seconds: Ewma = field(default_factory=Ewma)
     pressure: Pressure = field(default_factory=Pressure)
@@ -74,7 +74,8 @@ def worker_name() -> str:
 
 
 class Worker:
-    """Use as a context: leaving it gives back what was not begun and writes what was done."""
+    """A worker of one job, to be used as a context: leaving it gives back the items that were not begun, and writes the
+    outcomes of the others."""
 
     def __init__(
         self,
@@ -103,7 +104,8 @@ class Worker:
         self.failed_fast = False
         self.stop_asked = Stop()
         self.leave_at: float | None = None
-        """A time of the clock after which nothing is begun, and what has got on is interrupted."""
+        """A time of the clock after which no item is begun, and items that have reached a checkpoint are asked to
+        stop."""
         self.looked_at = clock()
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
@@ -121,7 +123,7 @@ class Worker:
         self.close()
 
     def run_once(self, until: float | None = None) -> Slice:
-        """One slice; a shorter one when `until`, a time of the clock, comes first."""
+        """Work one slice. It is shorter when `until`, a time of the clock, comes first."""
         begun = self.clock()
         target = begun + self.kind.slices.target_seconds
         tally = Tally()
@@ -133,9 +135,10 @@ class Worker:
         return Slice(claimed, tally, seconds, len(self.waiting))
 
     def take(self, tally: Tally) -> int:
-        """Items for this slice: those left over from the last one, if it is still right to work them, or new ones."""
+        """Get items for this slice: those left over from the last slice, if they may still be worked, or newly claimed
+        ones. Return how many were claimed."""
         if self.failed_fast:
-            self.settler.drain()  # the burial that fails the job; unless its lease was lost
+            self.settler.drain()  # writes the burial that fails the job, unless its lease was lost
             self.failed_fast = False
         if self.waiting:
             if self.look() is not JobState.RUNNING:
@@ -146,9 +149,9 @@ class Worker:
             self.settler.hold(claimed)
             self.waiting.extend(claimed)
             self.claims.add(claimed)
-            self.looked_at, self.status = self.clock(), JobState.RUNNING  # else there was nothing to claim
+            self.looked_at, self.status = self.clock(), JobState.RUNNING  # a job in another state has nothing to claim
             if any(lease.death_count for lease in claimed):
-                # A suspect may take this process with it, but not what others came to.
+                # A suspect may kill this process, so the outcomes of other items are written first.
                 self.settler.drain()
             self.prepare(claimed, tally)
         return len(claimed)
@@ -172,7 +175,8 @@ class Worker:
         return claimed
 
     def prepare(self, claimed: list[Lease], tally: Tally) -> None:
-        """When the preparation fails, so do its items, each by its own budget."""
+        """Let the kind prepare the claimed items. When that fails, so do all of them, each within its own number of
+        tries."""
         if self.kind.prepare is None:
             return
         for lease in claimed:
@@ -186,6 +190,8 @@ class Worker:
                 self.settle(self.waiting.popleft(), outcome, tally)
 
     def worked(self, deadline: float) -> Iterator[Worked]:
+        """Work the waiting items until the deadline, and yield each with its outcome."""
+
         def go_on(lease: Lease) -> bool:
             if self.clock() >= deadline or self.stop_asked.is_set() or self.called_off:
                 return False
@@ -201,6 +207,7 @@ class Worker:
         return work.perform(self.kind, lease, self.tools) if self.settler.begin(lease) else None
 
     def settle(self, lease: Lease, outcome: Outcome | None, tally: Tally) -> None:
+        """Hand an item's outcome to the settler. Without an outcome the lease is lost, and the item is forgotten."""
         self.in_work.pop(lease.item_id, None)
         if outcome is None:
             self.settler.forget(lease)
@@ -213,8 +220,9 @@ class Worker:
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
 
     def tries(self, lease: Lease, outcome: Outcome) -> Tries:
-        """An item that got on since it was claimed has others: only the database knows whether its checkpoint was
-        committed. When that cannot be asked, it was: a try too many is better than one too few."""
+        """Return the tries that the item has behind it. A checkpoint resets them, and only the database knows whether
+        it was committed. When the database cannot be asked, this takes the checkpoint as committed: a try too many is
+        better than one too few."""
         if not isinstance(outcome, COUNTED) or not self.tools.got_on(lease):
             return lease.tries
         try:
@@ -232,57 +240,63 @@ class Worker:
         )
 
     def lease_seconds(self) -> float:
-        """By how long one item takes; with several at once that is longer than what one adds to a slice."""
+        """Return how long leases are to last, by how long one item takes. With several items at once that is longer
+        than what one item adds to a slice."""
         per_item = self.pace.item_seconds.value
         return slices.lease_seconds(self.kind.slices, None if per_item is None else per_item * self.kind.concurrency)
 
     @property
     def called_off(self) -> bool:
-        """Nothing more is to be begun, as far as is known without asking: from a burial here or the last settlement."""
+        """Whether no more items are to be begun, as far as the worker knows without asking: because of a burial of its
+        own, or by what the last settlement saw."""
         return self.failed_fast or self.settler.job_status not in GOING_ON
 
     def look(self) -> JobState:
-        """The job's state, as the database has it now."""
+        """Return the job's state as the database has it now."""
         with transaction(self.pool) as connection:
             row = connection.execute(queries.text("jobs", "job_status"), {"job_id": self.job.job_id}).fetchone()
         assert row is not None, "a job with leased items is not deleted"
         self.looked_at = self.clock()
         self.status = JobState(row[0])
-        self.settler.job_status = self.status  # what a settlement saw may be long ago
+        self.settler.job_status = self.status  # the state that a settlement saw may be out of date
         return self.status
 
     def stopping(self) -> bool:
+        """Whether a long item is to stop; handlers ask this through their tools."""
         if self.stop_asked.is_set() or self.out_of_time:
             return True
         if self.clock() - self.looked_at > LOOK_SECONDS:
             try:
                 self.look()
             except (Unavailable, psycopg.OperationalError):
-                self.looked_at = self.clock()  # a handler that does without the database does not stop for it
+                self.looked_at = self.clock()  # a handler that needs no database does not stop because it is away
         return self.status is not JobState.RUNNING
 
     @property
     def out_of_time(self) -> bool:
-        """Only for items that got on: others would begin anew, and might never come to their end."""
+        """Whether the worker's time is over. Only items that have reached a checkpoint are stopped by it: others would
+        begin anew, and might never come to their end."""
         return self.leave_at is not None and self.clock() >= self.leave_at and bool(self.tools.checkpointed)
 
     def stop(self) -> None:
-        """Ask the worker to end at the next item; safe from a signal handler or another thread."""
+        """Ask the worker to end at the next item. Safe to call from a signal handler or another thread."""
         self.stop_asked.set()
 
     def give_back(self) -> None:
-        """What was claimed and not begun, to whoever comes next."""
+        """Give the items that were claimed and not begun back to whoever comes next."""
         while self.waiting:
             self.settle(self.waiting.popleft(), Unfinished(), Tally())
 
     def close(self) -> None:
+        """Give back what was not begun, write all outcomes, and delete the rows of the claims that are over."""
         self.stop_asked.set()
         try:
             self.give_back()
         finally:
             if self.executor is not None:
                 self.executor.shutdown(cancel_futures=True)
-        # Begun and interrupted: what it did is unknown, so it costs an attempt; others may take it at once.
+        # These items were begun and interrupted. What was done with them is unknown, so this costs an attempt; others
+        # may take them at once.
         for lease in list(self.in_work.values()):
             self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
         self.settler.stop()

@@ -1,7 +1,8 @@
-"""The one thread of a worker that writes to its items: settlements in batches, and renewals of the leases it holds.
+"""The one thread of a worker that writes to its items: it writes settlements in batches, and renews the leases of held
+items.
 
-One thread, so that two statements of a worker never wait for each other's rows. Nothing is dropped: a full buffer
-blocks whoever adds, an outage is waited out, and stop() drains what is there.
+There is one thread, so that two statements of a worker never wait for each other's rows. Nothing is dropped: a full
+buffer blocks whoever adds to it, the thread waits until an outage is over, and stop() drains the buffer.
 """
 
 import logging
@@ -26,10 +27,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SettlerLimits:
+    """When a settler writes, how much at once, and how long it waits for the database."""
+
     flush_at: int = 100
     flush_seconds: float = 0.25
     batch: int = 2_000
-    """The most that one statement writes; a buffer that grew while the last one ran goes out whole up to this."""
+    """The most settlements in one statement. A buffer that grew while the last statement ran is written whole, up to
+    this number."""
     capacity: int = 5_000
     outage_patience: float = 300.0
     retry_seconds: float = 0.5
@@ -40,6 +44,8 @@ class SettlerFailed(Exception):
 
 
 class Settler:
+    """The leases that a worker holds, and the settlements it has still to write."""
+
     def __init__(
         self,
         pool: Engine,
@@ -65,7 +71,7 @@ class Settler:
         self.begun_at: dict[int, float] = {}
         self.renewed_at = clock()
         self.granted = lease_seconds()
-        """The shortest lease that what is held was given."""
+        """The length, in seconds, of the shortest lease that any held item was given."""
         self.lost_count = 0
         self.open_items: int | None = None
         self.job_status: JobState | None = None
@@ -76,7 +82,7 @@ class Settler:
         self.thread.start()
 
     def hold(self, claimed: Iterable[Lease]) -> None:
-        """Leases to renew from now on."""
+        """Renew these leases from now on."""
         length = self.lease_seconds()
         with self.changed:
             if not self.held:
@@ -85,12 +91,13 @@ class Settler:
             self.held.update((lease.item_id, lease) for lease in claimed)
 
     def unsettled(self) -> set[int]:
-        """Items whose leases are not known to be over."""
+        """Return the ids of the items whose leases are not known to be over."""
         with self.lock:
             return {*self.held, *(each.item_id for each in (*self.buffer, *self.writing))}
 
     def begin(self, lease: Lease) -> bool:
-        """An item's work begins now. False when its lease is known to be lost: it is somebody else's."""
+        """Note that work on the item begins now. False when its lease is known to be lost, so that the item is somebody
+        else's."""
         with self.lock:
             if lease.item_id not in self.held:
                 return False
@@ -98,19 +105,22 @@ class Settler:
             return True
 
     def prepared(self, claimed: Iterable[Lease]) -> None:
-        """Their preparation was begun for all of them and is over: from now on each has its own turn."""
+        """Note that the preparation of these items is over. It counted as work on all of them; from now on each item
+        counts from its own turn."""
         with self.changed:
             for lease in claimed:
                 self.begun_at.pop(lease.item_id, None)
 
     def forget(self, lease: Lease) -> None:
-        """The lease is gone: nothing to renew, nothing to write."""
+        """Forget a lost lease: it is not renewed any more, and nothing is written for its item."""
         with self.lock:
             self.held.pop(lease.item_id, None)
             self.begun_at.pop(lease.item_id, None)
             self.lost_count += 1
 
     def add(self, settled: Settled) -> None:
+        """Add a settlement to write. Blocks while the buffer is full; raises SettlerFailed when settlements cannot be
+        written."""
         with self.lock:
             while len(self.buffer) >= self.limits.capacity and self.failure is None:
                 self.changed.wait()
@@ -122,7 +132,7 @@ class Settler:
                 self.changed.notify_all()
 
     def drain(self) -> None:
-        """Wait until all that was added is written."""
+        """Block until everything that was added is written."""
         with self.changed:
             self.draining += 1
             self.changed.notify_all()
@@ -134,7 +144,7 @@ class Settler:
             self.check()
 
     def stop(self) -> None:
-        """Drain, and end the thread; leases that are still held run out by themselves."""
+        """Drain the buffer, and end the thread. Leases that are still held run out by themselves."""
         with self.changed:
             self.stopping = True
             self.changed.notify_all()
@@ -157,7 +167,7 @@ class Settler:
                 self.changed.notify_all()
 
     def wait_for_work(self) -> bool:
-        """True while there is or may come something to write."""
+        """Wait until it is time to write. False when nothing is left and nothing more will come."""
         with self.changed:
             self.changed.wait_for(self.urgent, timeout=self.limits.flush_seconds)
             return bool(self.buffer) or not self.stopping
@@ -206,8 +216,9 @@ class Settler:
             return
 
     def write_apart(self, batch: list[Settled], error: Exception) -> None:
-        """What cannot be written is buried instead, so that no handler's answer stops a worker: all that do not even
-        make a statement at once, else half by half, down to the one that the database or the record refuses."""
+        """Bury what cannot be written, so that no handler's answer stops a worker. Settlements that cannot even be put
+        into a statement are all buried at once; otherwise the batch is halved, down to the one that the database or the
+        record refuses."""
         mended = settling.writable(batch)
         if any(now is not before for now, before in zip(mended, batch, strict=True)):
             self.write(mended)
@@ -231,7 +242,8 @@ class Settler:
             log.warning("lease %d of item %d is lost: its outcome is dropped", each.lease_term, each.item_id)
 
     def renew_if_due(self) -> None:
-        """At a third of the lease, so that two renewals may fail before it runs out."""
+        """Renew the held leases when a third of their time has passed, so that two renewals may fail before they run
+        out. An item that has been worked for too long is not renewed."""
         length = self.lease_seconds()
         with self.changed:
             now = self.clock()
@@ -253,12 +265,13 @@ class Settler:
         with self.changed:
             self.granted = min(length, self.lease_seconds())
             for lease in wanted:
-                # By identity: a later claim of the same item may be held by now.
+                # Leases are compared by identity, because a later claim of the same item may be held by now.
                 if lease.item_id not in kept and self.held.get(lease.item_id) is lease:
                     del self.held[lease.item_id]
 
     def give_back_unbegun(self) -> None:
-        """Nobody knows when their turn would come, if ever: others may have them at once."""
+        """Give back the held items that were not begun: nobody knows when their turn would come, if ever, and others
+        may take them at once."""
         for lease in [lease for item_id, lease in self.held.items() if item_id not in self.begun_at]:
             del self.held[lease.item_id]
             self.buffer.append(Settled(lease.item_id, lease.lease_term, Settlement(ItemEvent.GIVE_BACK)))

@@ -1,10 +1,12 @@
-"""How much a worker takes at a time, and for how long. Pure arithmetic."""
+"""How many items a worker takes at a time, and for how long. Pure arithmetic."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class SliceLimits:
+    """The bounds of slices, claims and leases; times are in seconds."""
+
     target_seconds: float = 5.0
     safety: float = 0.7
     min_claim: int = 1
@@ -16,7 +18,8 @@ class SliceLimits:
 
 @dataclass(frozen=True)
 class Ewma:
-    """An exponentially weighted mean; a batch of observations weighs as much as its members one by one."""
+    """An exponentially weighted mean. A sample that stands for `count` observations weighs as much as these one by
+    one."""
 
     alpha: float = 0.2
     value: float | None = None
@@ -33,7 +36,8 @@ def clamp(value: float, low: float, high: float) -> float:
 
 
 def claim_size(limits: SliceLimits, item_seconds: float | None, level: float = 1.0) -> int:
-    """What fits into a slice. `level` (0..1] is what backpressure leaves of it."""
+    """Return how many items to claim for a slice. `level`, above 0 and up to 1, is the share that backpressure
+    leaves."""
     if item_seconds is None:
         fitting = float(limits.first_claim)
     elif item_seconds <= 0:
@@ -44,5 +48,5 @@ def claim_size(limits: SliceLimits, item_seconds: float | None, level: float = 1
 
 
 def lease_seconds(limits: SliceLimits, item_seconds: float | None) -> float:
-    """Long enough for a slow item, short enough for a quick rescue."""
+    """Return the length of a lease: long enough for a slow item, short enough for a quick rescue."""
     return clamp(2.0 * (item_seconds or 0.0), limits.lease_floor, limits.lease_cap)

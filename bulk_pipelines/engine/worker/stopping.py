@@ -5,8 +5,8 @@ from queue import Empty, SimpleQueue
 
 
 class Stop:
-    """As threading.Event, but for signal handlers: they interrupt the very thread that may hold an event's lock, and
-    would wait for it for ever. A simple queue is made for that."""
+    """An event like threading.Event, but safe for signal handlers. A handler interrupts the very thread that may hold
+    an event's lock, and would wait for that lock for ever; a SimpleQueue is made for this."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -20,8 +20,8 @@ class Stop:
         return self.asked
 
     def wait(self, seconds: float) -> None:
-        """Until it is asked for, or that long."""
+        """Wait until a stop is asked for, or for so many seconds."""
         with suppress(Empty):
             self.bell.get(timeout=seconds)
-            # For whoever else is waiting, and whoever asks again.
+            # Ring again for other waiters, and for whoever asks later.
             self.bell.put(None)

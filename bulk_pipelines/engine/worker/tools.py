@@ -12,6 +12,8 @@ from bulk_pipelines.engine.jobs.jobs import Job
 
 
 class Tools:
+    """The tools of one worker, which it gives to each call of its kind's handler."""
+
     def __init__(
         self,
         pool: Engine,
@@ -25,25 +27,29 @@ class Tools:
         self.worker = worker
         self.lease_seconds = lease_seconds
         self.stopping = stopping
-        """True when a long item should checkpoint and return Unfinished: pause, cancel, or the worker's own stop."""
+        """Returns True when a long item should write a checkpoint and return Unfinished: because of a pause, a cancel,
+        or the worker's own stop."""
         self.checkpointed: set[tuple[int, int]] = set()
         self.prepared: Any = None
-        """What Kind.prepare left for the items of its claim."""
+        """Whatever Kind.prepare left here for the items of its claim."""
 
     def hold(self, connection: Connection, lease: Lease) -> None:
-        """First in every transaction of data that belongs to an item. Raises LeaseLost.
+        """Lock the item. A handler calls this first in every transaction that writes the item's data. Raises LeaseLost.
 
-        Between its statements the transaction may be idle for as long as the lease has left (10 s at least), no longer.
+        Between its statements the transaction may be idle for as long as the lease has left, but at least 10 seconds,
+        and no longer.
         """
         leases.hold(connection, lease)
 
     def checkpoint(self, connection: Connection, lease: Lease, progress: dict[str, Any]) -> None:
-        """Last in such a transaction: data, checkpoint and lease commit together. Raises LeaseLost."""
+        """Write how far the item is. A handler calls this last in such a transaction: data, checkpoint and lease commit
+        together. Raises LeaseLost."""
         leases.checkpoint(connection, lease, progress, self.lease_seconds())
         self.checkpointed.add((lease.item_id, lease.lease_term))
 
     def got_on(self, lease: Lease) -> bool:
-        """Whether there was a checkpoint under this lease; it need not have been committed. Asked once, at its end."""
+        """Whether a checkpoint was written under this lease; it need not have been committed. The worker asks once,
+        when the item's work ends."""
         term = (lease.item_id, lease.lease_term)
         there = term in self.checkpointed
         self.checkpointed.discard(term)

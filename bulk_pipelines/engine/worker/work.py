@@ -1,4 +1,4 @@
-"""Working items: the handler's answer, or what its exception means, one by one or several at once."""
+"""Work items, one by one or several at once. The outcome is the handler's answer, or what its exception stands for."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import ErrorClass
 
 Worked = tuple[Lease, Outcome | None]
-"""No outcome: the lease was lost on the way, there is nothing to write."""
+"""An item and its outcome. There is no outcome when the lease was lost on the way: then nothing is to be written."""
 
 
 @dataclass
 class Tally:
-    """What a slice came to, for backpressure and for people."""
+    """Counts of a slice's outcomes, for backpressure and for people."""
 
     total: int = 0
     done: int = 0
@@ -42,6 +42,7 @@ Perform = Callable[[Lease], Outcome | None]
 
 
 def perform(kind: Kind, lease: Lease, tools: Tools) -> Outcome | None:
+    """Work one item. None when its lease was lost."""
     try:
         outcome: object = kind.handle(lease, tools)
     except LeaseLost:
@@ -54,7 +55,8 @@ def perform(kind: Kind, lease: Lease, tools: Tools) -> Outcome | None:
 
 
 def one_by_one(waiting: deque[Lease], perform: Perform, go_on: Callable[[Lease], bool]) -> Iterator[Worked]:
-    """`go_on` says of each item, when its turn comes, whether to begin it; the rest stays in `waiting`."""
+    """Work the waiting items one by one. `go_on` says of each, when its turn comes, whether to begin it; the rest stays
+    in `waiting`."""
     while waiting and go_on(waiting[0]):
         lease = waiting.popleft()
         yield lease, perform(lease)
@@ -67,7 +69,7 @@ def side_by_side(
     executor: Executor,
     concurrency: int,
 ) -> Iterator[Worked]:
-    """The same, with up to `concurrency` items in work at a time."""
+    """Work the waiting items as `one_by_one` does, but with up to `concurrency` of them at a time."""
     running: dict[Future[Outcome | None], Lease] = {}
     while True:
         while waiting and len(running) < concurrency and go_on(waiting[0]):

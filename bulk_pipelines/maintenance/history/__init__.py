@@ -1,1 +1,1 @@
-"""What Dagster remembers of what is over, and for how long."""
+"""What Dagster keeps of finished work, and for how long."""

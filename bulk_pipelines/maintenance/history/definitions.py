@@ -1,4 +1,4 @@
-"""Retention of what Dagster keeps: partition keys, runs with their events, ticks of sensors and schedules."""
+"""Retention of what Dagster keeps: partition keys, runs with their events, and ticks of sensors and schedules."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,8 @@ def parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
 
 
 def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: Settings, dry_run: bool) -> int:
-    """The oldest keys beyond what an asset keeps, of jobs that are over. The database still has their jobs."""
+    """Remove the oldest keys beyond the number that an asset keeps, of jobs that are over. The database keeps the
+    jobs."""
     total = 0
     for kind in kinds:
         name = partitions(kind).name
@@ -50,8 +51,8 @@ def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen:
 
 
 def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
-    """Runs with all their events and what their steps printed. Each one is its own deletion, so a pass can be cut short
-    anywhere."""
+    """Remove old runs with all their events and what their steps printed. Each run is a deletion of its own, so a pass
+    can be cut short anywhere."""
     filters = dg.RunsFilter(statuses=OVER, updated_before=ago(days))
     if dry_run:
         return instance.get_runs_count(filters)
@@ -59,15 +60,16 @@ def prune_runs(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
     while records := instance.get_run_records(filters, limit=RUNS_AT_A_TIME, ascending=True):
         for record in records:
             run_id = record.dagster_run.run_id
-            instance.compute_log_manager.delete_logs(prefix=[run_id])  # deleting the run leaves them behind
+            instance.compute_log_manager.delete_logs(prefix=[run_id])  # deleting the run leaves its logs behind
             instance.delete_run(run_id)
         removed += len(records)
     return removed
 
 
 def prune_ticks(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
-    """Dagster forgets ticks by itself, by its own configuration and with the next tick of the same sensor: not those of
-    one that was taken out or turned off. The oldest go first, a bounded number at a time."""
+    """Remove old ticks, the oldest first and a bounded number at a time. Dagster removes ticks by itself, as its
+    configuration says, but only with the next tick of the same sensor: ticks of a sensor that was removed or turned off
+    stay."""
     total = 0
     for state in instance.all_instigator_state():
         borders = []
@@ -82,7 +84,7 @@ def prune_ticks(instance: dg.DagsterInstance, days: int, dry_run: bool) -> int:
 def pages_of_ticks(
     instance: dg.DagsterInstance, state: "InstigatorState", before: float
 ) -> Iterator[tuple[float, int]]:
-    """The newest first: how many there are before each border, up to the next one."""
+    """Yield borders in time, the newest first, each with the number of ticks from there back to the next border."""
     while ticks := instance.get_ticks(
         state.instigator_origin_id, state.selector_id, before=before, limit=TICKS_AT_A_TIME
     ):

@@ -1,6 +1,6 @@
-"""Where Dagster keeps its runs, events and schedules: in the same PostgreSQL as the data, in a schema of its own."""
+"""Dagster keeps its runs, events and schedules in the same PostgreSQL as the data, in a schema of its own."""
 
 SCHEMA = "dagster"
 
 APPLICATION = "dagster storage"
-"""What marks the sessions of this storage, among those that code of users may open."""
+"""The application name that marks the sessions of this storage, among those that code of users may open."""

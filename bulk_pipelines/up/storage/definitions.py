@@ -1,5 +1,6 @@
-"""Dagster's storage, with each of its sessions set up as ours are: in a schema of its own, whatever role, database and
-environment say, and also behind a pooler, which ignores or refuses the `options` of an address."""
+"""Dagster's storage, with each of its sessions set up as those of this project are. Its tables are in a schema of their
+own, whatever role, database and environment say, and also behind a pooler, which ignores or refuses the `options` of an
+address."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,11 +13,12 @@ from bulk_pipelines.database import session
 from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
 TIMEOUT = 10
-"""Seconds to wait for the server's answer to a new connection."""
+"""How many seconds to wait for the server's answer to a new connection."""
 
 
 class Storage(DagsterPostgresStorage):
-    """dagster-postgres's. It makes its connections in many places, so they are set up where SQLAlchemy opens them."""
+    """The storage of dagster-postgres. It makes its connections in many places, so they are set up where SQLAlchemy
+    opens them."""
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
@@ -25,11 +27,11 @@ class Storage(DagsterPostgresStorage):
 
 @event.listens_for(Engine, "do_connect")
 def connect(dialect: Dialect, _record: object, _given: object, parts: Mapping[str, Any]) -> Any:
-    """Open a session for this storage; None leaves all others to SQLAlchemy."""
+    """Open a session for this storage. For all other sessions this returns None, and SQLAlchemy opens them."""
     if parts.get("application_name") != APPLICATION:
         return None
     connection = dialect.connect(**session.completed(parts, APPLICATION, TIMEOUT))
-    # What is set within a transaction goes with it.
+    # Settings that are made within a transaction would be lost if it were rolled back.
     connection.autocommit = True
     settings = session.settings(session.from_options(session.joined(parts.get("options", ""))), SCHEMA)
     connection.cursor().execute(session.statement(settings, session.refuse_old(connection.server_version)))
