@@ -1,4 +1,4 @@
-"""What a value is: the kinds of column, and how each is held in memory, written as text, and sent to PostgreSQL.
+"""The column kinds, and how the values of each are held in memory, written as text, and sent to PostgreSQL.
 
-Imports, exports and processing share it. Every function takes whole columns, never one value.
+Imports, exports and processing share this. Every function takes whole columns, never one value.
 """

@@ -1,4 +1,5 @@
-"""Arrow's columns as the imports use them. The stubs of pyarrow know few of the forms its functions take."""
+"""Arrow's columns, and small helpers for them. Many types here are `Any`, because pyarrow's stubs know few of the
+arguments that its functions take."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.compute
 compute: Any = pyarrow.compute
 
 Column = Any
-"""A pyarrow.Array: in one piece, of any type."""
+"""A pyarrow.Array: a column in one piece, of any type."""
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -18,13 +19,13 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def column(table: pa.Table, name: str) -> Column:
-    """A table's column in one piece."""
+    """Return a column of the table in one piece."""
     chunks: Any = table.column(name)
     return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
 
 
 def nothing(count: int, kind: pa.DataType) -> Column:
-    """A column of nulls."""
+    """Make a column of nulls."""
     any_kind: Any = kind
     return pa.nulls(count, any_kind)
 
@@ -35,18 +36,18 @@ def buffer(array: npt.NDArray[Any]) -> pa.Buffer:
 
 
 def bitmap(valid: Mask) -> pa.Buffer:
-    """Arrow's form of which values there are."""
+    """Write which values are not null in the form that Arrow has for it: one bit each."""
     return buffer(np.packbits(valid, bitorder="little"))
 
 
 def to_mask(column: Column) -> Mask:
-    """A column of booleans as numpy's; null is false."""
+    """Turn a column of booleans into a numpy array, in which null is false."""
     mask: Mask = compute.fill_null(column, False).to_numpy(zero_copy_only=False)
     return mask
 
 
 def text_bytes(text: Column) -> Bytes:
-    """The bytes of a text column, one value behind the other; nulls have none."""
+    """Return the bytes of a text column, one value behind the other; nulls have no bytes."""
     offsets = text_offsets(text)
     data: Any = text.buffers()[2]
     if data is None:

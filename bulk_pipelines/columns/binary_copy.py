@@ -1,7 +1,7 @@
-"""Columns in the binary form of COPY, made without a loop over rows.
+"""Encoding columns in the binary form of COPY, without a loop over rows, and sending them to the server.
 
-All that has a fixed width is laid out as one record for each row; texts and lists are joined to it. Binary spares the
-server reading numbers, times and ids from text, about a tenth of its work.
+All values of a fixed width are laid out as one record for each row, and texts and lists are joined to it. The binary
+form spares the server reading numbers, times and ids from text, which is about a tenth of its work.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ Length = np.dtype(">i4")
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows as COPY takes them, each a value of a binary column, and the order of the columns in them. `order` says
-    which of the rows that were encoded each one is."""
+    """Rows in the form that COPY takes: each is a value of a binary column, and `columns` is the order of the fields in
+    it. `order` says which of the rows that were encoded each one is."""
 
     columns: list[str]
     rows: Column
     order: Numbers
 
     def take(self, places: Numbers) -> "Encoded":
-        """Some of the rows."""
+        """Return the rows in these places only."""
         return Encoded(self.columns, self.rows.take(pa.array(places)), self.order[places])
 
 
@@ -66,7 +66,7 @@ def encode(columns: dict[str, Column]) -> Encoded:
 
 
 def copy(connection: Connection, table: sql.Composable, encoded: Encoded) -> int:
-    """Sends rows to a table; how many it took: a trigger may leave some out without an error."""
+    """Send rows to a table, and return how many it took: a trigger may leave some out without an error."""
     command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
         table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))
     )
@@ -79,21 +79,21 @@ def copy(connection: Connection, table: sql.Composable, encoded: Encoded) -> int
 
 
 def stream(rows: Column) -> memoryview:
-    """The bytes of encoded rows, one behind the other."""
+    """Return the bytes of encoded rows, one behind the other."""
     offsets = text_offsets(rows)
     data: Any = rows.buffers()[2]
     return memoryview(data)[offsets[0] : offsets[-1]]
 
 
 def by_id(encoded: Encoded, ids: Column) -> Encoded:
-    """The rows in the order of their ids: so each page of the index is visited once, and two imports of the same rows
-    wait for each other instead of each for the other."""
+    """Sort the rows by their ids. Then each page of the index is visited once, and of two imports of the same rows one
+    waits for the other, instead of each waiting for the other in a deadlock."""
     beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
     return encoded.take(np.argsort(beginnings))
 
 
 def fixed_width(values: Column) -> int:
-    """How many bytes each value has; 0 where they differ, or some value is missing."""
+    """Return how many bytes each value has; 0 if values differ in this, or if any value is missing."""
     if values.null_count:
         return 0
     if values.type == BINARY:
@@ -104,7 +104,7 @@ def fixed_width(values: Column) -> int:
 
 
 def fixed(values: Column) -> npt.NDArray[Any]:
-    """The bytes of values of one width, without regard to nulls."""
+    """Return the bytes of values of one width, without regard to nulls."""
     if values.type == BINARY:
         return np.ascontiguousarray(rows_of(values))
     if pa.types.is_boolean(values.type):
@@ -120,7 +120,7 @@ def numbers_of(values: Column) -> npt.NDArray[Any]:
 
 
 def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
-    """Each value's length, -1 for null, and its bytes, none for null."""
+    """Return the length of each value, which is -1 for null, and its bytes; null has no bytes."""
     missing = None
     if values.null_count:
         missing = values.is_null().to_numpy(zero_copy_only=False)
@@ -138,7 +138,7 @@ def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
 
 
 def lists(values: Column) -> Column:
-    """Lists of strings as one-dimensional arrays of text; nothing for null."""
+    """Encode lists of strings as one-dimensional arrays of text; null has no bytes."""
     counts = compute.fill_null(compute.list_value_length(values), 0).to_numpy().astype(np.int32)
     lengths, texts = sized(values.flatten())
     elements = compute.binary_join_element_wise(as_binary(lengths.view(np.uint8).reshape(-1, 4)), texts, b"")
@@ -147,14 +147,14 @@ def lists(values: Column) -> Column:
     head = np.zeros(len(values), np.dtype([(name, ">i4") for name in ("dimensions", "nulls", "type", "size", "first")]))
     head["dimensions"], head["type"], head["size"], head["first"] = 1, TEXT_OID, counts, 1
     full = compute.binary_join_element_wise(as_binary(head.view(np.uint8).reshape(-1, 20)), joined, b"")
-    # An array without elements has no dimension, and says nothing of its size.
+    # In the binary form, an array without elements has no dimensions, and therefore no size.
     empty = np.array([0, 0, TEXT_OID], dtype=">i4").tobytes()
     written = compute.if_else(pa.array(counts == 0), pa.scalar(empty, pa.binary()), full)
     return compute.if_else(values.is_null(), b"", written)
 
 
 def as_binary(rows: Bytes) -> Column:
-    """Rows of so many bytes each as a column."""
+    """Turn rows, which all have the same number of bytes, into a binary column."""
     count, width = rows.shape
     data = buffer(rows)
     offsets = buffer(np.arange(count + 1, dtype=np.int32) * np.int32(width))

@@ -1,4 +1,4 @@
-"""The values of a file as the resource means them: text to ids, flags, times and lists, by columns."""
+"""Converting the values of a file to what their column kind means: text to ids, flags, times and lists, by columns."""
 
 import pyarrow as pa
 
@@ -10,11 +10,13 @@ FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
-"""What values of each kind are held in: as declared, but ids as sixteen bytes, which is how PostgreSQL takes them."""
+"""The Arrow type in which the values of each kind are held: the declared one, but sixteen bytes for ids, as PostgreSQL
+takes them."""
 
 
 def convert(values: Column, kind: ColumnKind) -> Column:
-    """The values in the form of their kind; null where there is none or it is not of the kind."""
+    """Convert the values to the form of their kind. The result is null where there is no value, or where the value is
+    not of the kind."""
     if pa.types.is_string(values.type):
         return from_text(values, kind)
     if kind is ColumnKind.TEXT_LIST:

@@ -1,4 +1,4 @@
-"""The kinds of column a resource can have: how each is stored, held in memory, written in files."""
+"""The column kinds of a resource: how the values of each are stored, held in memory, and written in files."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 class ColumnKind(Enum):
-    """What a column holds. The text form is the same in every file format, in and out."""
+    """What the values of a column are. Their text form is the same in imported and in exported files."""
 
     UUID = "uuid"
     TEXT = "text"
@@ -24,7 +24,7 @@ class ColumnKind(Enum):
 
     @property
     def code(self) -> str:
-        """The reason given for a value that is not of this kind, unless the column has its own."""
+        """The code of the reason for rejecting a value that is not of this kind, unless the column has its own code."""
         return _CODE[self]
 
     @property

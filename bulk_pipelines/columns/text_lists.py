@@ -1,4 +1,4 @@
-"""Lists of strings by columns. In CSV a list is the text of a JSON array."""
+"""Reading lists of strings, by columns. In CSV a list is written as the text of a JSON array."""
 
 import json
 
@@ -18,12 +18,12 @@ LEAST_BLOCK = 1024
 
 
 def parse(text: Column) -> Column:
-    """The lists; null where there is none or the text is not a JSON array of strings."""
+    """Parse texts into lists. The result is null where there is no text, or where it is not a JSON array of strings."""
     if text.null_count == len(text):
         return pa.nulls(len(text), TYPE)
     valid = compute.match_substring_regex(text, VALID)
     arrays = compute.if_else(compute.fill_null(valid, False), text, "null")
-    # Inside strings the grammar allows no newline; between them it is white space.
+    # The grammar allows no newline inside strings, and between strings a newline is white space.
     lines = compute.replace_substring_regex(arrays, r"[\r\n]", " ")
     joined = compute.binary_join_element_wise('{"list":', lines, "}\n", "")
     data = b"".join(joined.cast(pa.binary()).to_pylist())
@@ -33,7 +33,7 @@ def parse(text: Column) -> Column:
             pyarrow.json.ReadOptions(use_threads=False, block_size=max(len(data) + 1, LEAST_BLOCK)),
             pyarrow.json.ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="error"),
         )
-    except pa.ArrowInvalid:  # half a surrogate pair: the one fault that the grammar does not see
+    except pa.ArrowInvalid:  # half a surrogate pair is the one fault that the grammar does not find
         return pa.array([loaded(each) for each in arrays.to_pylist()], TYPE)
     return table.column(0).combine_chunks()
 
@@ -48,7 +48,7 @@ def loaded(text: str) -> list[str] | None:
 
 
 def with_null_inside(lists: Column) -> Mask:
-    """Which lists hold a null: JSON allows it, a list of strings does not."""
+    """Tell which lists hold a null: JSON allows this, but a list of strings does not."""
     mask = np.zeros(len(lists), dtype=bool)
     values = lists.flatten()
     if values.null_count:

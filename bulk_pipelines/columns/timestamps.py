@@ -1,4 +1,4 @@
-"""Text to times in UTC, by columns."""
+"""Converting text to times in UTC, by columns."""
 
 import re
 
@@ -20,18 +20,20 @@ ZONED = re.compile(rf"[T ].*{ZONE}$")
 ONLY_DATE = 10
 FEW = 100
 
-# What PostgreSQL and Python's datetime both know. With an offset, the first and the last day can fall out of it.
+# The first and the last microsecond that both PostgreSQL and Python's datetime know. With an offset, a time on the
+# first or the last day can lie outside of them.
 FIRST = -62_135_596_800_000_000
 LAST = 253_402_300_799_999_999
 
 
 def convert(text: Column) -> Column:
-    """The times; null where there is none or it is not one."""
+    """Convert texts to times. The result is null where there is no text, or where it is not a time."""
     return within_range(quickly(text))
 
 
 def quickly(text: Column) -> Column:
-    """Most files have one form throughout, with a zone or without, which Arrow takes at once."""
+    """Convert the texts with one cast of Arrow if all have one form, with a zone or without, as in most files.
+    Otherwise bring all of them into one form first."""
     first = next((value for value in text.slice(0, FEW).to_pylist() if value is not None), "")
     kind = UTC if ZONED.search(first) else pa.timestamp("us")
     try:

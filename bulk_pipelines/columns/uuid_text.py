@@ -1,4 +1,5 @@
-"""UUIDs as text, by columns: PostgreSQL sends sixteen bytes for each in half the time of thirty-six."""
+"""Writing UUIDs as text, by columns. PostgreSQL sends the sixteen bytes of a UUID in half the time that its text of
+thirty-six characters takes, so exports write the text themselves."""
 
 from typing import Any
 
@@ -6,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 LENGTH = 36
-# The groups of digits in the text, and where they begin in it and in the digits alone.
+# For each group of digits: where it begins in the text, where it begins in the digits alone, and how long it is.
 GROUPS = ((0, 0, 8), (9, 8, 4), (14, 12, 4), (19, 16, 4), (24, 20, 12))
 PAIRS = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
-"""The two digits of each byte."""
+"""The two hexadecimal digits of each byte."""
 
-# So many ids at a time stay in the processor's cache.
+# So many ids are handled at a time that they stay in the processor's cache.
 PIECE = 4096
 
 
@@ -20,7 +21,7 @@ def is_identifier(kind: pa.DataType) -> bool:
 
 
 def as_text(column: Any) -> pa.StringArray:
-    """The column in the form that PostgreSQL writes; no value stays no value."""
+    """Write the ids in the form that PostgreSQL writes; null stays null."""
     ids = column.storage if isinstance(column, pa.ExtensionArray) else column
     count, (valid, data) = len(ids), ids.buffers()
     if data is None or not count:

@@ -1,4 +1,4 @@
-"""UUIDs by columns: reading them, writing them, and making new ones. In memory an id is sixteen bytes."""
+"""Reading UUIDs, writing them, and making new ones, by columns. In memory an id is sixteen bytes."""
 
 from typing import Any
 
@@ -22,7 +22,8 @@ from bulk_pipelines.columns.arrow import (
 BINARY = pa.binary(16)
 LENGTH = 36
 
-# The groups of digits and the dashes between them, and the same without dashes.
+# How many characters each group of digits, and each dash between them, has in the text. `GROUPS` and `DASHES` name
+# them. The last twelve digits are two groups, because numpy has no integers of twelve bytes.
 WIDTHS = {"a": 8, "-1": 1, "b": 4, "-2": 1, "c": 4, "-3": 1, "d": 4, "-4": 1, "e": 8, "f": 4}
 TEXT = np.dtype([(group, f"u{width}") for group, width in WIDTHS.items()])
 GROUPS = ["a", "b", "c", "d", "e", "f"]
@@ -30,12 +31,12 @@ DASHES = ["-1", "-2", "-3", "-4"]
 DIGITS = np.dtype([(group, TEXT[group]) for group in GROUPS])
 HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
-# So many ids at a time stay in the processor's cache.
+# So many ids are handled at a time that they stay in the processor's cache.
 PIECE = 4096
 
 
 def parse(text: Column) -> Column:
-    """The ids; null where there is none or it is not one."""
+    """Parse texts into ids. The result is null where there is no text, or where it is not an id."""
     fitting = to_mask(compute.equal(compute.binary_length(text), LENGTH))
     ids = np.zeros((len(text), 16), dtype=np.uint8)
     valid = np.zeros(len(text), dtype=bool)
@@ -47,7 +48,8 @@ def parse(text: Column) -> Column:
 
 
 def parsed(characters: Bytes) -> tuple[Bytes, Mask]:
-    """The bytes of ids written one behind the other, and which of them are ids."""
+    """Parse texts of thirty-six characters that stand one behind the other. Return the bytes of each id, and which of
+    the texts are ids."""
     count = len(characters) // LENGTH
     ids = np.empty((count, 16), dtype=np.uint8)
     valid = np.empty(count, dtype=bool)
@@ -61,27 +63,27 @@ def parsed(characters: Bytes) -> tuple[Bytes, Mask]:
         valid[start : start + PIECE] = is_digit.reshape(-1, 32).all(axis=1)
         for dash in DASHES:
             valid[start : start + PIECE] &= piece[dash] == ord("-")
-        # Letters have the bit 0x40, and stand for nine more than their last four bits.
+        # A letter has the bit 0x40, and its value is nine more than its last four bits.
         values = ((hexadecimal & 0x0F) + 9 * (hexadecimal >> 6)).reshape(-1, 2)
         ids[start : start + PIECE] = ((values[:, 0] << 4) | values[:, 1]).reshape(-1, 16)
     return ids, valid
 
 
 def as_column(ids: Bytes, valid: Mask | None = None) -> Column:
-    """Rows of sixteen bytes as a column; null where they are not valid."""
+    """Turn rows of sixteen bytes into a column, which is null where they are not valid."""
     missing = None if valid is None else bitmap(valid)
     return pa.Array.from_buffers(BINARY, len(ids), [missing, buffer(ids)])
 
 
 def rows_of(ids: Column) -> Bytes:
-    """The bytes of a column of ids, one row for each; where it is null, whatever stands there."""
+    """Return the bytes of a column of ids, one row for each. The row of a null holds any bytes."""
     data: Any = ids.buffers()[1]
     rows: Bytes = np.frombuffer(data, dtype=np.uint8).reshape(-1, 16)
     return rows[ids.offset : ids.offset + len(ids)]
 
 
 def to_text(ids: Column) -> Column:
-    """The usual form, in lower case."""
+    """Write ids as text in the usual form, in lower case."""
     rows = rows_of(ids)
     digits = np.stack((HEX[rows >> 4], HEX[rows & 15]), axis=2).reshape(-1, 32).view(DIGITS).reshape(-1)
     characters = np.empty(len(rows), dtype=TEXT)
@@ -94,19 +96,20 @@ def to_text(ids: Column) -> Column:
 
 
 def made_of(seed: bytes, lines: Numbers) -> Column:
-    """An id for each line of the file whose hash is the seed: always the same one."""
+    """Make an id for each line of the file whose hash is the seed. The same line of the same file always gets the same
+    id."""
     first, second = (np.uint64(int.from_bytes(seed[start : start + 8], "big")) for start in (0, 8))
     numbers = lines.astype(np.uint64)
     ids = np.empty((len(lines), 16), dtype=np.uint8)
     ids[:, :8] = mixed(numbers ^ first).astype(">u8").view(np.uint8).reshape(-1, 8)
     ids[:, 8:] = mixed(numbers ^ second).astype(">u8").view(np.uint8).reshape(-1, 8)
-    ids[:, 6] = (ids[:, 6] & 0x0F) | 0x80  # version 8: made in a way of our own
+    ids[:, 6] = (ids[:, 6] & 0x0F) | 0x80  # version 8: made in a way that no standard defines
     ids[:, 8] = (ids[:, 8] & 0x3F) | 0x80
     return as_column(ids)
 
 
 def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spreads numbers over all 64 bits, each to another place (the finalizer of SplitMix64)."""
+    """Spread numbers over all 64 bits; different numbers stay different (this is the finalizer of SplitMix64)."""
     with np.errstate(over="ignore"):
         numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""`bulk import …`. What a command needs is imported when it runs."""
+"""The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
 import getpass
 import sys
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FilesFirst(click.Group):
-    """`bulk import FILE` is `bulk import file FILE`: whatever is no subcommand is a file."""
+    """The group that reads `bulk import FILE` as `bulk import file FILE`: a word that is no subcommand is a file."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -160,7 +160,7 @@ def undo(job_key: str, yes: bool) -> None:
 
 
 def follow(pool: "Engine", job_key: str) -> None:
-    """Work the import under Dagster and show how it goes; a non-zero exit when it failed."""
+    """Work the import under Dagster, show how it goes, and exit with status 1 if it did not end well."""
     from bulk_pipelines.imports import watching
 
     seen = watching.work_and_watch(pool, job_key, click.get_current_context().find_root().obj)

@@ -1,4 +1,4 @@
-"""The end of an import: what only the whole file can tell, what was never reached, and what it all came to."""
+"""The end of an import: reconciling its records, deciding how its job ends, and summing up what became of them."""
 
 import logging
 from typing import Any
@@ -28,7 +28,8 @@ HIGH_ERROR_RATE = 0.1
 
 
 def reconcile(pool: Engine, job: Job) -> bool:
-    """Put right what batches, coming in any order, could not know of each other. Can be cut short and called again."""
+    """Put right what batches, loaded in any order, could not know of each other. This can be cut short and called
+    again. Return false if the import was overtaken, by a pause for instance, and is not to be ended."""
     plan = plan_of(pool, job.job_id, job.job_key)
     unreached.count(pool, job, plan)
     landed = next(iter(readable(plan)), None)
@@ -46,7 +47,7 @@ def readable(plan: Plan) -> list[ImportFile]:
 
 
 def may_go_on(job: Job) -> bool:
-    """Whether a redrive may still add records to what was read, also after the job's end."""
+    """Tell whether a redrive may still add records to those that were read, even after the job has ended."""
     return job.dlq_items > 0 and job.status is not JobState.CANCELLED
 
 
@@ -70,10 +71,11 @@ def control(job: Job, plan: Plan) -> Control:
 
 
 def complete_rejects(begin: Begin, job: Job, plan: Plan) -> None:
-    """Read the records again that were rejected unseen, from the files that hold any."""
+    """Read those records again that were rejected without being at hand, from the files that hold any of them, and
+    store them with their rejects."""
     files = readable(plan)
     if not files:
-        return  # all of them were left out
+        return  # all files were left out
     with begin() as connection:
         lines = unseen.unread_lines(connection, job.job_id, 0, unseen.BEHIND_ALL)
         ranges = unreached.ranges_by_file(connection, job.job_id)
@@ -91,7 +93,7 @@ def complete_rejects(begin: Begin, job: Job, plan: Plan) -> None:
 
 
 def finish(connection: Connection, job: Job) -> Ending:
-    """By what became of the records: the counters of the items only say that all ranges were read."""
+    """Decide how the job ends by what became of its records. The counters of its items only say how its ranges went."""
     found = progress.read(connection, job.job_id)
     counts = found.counts
     result = summary(connection, job, found)
@@ -123,7 +125,8 @@ def nothing_loaded(counts: Counts) -> str:
 
 
 def why_buried(connection: Connection, job: Job) -> str:
-    """How many ranges are in the DLQ, the first one's error, and where the others are found; empty for none."""
+    """Say how many ranges are in the DLQ, with the error of the first one and where the others are found. Return an
+    empty text if there are none."""
     if not job.dlq_items:
         return ""
     row = connection.execute(queries.text("import_progress", "first_burial"), {"job_id": job.job_id}).fetchone()
@@ -141,7 +144,7 @@ def first_reject(connection: Connection, job: Job) -> str:
 
 
 def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]:
-    """What is kept with the job, shown in the UI, and logged."""
+    """Build the result that is kept with the job, shown in the UI, and logged."""
     counts = found.counts
     row = connection.execute(
         "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", [job.started_at or job.created_at]

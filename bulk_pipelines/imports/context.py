@@ -1,4 +1,4 @@
-"""What one import is about: said once, when it is submitted, and the same for every batch of it."""
+"""What every batch of an import must know of it, and the key that an upsert goes by."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +10,13 @@ from bulk_pipelines.resources.declaration import Key, Resource
 
 class Mode(StrEnum):
     INSERT = "insert"
-    """Only new rows: of the records of one key the first in the file counts, and a row that exists stays as it is."""
+    """The import adds new rows only. Of several records with one key the first in the file counts, and a row that
+    exists stays as it is."""
     UPSERT = "upsert"
-    """New rows and changes: of the records of one key the last in the file counts."""
+    """The import adds new rows and changes existing ones. Of several records with one key the last in the file
+    counts."""
     VALIDATE = "validate"
-    """Nothing is loaded, and everything reported that inserting would."""
+    """The import loads nothing, and reports everything that inserting would report."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +25,20 @@ class ImportContext:
     resource: Resource
     mode: Mode
     content_hash: bytes
-    """The SHA-256 of the landed file: ids of records that bring none are made of it."""
+    """The SHA-256 of the landed file. Records without an id get one that is made from it."""
     submitted_at: datetime
-    """Stands in for times that the file does not give."""
+    """When the import was submitted: this stands in for times that the file does not give."""
     base_line: int = 0
     """How far the lines of this file are moved behind those of the files before it."""
     match_on: Key | None = None
-    """Upsert: the key that tells which row a record is about."""
+    """The key that tells which row a record is about; only upserts have one."""
     max_record_bytes: int = 16 * 1024 * 1024
-    """A larger record is rejected."""
+    """The largest record that is accepted; a larger one is rejected."""
 
 
 def matching_key(resource: Resource, column: str | None, columns: tuple[str, ...]) -> Key:
-    """The key of an upsert: as told, else the id when the file has it, else the natural key."""
+    """Return the key that an upsert goes by: the one of the column that was asked for; if none was, the id if the file
+    has it, else the natural key."""
     if column is None:
         usable = [key for key in resource.keys if key.column in columns]
         if not usable:

@@ -5,20 +5,23 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of records. `read` is the sum of those behind it, without `unprocessed`: of these records nothing was
-    decided, so that each record of the files counts once, in one of them."""
+    """How many records of the files came to which end.
+
+    `read` is the sum of the counts below it, except `unprocessed`. Unprocessed records are not counted as read, because
+    nothing was decided about them. So each record of the files counts once, in exactly one of the counts below `read`.
+    """
 
     read: int = 0
     loaded: int = 0
     rejected: int = 0
     superseded: int = 0
-    """Upsert: a later record of the file has the same key."""
+    """Records of an upsert that a later record of the file with the same key replaced."""
     valid: int = 0
-    """Validation: would be loaded."""
+    """Records that an import which only validates would have loaded."""
     waiting: int = 0
-    """Upsert and validation: read, and to be decided when every range has been read."""
+    """Records of an upsert or a validation that were read, and are decided when every range has been read."""
     unprocessed: int = 0
-    """Never reached, or read and given up before it was decided."""
+    """Records that were never reached, or were read and then given up before anything was decided about them."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)})

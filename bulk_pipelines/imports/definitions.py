@@ -1,4 +1,4 @@
-"""Imports in Dagster: the tables as assets with one partition an import, and a job to name a file by hand."""
+"""Imports in Dagster: each table is an asset with one partition for each import, and a job imports a file by hand."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ def pipeline(resource: Resource) -> Pipeline:
 
 
 def small(job: Job) -> bool:
-    """Files that one process loads before another one would have started."""
+    """Tell whether the files are so small that one process loads them before another one would have started."""
     sizes = [file["size"] for file in job.params["files"]]
     return None not in sizes and sum(sizes) <= SMALL_BYTES
 
@@ -74,7 +74,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
 
 
 def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
-    """The table of a resource; what it refers to is what it stands on."""
+    """Define the asset that is the table of a resource. It depends on the assets of the resources it refers to."""
     needed = {reference.resource for reference in resource.references}
     return dg.graph_asset(
         name=resource.name,
@@ -135,7 +135,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
 
 
 EXAMPLE = {"source": str(CHECKOUT / "docs" / "samples" / "users.csv"), "resource": "users", "mode": "upsert"}
-"""What the launchpad opens with."""
+"""The configuration that the launchpad shows when it opens."""
 
 
 class ImportConfig(dg.Config):
@@ -204,7 +204,7 @@ def launchables() -> list[Launchable]:
 
 
 def references() -> Mapping[str, list[str]]:
-    """The resources, and what each refers to."""
+    """Return the names of the resources, each with the names of those that it refers to."""
     return {each.name: sorted({reference.resource for reference in each.references}) for each in resources.RESOURCES}
 
 

@@ -1,4 +1,4 @@
-"""The engine's kinds of the imports: one for each resource."""
+"""The kinds of job that imports are to the engine: one for each resource."""
 
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
@@ -7,7 +7,7 @@ from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.imports import completion, work
 from bulk_pipelines.imports.request import kind_name
 
-# A range is long work: one at a time, its lease renewed by every batch.
+# Loading a range takes long, so a worker claims one item at a time, and every batch renews the item's lease.
 ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
 
 

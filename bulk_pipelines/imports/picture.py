@@ -1,4 +1,4 @@
-"""How the batch sizes of an import went, as a small picture: rows and seconds of each batch, in the order they came."""
+"""A small picture of an import's batches: the rows and the seconds of each one, in the order they were written."""
 
 import base64
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Batch:
 
 
 def batches(connection: Connection, job_id: int) -> list[Batch]:
-    """The batches of records; those by which the items themselves were written are left out."""
+    """Return the batches in which records were loaded, without those in which the import's items were written."""
     rows = connection.execute(queries.text("import_progress", "batch_steps"), {"job_id": job_id}).fetchall()
     return [Batch(*row) for row in rows]
 

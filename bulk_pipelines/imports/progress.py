@@ -1,4 +1,4 @@
-"""How far an import is, and the files it is made of, as the database has it."""
+"""What the database knows of an import: how far it is, and which files it has."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class ImportFile:
-    """One of the files of an import. Nothing is landed of one that was a duplicate, or no good: `note` says why."""
+    """One of the files of an import. If the file was a duplicate or could not be used, `landed` is None and `note` says
+    why."""
 
     number: int
     source: str
@@ -43,7 +44,7 @@ class ImportFile:
 
     @property
     def left_out(self) -> bool:
-        """It was no good."""
+        """Whether the file could not be used; a duplicate does not count as left out."""
         return self.note is not None and not self.duplicate
 
 
@@ -52,7 +53,8 @@ def begin(connection: Connection, job_id: int) -> None:
 
 
 def add(connection: Connection, job_id: int, counts: Counts, *, batches: int = 0) -> None:
-    """What this transaction changed. Its last statement, so that lanes wait for each other only while it commits."""
+    """Add what the caller's transaction changed to the counts. Call this last in the transaction, so that lanes wait
+    for each other only while it commits."""
     values = vars(counts) | {"job_id": job_id, "batches": batches}
     connection.execute(queries.text("import_progress", "count_records"), values)
 
@@ -99,5 +101,5 @@ def layout_from_json(value: Any) -> Layout | None:
 
 
 def ranges_of(value: Mapping[str, Any]) -> list[tuple[int, Range]]:
-    """The ranges of an item, each with the number of its file."""
+    """Return the ranges of an item, each with the number of its file."""
     return [(number, Range(start, stop, line)) for number, start, stop, line in value["ranges"]]

@@ -1,7 +1,7 @@
-"""The rejects of an import written as files that can be imported again: every record as it stood, each one by itself.
+"""The rejects of an import, written as files that can be imported again: every record as it stood in its file.
 
-Nothing is changed in a record, so that what was rejected as malformed is malformed again. The files are CSV, NDJSON or
-JSON arrays, as those that the records come from.
+Nothing is changed in a record, so a record that was rejected as malformed is malformed again. The files are CSV, NDJSON
+or JSON arrays, like those that the records come from.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from bulk_pipelines.storage.contract import Storage
 
 @dataclass(frozen=True)
 class Part:
-    """A file of rejects."""
+    """One file of rejects: its number, and the layout of its records."""
 
     number: int
     layout: Layout
@@ -31,7 +31,7 @@ class Part:
 def write(
     storage: Storage, job_key: str, files: Iterable[ImportFile], rejects: Iterable[Rejected]
 ) -> list[RequestedFile]:
-    """The files that were written; none when no record was kept whole."""
+    """Write the rejects to files and return these; there are none if no record was kept whole."""
     written = []
     for part, records in groupby(in_parts(files, rejects), key=lambda each: each[0]):
         kind = part.layout.format
@@ -44,14 +44,14 @@ def write(
 
 
 def in_parts(files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> Iterator[tuple[Part, bytes]]:
-    """The records that were kept whole, each with the file it goes to. A new one begins where the columns change, and
-    behind a quote that is never closed, which would take the next records into its field."""
+    """Yield the records that were kept whole, each with the file it goes to. A new file begins where the format or the
+    columns change, and behind a record whose quote is never closed: its field would swallow the next records."""
     layouts = {file.base_line: file.layout for file in files if file.layout is not None}
     bases = list(layouts)
     part, closed = None, True
     for each in rejects:
         if each.raw_size is not None or not each.raw:
-            continue  # only the beginning of it was kept, or there is nothing in it: the place between two commas
+            continue  # only its beginning was kept, or it is empty: the place between two commas of a JSON array
         layout = layouts[bases[bisect_left(bases, each.line) - 1]]
         if part is None or not closed or not part.takes(layout):
             part = Part(part.number + 1 if part else 1, layout)
@@ -60,8 +60,8 @@ def in_parts(files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> Iterat
 
 
 def pieces(layout: Layout, records: Iterator[bytes]) -> Iterator[bytes]:
-    """A file with these records. A line stands before the first one, so that nothing in that is taken for what may only
-    stand at the beginning of a file, such as a byte order mark."""
+    """Yield the pieces of a file with these records. A line stands before the first record, so that nothing in the
+    record is taken for something that only the beginning of a file can hold, such as a byte order mark."""
     match layout.format:
         case Format.CSV:
             yield layout.header + b"\n"

@@ -1,4 +1,4 @@
-"""What people are shown of an import: figures, the first rejects, and how the batches went."""
+"""What an import shows to people: its figures, its first rejects, and how its batches went."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from bulk_pipelines.imports.progress import ImportFile, Progress
 FIRST_REJECTS = 20
 SHOWN_OF_RECORD = 200
 FILES_SHOWN = 50
-"""An import may have thousands of files; what is kept with its job and shown of it names so many."""
+"""How many files the result of a job and the report name: an import may have thousands."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ def report(pool: Engine, job: Job) -> Report:
 
 
 def worth_showing(files: list[ImportFile]) -> list[ImportFile]:
-    """The files to be named, in their order: the ones that were left out before those that were known already, these
-    before the others."""
+    """Choose the files to name, and return them in their order. Files that were left out are chosen first, then
+    duplicates, then the others."""
     first = sorted(files, key=lambda file: (not file.left_out, not file.duplicate))[:FILES_SHOWN]
     return sorted(first, key=lambda file: file.number)
 
 
 def told(files: list[ImportFile]) -> list[str]:
-    """The sources, with what there is to be said of them."""
+    """Return the sources, each with its note if it has one, and at the end how many others there are."""
     shown = [file.as_outcome() for file in worth_showing(files)]
     said = [f"{each['source']}: {each['note']}" if each["note"] else each["source"] for each in shown]
     return said + ([f"{len(files) - len(shown):,} others"] if len(files) > len(shown) else [])
@@ -67,7 +67,8 @@ def row_of(each: Rejected) -> dict[str, str | int]:
 
 
 def balance(found: Progress, records: int) -> str | None:
-    """What is wrong with the counts of an import that is over; None: they add up."""
+    """Say what is wrong with the counts of an import that is over; return None if they add up. `records` is how many
+    rejects are kept."""
     counts = found.counts
     accounted = counts.loaded + counts.rejected + counts.superseded + counts.valid
     if counts.waiting:

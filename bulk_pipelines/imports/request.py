@@ -1,4 +1,4 @@
-"""An import as it is asked for: what is to be loaded, from where, and how much error it accepts."""
+"""The request for an import: what is to be loaded, from where, and how many rejects it accepts."""
 
 import re
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from bulk_pipelines.storage.compression import Compression
 
 LIMIT = re.compile(r"(\d+)(%?)")
 ENOUGH_FOR_A_SHARE = 1_000
-"""Records after which a share of them says something before the end."""
+"""How many records must have been read before a share of rejects may abort an import that still runs."""
 
 
 def kind_name(resource: str) -> str:
-    """What the engine calls the imports of a resource."""
+    """Return the name of the kind of job that imports of a resource are to the engine."""
     return f"import_{resource}"
 
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """How many rejects an import accepts. Neither a number nor a share: any number."""
+    """How many rejects an import accepts: a number or a share; any number if both are None."""
 
     most: int | None = None
     percent: int | None = None
@@ -48,7 +48,7 @@ class ErrorPolicy:
         return cls(percent=number)
 
     def broken_by(self, counts: Counts, *, at_end: bool) -> str | None:
-        """Why the import is to be aborted; None while it may go on."""
+        """Say why the import is to be aborted; return None while it may go on."""
         if self.most is not None and counts.rejected > self.most:
             return f"aborted: {counts.rejected} records were rejected, more than {self.most} are not accepted"
         if self.percent is None or (not at_end and counts.read < ENOUGH_FOR_A_SHARE):
@@ -64,15 +64,17 @@ class RequestedFile:
     source: str
     size: int | None = None
     known_sha256: tuple[str, ...] = ()
-    """Contents that were imported before from the same place: those are not imported again."""
+    """The hashes of contents that were imported before from the same place. Such content is not imported again."""
     version: str | None = None
-    """The one that is meant, as its storage tells it: another one is not imported. None: whatever lies there."""
+    """The version that is meant, as the storage names it: no other version is imported. None accepts any version."""
     format: Format | None = None
-    """Known for certain, whatever its first record looks like: the file was written here. None: it is recognised."""
+    """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
+    is None, the format is recognised."""
 
     def as_params(self) -> dict[str, Any]:
         told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}
-        # Left out where there is none, so that the same request as ever is recognised as the same.
+        # Fields without a value are left out, so that a request from before there were such fields is still recognised
+        # as the same request.
         rare = {"version": self.version, "format": self.format}
         return told | {name: value for name, value in rare.items() if value is not None}
 
@@ -92,9 +94,10 @@ class ImportRequest:
     match_on: str | None = None
     on_error: str = "continue"
     replay_of: str | None = None
-    """The job whose rejects these are."""
+    """The key of the import whose rejects these files hold; None if they hold no rejects."""
     within: str | None = None
-    """The folder of this machine that the files were found in, where others may put links: none leads out of it."""
+    """The folder of this machine in which the files were found. Others may put links there, so no link that leads out
+    of it is followed."""
 
     @property
     def declared(self) -> Resource:
@@ -106,12 +109,12 @@ class ImportRequest:
 
     @property
     def size(self) -> int | None:
-        """Of all files, where that is known."""
+        """The size of all files together; None if the size of any is not known."""
         sizes = [file.size for file in self.files if file.size is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 
     def check(self) -> Self:
-        """Everything that can be known without the files."""
+        """Check everything that can be checked without reading the files."""
         _ = self.declared, self.policy
         if not self.files:
             raise InvalidInput("source", "no file is named")
@@ -122,7 +125,7 @@ class ImportRequest:
         return self
 
     def as_params(self) -> dict[str, Any]:
-        """As a job keeps it. Whoever shows it redacts the addresses."""
+        """Return the request in the form that a job keeps. Whoever shows this to people must redact the addresses."""
         told = {
             "resource": self.resource,
             "files": [file.as_params() for file in self.files],
@@ -154,7 +157,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class Options:
-    """The same as words, as a person or a configuration gives them."""
+    """The request in the words of a person or a configuration, which are checked when the request is made of them."""
 
     resource: str
     mode: str = "insert"

@@ -1,4 +1,4 @@
-"""What an import leaves behind that is old and needed no more: its rejects, and the files it landed."""
+"""Removing what old imports leave behind and nobody needs any more: their rejects, and the files they landed."""
 
 import re
 from collections import Counter
@@ -41,7 +41,8 @@ def remove_rejects(pool: Engine, job_id: int) -> int:
 
 
 def prune_landed(pool: Engine, chosen: Settings, dry_run: bool) -> int:
-    """By what lies in the storage, so that files are found that an earlier pass could not remove."""
+    """Remove old landed files, and return how many. They are listed from the storage, so that files which an earlier
+    pass could not remove are found again."""
     days = min(chosen.keep_landed_days, chosen.keep_jobs_days)
     with locations.folder(landing.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         files = counted(storage)
@@ -56,7 +57,7 @@ def prune_landed(pool: Engine, chosen: Settings, dry_run: bool) -> int:
 
 
 def counted(storage: Storage) -> Counter[str]:
-    """How many files there are of each job."""
+    """Count the files that each job has in the storage."""
     try:
         return Counter(found[1] for entry in storage.entries() if (found := OF_A_JOB.match(entry.key)))
     except Missing:

@@ -1,4 +1,4 @@
-"""Submitting imports, and imports of the rejects of an import."""
+"""Submitting imports, and replays: imports of the rejects of another import."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +26,12 @@ def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Su
 def submit_drop(
     connection: Connection, source: str, files: Sequence[tuple[str, int, str, list[str]]], **rule: str | None
 ) -> tuple[int, str]:
-    """For files that were dropped at a source: each its address, size, the version that was taken, and the contents it
-    was imported with before. `rule` holds resource, mode, format, on_error, and the folder of this machine that they
-    lie `within`."""
+    """Submit an import of files that were dropped at a source; return the id and the key of its job.
+
+    Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
+    was taken before. `rule` holds resource, mode, format, on_error, and the folder of this machine that the files lie
+    `within`.
+    """
     options = Options(
         resource=rule["resource"] or "",
         mode=rule["mode"] or "insert",
@@ -44,7 +47,7 @@ def submit_drop(
 
 
 def local_file(source: str) -> RequestedFile:
-    """A source as a person names it: of a local file, the whole path and the size."""
+    """Make a file of the request from a source as a person names it. A local file gets its whole path and its size."""
     address = addresses.parse(source, "source")
     if address.scheme != "file":
         return RequestedFile(source)
@@ -60,7 +63,7 @@ def import_job(connection: Connection, job_key: str) -> Job:
 
 
 def undoable(job: Job) -> Resource:
-    """The resource of an import that can be taken back; `Conflict` says why it cannot."""
+    """Return the resource of an import that can be taken back; raise `Conflict`, which says why, if it cannot."""
     request = ImportRequest.from_params(job.params)
     undo.check(request.mode)
     if not job.finished:
@@ -69,8 +72,8 @@ def undoable(job: Job) -> Resource:
 
 
 def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: str) -> Submitted:
-    """Run the rejects of an import that is over again, as an import of their own; once, and whoever asks for it, the
-    replay belongs to the owner of the import."""
+    """Run the rejects of an import that has ended once more, as an import of their own. An import has only one replay,
+    which belongs to the owner of the import, whoever asks for it."""
     key = f"replay of {job_key}"
     with transaction(pool) as connection:
         job = import_job(connection, job_key)

@@ -1,4 +1,4 @@
-"""Taking an import back: the rows it added, that nobody changed since and nothing refers to."""
+"""Taking an import back: removing the rows that it added, except those that were changed since or are referred to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,13 +13,14 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import conflicts, refusals, tables
 from bulk_pipelines.resources.declaration import Resource
 
-# Pages of the table for one transaction: with rows of ordinary size some ten thousand rows.
+# How many pages of the table one transaction handles: with rows of ordinary size, some ten thousand rows.
 PAGES = 500
 
 
 @dataclass(frozen=True)
 class Undoable:
-    """The rows an import added that are still there. Those that somebody changed or refers to stay."""
+    """How many rows that an import added are still there. `free` rows can be taken back; rows that somebody changed,
+    or that other rows refer to, stay."""
 
     free: int
     changed: int
@@ -27,7 +28,8 @@ class Undoable:
 
 
 def check(mode: Mode) -> None:
-    """Only what was added can be taken back: what an upsert has overwritten is not kept anywhere."""
+    """Raise `Conflict` unless the mode is insert. Only added rows can be taken back: nothing keeps what an upsert has
+    overwritten."""
     if mode is not Mode.INSERT:
         raise Conflict(f"an import in the mode {mode} cannot be undone: only insert can")
 
@@ -45,8 +47,8 @@ def count(connection: Connection, resource: Resource, job_id: int) -> Undoable:
 
 
 def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
-    """Remove the free rows, piece by piece, each in its own transaction; how many each time. What the table does not
-    give back stays. Can be cut short and called again."""
+    """Remove the free rows piece by piece, each piece in a transaction of its own, and yield how many each time. Rows
+    that the table refuses to delete stay. This can be cut short and called again."""
     with begin() as connection:
         first, last = pages(connection, resource, job_id)
     for page in range(first, last + 1, PAGES):
@@ -60,7 +62,7 @@ def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
 
 
 def remove(connection: Connection, resource: Resource, job_id: int, piece: sql.Composed) -> int:
-    """Remove the free rows of a piece of the table; row by row when it refuses."""
+    """Remove the free rows of a piece of the table, one by one if the table refuses, and return how many."""
     table = tables.table(resource)
     condition = sql.SQL("t.import_job = {} AND {}").format(job_id, is_free(resource))
     try:
@@ -81,7 +83,7 @@ def is_free(resource: Resource) -> sql.Composed:
 
 
 def pages(connection: Connection, resource: Resource, job_id: int) -> tuple[int, int]:
-    """The first and the last page of the table with rows of the import; an empty range if there are none."""
+    """Return the first and the last page of the table that hold rows of the import; an empty range if none does."""
     row = connection.execute(
         sql.SQL("SELECT min(ctid)::text, max(ctid)::text FROM {} WHERE import_job = {}").format(
             tables.table(resource), job_id

@@ -1,4 +1,4 @@
-"""An import that somebody else works, watched: a progress bar with rows, rows/s, errors and the time left."""
+"""Watching an import that other processes work: a progress bar with rows, rows/s, errors and the time left."""
 
 import sys
 from dataclasses import dataclass
@@ -43,7 +43,8 @@ def look(pool: Engine, job_key: str) -> Seen:
 
 
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
-    """Until the import is over. A first Ctrl-C asks to cancel it, a second one leaves it to itself."""
+    """Work the import and show its progress until it is over. A first Ctrl-C asks to cancel it; a second one leaves it
+    to itself."""
     seen = look(pool, job_key)
     if seen.job.finished:
         return seen
@@ -83,7 +84,7 @@ def show(shown: Progress, task: TaskID, seen: Seen, seconds: float) -> None:
 
 
 def told(seen: Seen) -> str:
-    """What it came to, in a few lines."""
+    """Say in a few lines what the import came to."""
     job, counts = seen.job, seen.counted.counts
     result = job.result or {}
     parts = [f"{counts.read:,} read", f"{counts.loaded:,} loaded", f"{counts.rejected:,} rejected"]

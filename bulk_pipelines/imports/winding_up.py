@@ -1,5 +1,5 @@
-"""Imports that ended before their time, cancelled or aborted: nothing half decided stays, and what was never reached is
-counted."""
+"""Winding up imports that were cancelled, aborted or given up: no record stays undecided, and the records that were
+never reached are counted."""
 
 import logging
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ AT_A_TIME = 100
 
 
 def wind_up(pool: Engine, job_key: str) -> None:
-    """Called by whoever sees such an import first; the others find it done."""
+    """Wind up an import that ended before its time. Whoever sees it first does this; the others find it done."""
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
             return
@@ -51,15 +51,16 @@ def wind_up(pool: Engine, job_key: str) -> None:
 
 
 def give_up(connection: Connection, resource: Resource, job_id: int) -> None:
-    """What still waits is never decided. Records of an insert that wait are counted as rejected already."""
+    """Remove the records that still wait, and count them as unprocessed, since nothing will decide them. Records of an
+    insert that wait are already counted as rejected."""
     set_aside.clear(connection, resource, job_id)
     undecided = progress.read(connection, job_id).counts.waiting
     progress.add(connection, job_id, Counts(read=-undecided, waiting=-undecided, unprocessed=undecided))
 
 
 def wind_up_all(pool: Engine) -> int:
-    """Wind up the imports that nobody was left to wind up; returns how many. The others do not wait for one that cannot
-    be wound up."""
+    """Wind up the imports that nobody was left to wind up, and return how many. An import that cannot be wound up does
+    not hold up the others."""
     count = 0
     for job_key in ended_without_result(pool):
         try:
@@ -86,8 +87,8 @@ def ended_without_result(pool: Engine) -> Iterator[str]:
 
 
 def forget_waiting(pool: Engine, resource: Resource) -> None:
-    """Records that were kept for a redrive which can never come: the buried ranges were discarded, or retention has
-    removed them."""
+    """Remove records that were set aside for a redrive that can never come: the buried ranges were discarded, or
+    retention has removed them."""
     with transaction(pool) as connection:
         left_behind = set_aside.left_behind(connection, resource)
     for job_id, job_key in left_behind:

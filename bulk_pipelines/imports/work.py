@@ -1,4 +1,4 @@
-"""Working an item of an import: the ranges it names, a block at a time, each block one transaction."""
+"""Working an item of an import: a lane loads the ranges that it names, block by block, each in one transaction."""
 
 import logging
 import time
@@ -39,7 +39,7 @@ BATCHES = BatchLimits(
 
 @dataclass(frozen=True)
 class Plan:
-    """What every range of an import has in common."""
+    """What all ranges of an import have in common: the request, and the files by their numbers."""
 
     request: ImportRequest
     files: dict[int, ImportFile]
@@ -72,7 +72,7 @@ def plan_of(pool: Engine, job_id: int, job_key: str) -> Plan:
 
 @dataclass(frozen=True)
 class Read:
-    """A validated block, where it stands, and whether it is the last of its range."""
+    """A validated block, the number of its range within the item, and whether it is the last block of the item."""
 
     range_index: int
     context: ImportContext
@@ -82,7 +82,7 @@ class Read:
 
 
 class Sizers:
-    """One adaptive size for all ranges that a worker loads of one job."""
+    """The adaptive batch sizes: one for all the ranges of a job that a worker loads."""
 
     def __init__(self) -> None:
         self.of_worker: dict[tuple[str, int], BatchSizer] = {}
@@ -111,7 +111,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
 
 
 def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:
-    """The blocks of the item's ranges that are still to be loaded."""
+    """Read and validate the blocks of the item's ranges that are still to be loaded."""
     ranges = progress.ranges_of(lease.input)
     begun = lease.checkpoint or {"range": 0}
     for index, (number, piece) in enumerate(ranges):
@@ -131,7 +131,7 @@ def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[R
 
 @contextmanager
 def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
-    """The same, the next one read and validated while the caller loads the one before."""
+    """Yield the same blocks, but read and validate the next one in a thread while the caller loads the one before."""
     with ThreadPoolExecutor(1, "reading") as executor:
 
         def following() -> Iterator[Read]:
@@ -144,7 +144,7 @@ def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
 
 
 def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
-    """One block: its rows, its rejects, the checkpoint and the counters, in one transaction."""
+    """Write a block in one transaction: its rows, its rejects, the checkpoint and the counters."""
     block = read.block
     begun = time.perf_counter()
     with transaction(tools.pool) as connection:
@@ -171,7 +171,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
 
 
 def abort_if_broken(tools: Tools, plan: Plan) -> bool:
-    """Whether more records were rejected than the import accepts: then it is over."""
+    """Abort the import if more records were rejected than it accepts, and tell whether it was aborted."""
     policy = plan.request.policy
     if policy.most is None and policy.percent is None:
         return False

@@ -1,4 +1,4 @@
-"""The resources: each declared once, in a module of its own name. A further one is a declaration and a migration."""
+"""The resources. Each is declared once, in a module of its own name; a new one needs a declaration and a migration."""
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.articles import ARTICLES
@@ -6,7 +6,7 @@ from bulk_pipelines.resources.comments import COMMENTS
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.resources.users import USERS
 
-# Each after those it refers to.
+# Each resource stands after those that it refers to.
 RESOURCES = (USERS, ARTICLES, COMMENTS)
 
 
@@ -19,7 +19,7 @@ def find(name: str) -> Resource:
 
 
 def referrers(resource: Resource) -> list[tuple[Resource, str]]:
-    """The resources and their columns that refer to this one's id."""
+    """Return each column that refers to the id of this resource, with the resource that has the column."""
     return [
         (other, reference.column)
         for other in RESOURCES

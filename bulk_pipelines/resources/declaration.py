@@ -1,4 +1,5 @@
-"""How a resource is declared. Parsing, validation, loading, exports, filters and the documentation read this."""
+"""The parts of which a resource is declared. Parsing, validation, loading, exports, filters and the documentation read
+these declarations."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,8 +8,8 @@ from functools import cached_property
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.rules import EmptyWhen, Rule
 
-# Every resource table ends with these: which import and which line of its file wrote the row, and whether
-# anybody changed it since. Null, null and false for a row that did not come from an import.
+# The last columns of every resource's table: which import and which line of its file wrote the row, and whether anybody
+# has changed it since. They are null, null and false for a row that did not come from an import.
 PROVENANCE = ("import_job", "import_line", "import_revised")
 
 
@@ -36,7 +37,7 @@ class Column:
 
     @property
     def code(self) -> str:
-        """The reason given for a value that is not of the column's kind."""
+        """The code of the reason for rejecting a value that is not of the column's kind."""
         return self.own_code or self.kind.code
 
     @property
@@ -47,7 +48,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Key:
-    """A column no two rows share. `constraint` is the unique index or constraint that holds it."""
+    """A column in which no two rows have the same value. `constraint` is the unique index or constraint that ensures
+    this."""
 
     column: str
     code: str
@@ -57,7 +59,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Reference:
-    """A column that names a row of another resource, by that resource's id."""
+    """A column that names a row of another resource by its id."""
 
     column: str
     resource: str
@@ -67,7 +69,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind of record. The first key is its id; a second is its natural key, if it has one."""
+    """A kind of record that can be imported and exported. The first key is its id; a second key, if there is one, is
+    its natural key."""
 
     name: str
     says: str

@@ -1,4 +1,4 @@
-"""The page that says what each resource is, made from its declaration."""
+"""Making the page that describes each resource, from the declarations."""
 
 from bulk_pipelines import resources
 from bulk_pipelines.columns.kinds import ColumnKind

@@ -1,4 +1,4 @@
-"""Why a record can be rejected: short codes that never change, and what each one means."""
+"""The reasons for which a record can be rejected: short codes that never change, and what each one means."""
 
 REASONS = {
     "missing_field": "a required value is missing, empty or blank",

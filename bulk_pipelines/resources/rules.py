@@ -1,11 +1,12 @@
-"""The rules a value or a record can be held to, as data: whoever validates knows how to apply each."""
+"""The rules for values and records, as data. The code that validates knows how to apply each of them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """The whole text matches a regular expression (RE2 syntax)."""
+    """The text matches a regular expression (RE2 syntax). This must begin with ^ and end with $, so that the whole text
+    is matched."""
 
     regex: str
     code: str
@@ -14,7 +15,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class OneOf:
-    """The text is one of a few."""
+    """The text is one of a few values."""
 
     values: tuple[str, ...]
     code: str
@@ -26,7 +27,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class MaxLength:
-    """At most so many characters."""
+    """The text has at most so many characters."""
 
     characters: int
     code: str = "too_long"
@@ -38,7 +39,7 @@ class MaxLength:
 
 @dataclass(frozen=True)
 class MaxWords:
-    """At most so many words, which are what stands between white space."""
+    """The text has at most so many words. A word is what stands between white space."""
 
     words: int
     code: str
@@ -53,7 +54,7 @@ Rule = Pattern | OneOf | MaxLength | MaxWords
 
 @dataclass(frozen=True)
 class EmptyWhen:
-    """One column holds nothing while another has a certain value. A rule of the record, not of one value."""
+    """One column holds nothing while another has a certain value. This is a rule for the record, not for one value."""
 
     column: str
     when_column: str

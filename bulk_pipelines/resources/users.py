@@ -4,7 +4,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Fill, Key, Resource
 from bulk_pipelines.resources.rules import MaxLength, OneOf, Pattern
 
-# ASCII only, so that lower case means the same to PostgreSQL in every locale, to Arrow and to us.
+# Addresses are ASCII only, so that lower case means the same to PostgreSQL in every locale, to Arrow and to Python.
 EMAIL = (
     r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@([A-Za-z0-9]+(-+[A-Za-z0-9]+)*\.)+[A-Za-z]{2,}$"

@@ -1,1 +1,1 @@
-"""The fourth stage of an import: valid records go into the table, the others are kept as rejects."""
+"""The fourth stage of an import: valid records go into the table, and the others are kept as rejects."""

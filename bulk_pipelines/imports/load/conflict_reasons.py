@@ -1,5 +1,5 @@
-"""Why a record that passed the rules of the file is not loaded: the reasons that only the table or the file as a whole
-can give."""
+"""The reasons for rejecting a record that passed the rules of its resource: those that only the table, or the file as a
+whole, can give."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,12 @@ from bulk_pipelines.resources.declaration import Resource
 
 @dataclass(frozen=True)
 class Verdict:
-    """`doubled`: keys that another record of the file has, with its line where that is known yet. `held`: keys that a
-    row of other origin has. `missing`: columns that refer to rows which do not exist."""
+    """What stands against a record, by the names of its columns.
+
+    `doubled` are keys that another record of the file has, with the line of that record if it is known yet. `held` are
+    keys that a row has which this import did not load. `missing` are columns that refer to rows which do not exist.
+    `refused` is the message of a table that refused the record.
+    """
 
     doubled: Mapping[str, int | None]
     held: frozenset[str]
@@ -20,7 +24,8 @@ class Verdict:
 
 
 def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | None], record: str) -> list[Reason]:
-    """In the order of the columns. `record` is what the records of this format are counted by: lines, or themselves."""
+    """Return the reasons of a verdict in the order of the columns. `record` is the word for what is counted in this
+    format: "line", or "record" in a JSON array."""
     found: dict[str, Reason] = {}
     for key in resource.keys:
         if key.column in verdict.doubled:
@@ -37,12 +42,12 @@ def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | Non
             found[reference.column] = Reason(reference.code, reference.column, shown(values[reference.column]), detail)
     ordered = [found[name] for name in resource.column_names if name in found]
     if verdict.refused and not ordered:
-        # A record that could not be loaded anyway may have been tried before that was known, or not: it depends on the
-        # order of the batches.
+        # The table's refusal is shown only if nothing else stands against the record. Whether a record with other
+        # reasons was also tried depends on the order of the batches, and its reasons must not depend on that.
         return [Reason("refused_by_table", detail=shown(verdict.refused))]
     return ordered
 
 
 def telling_columns(resource: Resource) -> list[str]:
-    """The columns whose values the reasons show."""
+    """Return the names of the columns whose values are shown in reasons: all keys and references."""
     return list(dict.fromkeys([key.column for key in resource.keys] + [each.column for each in resource.references]))

@@ -1,7 +1,8 @@
-"""Rows that the table objects to: found exactly, set aside with the reasons, and the others loaded.
+"""Loading a batch to which the table objects: the rows it objects to are set aside with the reasons, the others loaded.
 
-The keys of the batch are compared with the table; what is free of objections goes in by COPY. What the table refuses
-all the same, for a reason that nobody declared or because others came in between, is told row by row (`writing`).
+The keys and references of the batch are compared with the table, and the rows without an objection go in by COPY. If
+the table refuses some of these all the same, for a reason that nobody declared or because others changed the table in
+between, the refused rows are found by trying (`writing`).
 """
 
 from collections.abc import Callable
@@ -23,27 +24,28 @@ from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
 STAGED = sql.Identifier("pg_temp", "staged")
 AMONG = sql.SQL("coalesce(s.number = ANY (%(rows)s::bigint[]), true)")
-"""Some rows; all of them when none are named."""
+"""The condition for the rows of a list; without a list it holds for all rows."""
 
-# So many deadlocks in a row do not happen by themselves; then the batch as a whole is tried again later.
+# So many deadlocks in a row do not happen by chance. After the last attempt the error is raised, and the batch as a
+# whole is tried again later.
 ATTEMPTS = 20
 
 
 @dataclass
 class Objections:
-    """What stands against the rows of a batch, by their numbers."""
+    """What stands against the rows of a batch. A mask has one place for each row, by its number."""
 
     count: int
     repeated: dict[str, Mask]
-    """By key: another row of the batch, further up in the file, has it too."""
+    """For each key: the rows whose key another row of the batch, further up in the file, has too."""
     own: dict[str, Mask] = field(default_factory=dict)
-    """By key: a row that this import has loaded has it too."""
+    """For each key: the rows whose key is in the table, in a row that this import has loaded and nobody has changed."""
     held: dict[str, Mask] = field(default_factory=dict)
-    """By key: a row of other origin has it."""
+    """For each key: the rows whose key is in the table, in a row of other origin."""
     missing: dict[str, Mask] = field(default_factory=dict)
-    """By column: the row it refers to does not exist."""
+    """For each reference: the rows that refer to a row which does not exist."""
     refused: dict[int, str] = field(default_factory=dict)
-    """What else the table said."""
+    """What else the table said, by the numbers of the rows."""
 
     @property
     def any(self) -> Mask:
@@ -65,7 +67,7 @@ class Objections:
 
 
 def insert(connection: Connection, context: ImportContext, validated: Validated) -> int:
-    """Loads the rows that can be loaded. The others wait aside, noted as rejects; how many they are."""
+    """Load the rows that can be loaded. Set the others aside, note them as rejects, and return how many they are."""
     resource = context.resource
     found = Objections(
         len(validated.lines),
@@ -80,7 +82,7 @@ def insert(connection: Connection, context: ImportContext, validated: Validated)
 
 
 def repeated(key: Key, values: Column) -> Mask:
-    """Which values stood further up already."""
+    """Tell which values already stood further up in the column."""
     if key.ignores_case:
         values = compute.ascii_lower(values)
     # Codes are given out in the order of first appearance: each new value has a higher one than all before.
@@ -90,7 +92,7 @@ def repeated(key: Key, values: Column) -> Mask:
 
 
 def stage(connection: Connection, resource: Resource, validated: Validated) -> None:
-    """The keys and references of the batch, numbered, in a temporary table."""
+    """Put the keys and references of the batch into a temporary table, with the numbers of their rows."""
     names = conflict_reasons.telling_columns(resource)
     connection.execute(
         sql.SQL(
@@ -104,7 +106,7 @@ def stage(connection: Connection, resource: Resource, validated: Validated) -> N
 
 
 def persistently(connection: Connection, passing: tuple[type[psycopg.Error], ...], work: Callable[[], int]) -> int:
-    """Does the work in a savepoint, and again as long as it ends in such errors."""
+    """Do the work in a savepoint, and do it again if it ends in one of the passing errors, up to `ATTEMPTS` times."""
     for left in reversed(range(ATTEMPTS)):
         try:
             with connection.transaction():
@@ -123,7 +125,7 @@ def compare_and_write(connection: Connection, context: ImportContext, validated:
     refused = writing.write(connection, context, tables.table(context.resource), rows, validated.lines[rows.order])
     if refused:
         messages = {row: refused[line].message for row in rows.order if (line := int(validated.lines[row])) in refused}
-        # Somebody who came in between is told apart by another look.
+        # Another comparison tells which of these rows were refused because others changed the table in between.
         compare(connection, context, found, list(messages))
         declared = found.any
         found.refused = {row: message for row, message in messages.items() if not declared[row]}
@@ -131,7 +133,7 @@ def compare_and_write(connection: Connection, context: ImportContext, validated:
 
 
 def compare(connection: Connection, context: ImportContext, found: Objections, rows: list[int] | None = None) -> None:
-    """Notes what of the table stands against these rows, or against all."""
+    """Note what stands in the table against these rows, or against all rows if none are named."""
     with tables.planned(connection, "seqscan"):
         for key in context.resource.keys:
             own, held = taken(connection, context, key, found.count, rows)
@@ -151,7 +153,8 @@ def note(masks: dict[str, Mask], name: str, found: Mask, rows: list[int] | None)
 def taken(
     connection: Connection, context: ImportContext, key: Key, count: int, rows: list[int] | None = None
 ) -> tuple[Mask, Mask]:
-    """Which rows have a key that is in the table: from this very import, or of other origin."""
+    """Tell which rows have a key that is in the table: first those whose key a row of this very import has, then those
+    whose key a row of other origin has."""
     is_own = tables.lookup(context.resource, key, "t", "s", tables.own(context, "t"))
     query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s WHERE {}) found WHERE own IS NOT NULL").format(
         is_own, STAGED, AMONG
@@ -163,7 +166,7 @@ def taken(
 
 
 def missing(connection: Connection, reference: Reference, count: int, rows: list[int] | None = None) -> Mask:
-    """Which rows refer to a row that does not exist."""
+    """Tell which rows refer to a row that does not exist."""
     query = sql.SQL("SELECT s.number FROM {} s WHERE {} AND {}").format(
         STAGED, AMONG, tables.leads_nowhere(reference, "s")
     )
@@ -173,7 +176,8 @@ def missing(connection: Connection, reference: Reference, count: int, rows: list
 
 
 def set_aside(connection: Connection, context: ImportContext, validated: Validated, found: Objections) -> int:
-    """Puts what was not loaded where it waits for the end of the import, and notes it as rejected until then."""
+    """Set aside the rows that were not loaded, where they wait for the end of the import, and note them as rejected
+    until then. Return how many they are."""
     rows = np.flatnonzero(found.any)
     if not len(rows):
         return 0
@@ -199,7 +203,7 @@ def set_aside(connection: Connection, context: ImportContext, validated: Validat
 
 
 def texts(resource: Resource, columns: dict[str, Column]) -> dict[str, list[str | None]]:
-    """The values that reasons show."""
+    """Return, as text, the values that reasons show."""
     found = {name: columns[name] for name in conflict_reasons.telling_columns(resource)}
     return {
         name: (uuids.to_text(values) if values.type == uuids.BINARY else values).to_pylist()

@@ -1,9 +1,9 @@
-"""Loading a batch, in the caller's transaction: the good rows, the rejects, and nothing twice.
+"""Loading a batch in the caller's transaction: its good rows and its rejects, each of them once.
 
-Inserting is optimistic: straight into the table by COPY. Only when the table objects do the rows go through a temporary
-table that tells which ones it objects to and why (`conflicts`). What depends on the whole file, such as which of two
-records of one key comes first, is put right at the end (`reconcile`); the records it needs for that wait in the
-`aside` table. Upserts and validations wait there altogether.
+Inserting is optimistic: the rows go straight into the table by COPY. Only if the table objects do they go through a
+temporary table, which tells to which rows it objects, and why (`conflicts`). What depends on the whole file, such as
+which of two records with one key comes first, is put right at the end (`reconcile`); the records needed for that wait
+in the `aside` table. All good records of upserts and validations wait there.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from bulk_pipelines.imports.validate.validation import Validated
 class BatchResult:
     counts: Counts
     conflicted: bool = False
-    """The table objected to some rows: the next batch of this file had better not go straight into it."""
+    """Whether the table objected to some rows. Then the next batch had better not be copied straight into it."""
 
 
 def load_batch(
     connection: Connection, context: ImportContext, validated: Validated, *, direct: bool = True
 ) -> BatchResult:
-    """Writes what a block came to. Commits nothing: the caller commits it together with its checkpoint."""
+    """Write the good rows and the rejects of a block. The caller commits them together with its checkpoint."""
     rejects.store(connection, context.job_id, validated.rejects)
     good, bad = len(validated.lines), len(validated.rejects)
     if not good:
@@ -46,7 +46,7 @@ def load_batch(
 
 
 def copied(connection: Connection, context: ImportContext, validated: Validated) -> bool:
-    """Whether the table took all rows; else it has taken none."""
+    """Copy all rows into the table, or none of them, and tell whether the table took them."""
     try:
         with connection.transaction() as savepoint:
             if binary_copy.copy(connection, tables.table(context.resource), validated.encoded) == len(validated.lines):

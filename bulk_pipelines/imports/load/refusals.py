@@ -1,8 +1,8 @@
-"""What the table refuses: whether an error is about a row, and which of many rows it is about.
+"""What the table refuses: whether an error is about a row, and about which of many rows.
 
-No list of error codes can be complete, because a trigger raises what it likes. So an error is about a row unless it
-says that the server cannot work now, and which row that is, is found by trying, inside the server: in small pieces, and
-smaller ones where a piece is refused, each in a savepoint of its own.
+No list of error codes can be complete, because a trigger raises what it likes. So an error counts as being about a row
+unless it says that the server cannot work now. Which row it is about is found by trying, inside the server: the rows
+are written in small pieces, and in smaller ones where a piece is refused, each piece in a savepoint of its own.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,14 @@ from bulk_pipelines.imports.load import tables
 from bulk_pipelines.imports.plan import agreement
 
 MISFITS = frozenset({"08", "0A", "22", "42"})
-"""What PostgreSQL says, by the first two characters of the code, when it is sent other columns than it has."""
+"""The first two characters of the codes with which PostgreSQL answers when it is sent other columns than it has."""
 
 PIECE = 16
-"""So many rows are tried together, then a quarter of them, then each: measured with two bad rows in a hundred."""
+"""How many rows are tried together; then a quarter of them is tried, then each row. This was measured to be good with
+two bad rows in a hundred."""
 AT_ONCE = 1_000
 CHUNK = sql.SQL("attempted.chunk")
-"""In a statement that is attempted: the numbers of the rows that it is to write."""
+"""Stands, in the text of a statement that is attempted, for the array of the numbers or ids of the rows to write."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,27 @@ SILENT = Refusal("a trigger or a rule of the table left it out, without an error
 
 @dataclass
 class Attempt:
-    """How many rows the table took, and what it said of the others."""
+    """How many rows the table took, and what it said of the others, by their numbers or ids."""
 
     written: int = 0
     refused: dict[Any, Refusal] = field(default_factory=dict)
 
 
 def at_once(connection: Connection) -> None:
-    """Deferred constraints of this transaction speak with the statement that breaks them, not at its commit, where
-    nobody could tell which row it was."""
+    """Let deferred constraints of this transaction fail with the statement that breaks them. If they failed at the
+    commit, nobody could tell which row it was."""
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def about_rows(error: psycopg.Error) -> bool:
-    """Whether the server refused what it was given, and is able to go on."""
+    """Tell whether the server refused the rows it was given, and is itself able to go on."""
     if faults.is_raised_on_purpose(error):
         return True
     return error.sqlstate not in {None, faults.PROTOCOL_VIOLATION} and not faults.passes(error)
 
 
 def judge(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
-    """Raises what is not about a row: the error itself, or that the table has come apart from its declaration."""
+    """Raise the error if it is not about a row, or `InvalidInput` if the table no longer fits its declaration."""
     if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
         agreement.check(connection, context.resource, context.mode)
     if not about_rows(error):
@@ -73,7 +74,8 @@ def write(
     kind: str,
     wanted: list[Any],
 ) -> Attempt:
-    """Runs a statement, made for a list of rows, once for all of them; row by row when it is refused."""
+    """Write the wanted rows with one run of the statement that is made for them. If the table refuses it, find the
+    refused rows by trying, and write the others."""
     try:
         with connection.transaction(), tables.planned(connection, "seqscan"):
             return Attempt(connection.execute(statement(sql.Placeholder()), [wanted], prepare=False).rowcount)
@@ -82,8 +84,9 @@ def write(
     return attempt(connection, statement(CHUNK), kind, wanted)
 
 
-# What a RAISE said is about a row whatever its code; the last word of its place is the same in every language.
-# OTHERS are not all others: an ASSERT and a cancelled query are named.
+# An error that a RAISE made is about a row, whatever its code. It is recognised by the word RAISE at the end of the
+# first line of its context: that word is the same in every language of the server. OTHERS does not include a failed
+# ASSERT or a cancelled query, so both are named.
 FUNCTION = """
 <<attempted>>
 DECLARE
@@ -129,7 +132,8 @@ END
 
 
 def attempt(connection: Connection, statement: sql.Composable, kind: str, wanted: list[Any]) -> Attempt:
-    """Runs a statement for these numbers of rows, `CHUNK` in its text, and for no row that is refused."""
+    """Run a statement for these rows, piece by piece, without the rows that are refused. The statement has `CHUNK` in
+    the place of the numbers or ids of a piece, and `kind` is their type."""
     body = sql.SQL(FUNCTION).format(
         kind=sql.SQL(kind),
         piece=PIECE,
@@ -145,7 +149,7 @@ def attempt(connection: Connection, statement: sql.Composable, kind: str, wanted
     connection.execute(head, prepare=False)
     result = Attempt()
     query = sql.SQL("SELECT * FROM pg_temp.attempt(%s::{}[])").format(sql.SQL(kind))
-    # A long array is copied whenever a piece is cut out of it.
+    # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
     for begin in range(0, len(wanted), AT_ONCE):
         values = [wanted[begin : begin + AT_ONCE]]
         for number, message, constraint, written in connection.execute(query, values, prepare=False):

@@ -1,4 +1,4 @@
-"""Rejected records: kept whole with all their reasons, in the order of the file."""
+"""Rejects: records that were not loaded, kept whole with all their reasons, in the order of the file."""
 
 import base64
 import csv
@@ -25,7 +25,8 @@ JSONB = b"\x01"
 
 @dataclass(frozen=True)
 class Rejected:
-    """A rejected record as it is kept. `raw_size` is given where only the beginning of the record was kept."""
+    """A reject as the database keeps it. `raw_size`, the size of the record, is set only if just its beginning was
+    kept."""
 
     line: int
     raw: bytes
@@ -58,7 +59,7 @@ def as_json(reasons: list[Reason]) -> str:
 
 
 def page(connection: Connection, job_id: int, after_line: int = 0, limit: int = PAGE) -> list[Rejected]:
-    """The next rejects behind a line: fewer than asked for where they are large."""
+    """Return the next rejects behind a line. There are fewer than asked for if they are large."""
     found = connection.execute(
         queries.text("imports", "rejected_rows"),
         {"job_id": job_id, "after_line": after_line, "limit": limit, "bytes": PAGE_BYTES},
@@ -72,7 +73,7 @@ def count(connection: Connection, job_id: int) -> int:
 
 
 def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
-    """All rejects in the order of the file, a page in memory at a time."""
+    """Yield all rejects in the order of the file, with only one page of them in memory."""
     found = page(connection, job_id)
     while found:
         yield from found
@@ -80,7 +81,7 @@ def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
 
 
 def download(connection: Connection, job_id: int, kind: Download) -> Iterator[bytes]:
-    """All rejects as a file, in pieces."""
+    """Yield all rejects as a file, in pieces."""
     if kind is Download.CSV:
         yield csv_line(["line", "codes", "record", "reasons"])
     for each in every(connection, job_id):

@@ -1,4 +1,4 @@
-"""The resource's tables as the imports' SQL names them, composed from the declaration."""
+"""Pieces of SQL about the tables of a resource, composed from its declaration."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,18 +16,19 @@ def table(resource: Resource) -> sql.Identifier:
 
 
 def aside(resource: Resource) -> sql.Identifier:
-    """Where records wait that passed the rules of the file but are not in the table."""
+    """Name the table in which records wait that passed the rules of the resource but are not in its table."""
     return sql.Identifier(f"{resource.table}_aside")
 
 
 def columns(resource: Resource, alias: str | None = None) -> sql.Composed:
-    """The resource's columns and where each row came from, as a list."""
+    """List the columns of the resource, and the columns that say from where each row came."""
     names = (*resource.column_names, "import_job", "import_line")
     return listed(sql.Identifier(*([alias] if alias else []), name) for name in names)
 
 
 def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:
-    """These columns by their declared types, for a copy that takes values which a domain, or a length, would refuse."""
+    """Select these columns with their declared types, for a copy of the table that accepts values which a domain or a
+    length of the table would refuse."""
     return listed(
         sql.SQL("{name}::{type} AS {name}").format(
             name=sql.Identifier(name), type=sql.SQL(resource.column(name).kind.postgres)
@@ -37,7 +38,7 @@ def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:
 
 
 def key(key: Key, alias: str) -> sql.Composed:
-    """What is compared when the key is: the expression of its unique index."""
+    """Write the expression by which rows are compared when this key is: that of its unique index."""
     column = sql.SQL("{}").format(sql.Identifier(alias, key.column))
     return sql.SQL("lower({})").format(column) if key.ignores_case else column
 
@@ -47,11 +48,11 @@ def same(key_: Key, one: str, other: str) -> sql.Composed:
 
 
 def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Composable) -> sql.Composed:
-    """What is wanted of the row `alias` that has the same key as the row `outer`; null if there is none.
+    """Select what is wanted of the row `alias` that has the same key as the row `outer`; null if there is no such row.
 
-    A subquery of its own is asked row by row, through the index, whatever the statistics say. They say nothing of value
-    about tables that are being loaded: an ANALYZE that saw only uncommitted rows makes a join take a million rows for
-    none.
+    PostgreSQL runs a subquery for each row, through the index, whatever the statistics say. Statistics are worth
+    nothing for tables that are being loaded: after an ANALYZE that saw only uncommitted rows, the plan of a join takes
+    a million rows for none.
     """
     return sql.SQL("(SELECT {} FROM {} {} WHERE {})").format(
         wanted, table(resource), sql.Identifier(alias), same(key_, alias, outer)
@@ -59,14 +60,14 @@ def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Co
 
 
 def leads_nowhere(reference: Reference, alias: str) -> sql.Composed:
-    """Whether the row that a reference names does not exist."""
+    """Write the condition that the row which a reference names does not exist."""
     return sql.SQL("(SELECT true FROM {} r WHERE r.id = {}) IS NULL").format(
         sql.Identifier(reference.resource), sql.Identifier(alias, reference.column)
     )
 
 
 def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
-    """That no row of another resource refers to this one, for each column that could."""
+    """Write the conditions that no row refers to this one: one for each column of a resource that could."""
     return [
         sql.SQL("(SELECT true FROM {} r WHERE r.{} = {} LIMIT 1) IS NULL").format(
             sql.Identifier(other.table), sql.Identifier(column), sql.Identifier(alias, "id")
@@ -76,14 +77,15 @@ def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
 
 
 def own(context: ImportContext, alias: str) -> sql.Composed:
-    """Rows that this import has loaded, and nobody changed since."""
+    """Write the condition for rows that this import has loaded and nobody has changed since."""
     return sql.SQL("({} IS NOT DISTINCT FROM {} AND NOT {})").format(
         sql.Identifier(alias, "import_job"), context.job_id, sql.Identifier(alias, "import_revised")
     )
 
 
 def declared(resource: Resource) -> list[str]:
-    """The constraints that records are compared with beforehand."""
+    """Return the names of the constraints that the declaration knows, so that records are compared with them before
+    they are written."""
     return [key.constraint for key in resource.keys] + [each.constraint for each in resource.references]
 
 
@@ -97,7 +99,8 @@ def listed(parts: Iterable[sql.Composable], separator: str = ", ") -> sql.Compos
 
 @contextmanager
 def planned(connection: Connection, *without: str) -> Iterator[None]:
-    """Statements that are planned without some methods: the planner cannot know the size of what is being loaded."""
+    """Let statements be planned without some methods, such as "seqscan": the planner cannot know the size of what is
+    being loaded."""
     for method in without:
         connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))
     yield

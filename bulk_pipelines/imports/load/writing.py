@@ -1,4 +1,4 @@
-"""Writing encoded rows to a table: by COPY, and row by row when the table refuses the COPY."""
+"""Writing encoded rows to a table by COPY, or in small pieces down to single rows if the table refuses the COPY."""
 
 import psycopg
 from psycopg import sql
@@ -17,7 +17,7 @@ TRIED = sql.Identifier("pg_temp", "tried")
 def write(
     connection: Connection, context: ImportContext, target: sql.Composable, rows: Encoded, lines: Numbers
 ) -> dict[int, Refusal]:
-    """Writes these rows; those of them that are refused, by their lines."""
+    """Write these rows, and return those that the table refused or left out, by their lines."""
     if not len(lines):
         return {}
     try:
@@ -38,7 +38,7 @@ def write(
 
 
 def lay_out(connection: Connection, context: ImportContext, rows: Encoded) -> None:
-    """Puts the rows into a temporary table, by their lines."""
+    """Put the rows into a temporary table that has their lines as its primary key."""
     connection.execute(
         sql.SQL(
             "CREATE TEMP TABLE tried ON COMMIT DROP AS SELECT {}, import_job, import_line FROM {} WITH NO DATA"
@@ -57,7 +57,7 @@ def row_by_row(connection: Connection, context: ImportContext, target: sql.Compo
 
 
 def left_out(connection: Connection, context: ImportContext, target: sql.Composable) -> list[int]:
-    """The lines that are not in the table, though it did not refuse them."""
+    """Return the lines of the rows that are not in the table; it may have left some out without refusing them."""
     key = context.resource.id_key
     query = sql.SQL(
         "SELECT s.import_line FROM {} s WHERE (SELECT true FROM {} t WHERE {} AND t.import_job = s.import_job"

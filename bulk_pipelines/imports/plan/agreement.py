@@ -1,4 +1,5 @@
-"""Whether the tables are what the declaration of their resource says, and this role may do what an import does."""
+"""Checking that the tables are what the declaration of their resource says, and that this role may do what an import
+does with them."""
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import queries
@@ -7,7 +8,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources.declaration import PROVENANCE, Resource
 
-# The types, by their names in the catalogue, that understand the binary form of a kind.
+# The types, by their names in PostgreSQL's catalogue, that understand the binary form of each column kind.
 TYPES = {
     ColumnKind.UUID: {"uuid"},
     ColumnKind.TEXT: {"text", "varchar", "bpchar", "citext"},
@@ -18,7 +19,7 @@ TYPES = {
 
 
 def check(connection: Connection, resource: Resource, mode: Mode) -> None:
-    """Raises `InvalidInput` when no row could be loaded, whatever is in the file."""
+    """Raise `InvalidInput` if no row could be loaded, whatever is in the file."""
     rights = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
     for table in (resource.table, f"{resource.table}_aside"):
         is_target = table == resource.table

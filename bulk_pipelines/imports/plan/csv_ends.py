@@ -1,7 +1,7 @@
-"""Where the records of a CSV file end.
+"""Finding where the records of a CSV file end.
 
-The same reading of quotes as Python's csv module and Arrow: a quote opens a field only at its very beginning, a doubled
-one inside is a character, and a newline inside quotes ends nothing.
+Quotes are read as Python's csv module and Arrow read them: a quote opens a field only at its very beginning, a doubled
+quote inside a quoted field is a character, and a newline inside quotes ends nothing.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ QUOTE, COMMA, NEWLINE, RETURN = b'",\n\r'
 BEFORE_FIELD = np.zeros(256, dtype=bool)
 BEFORE_FIELD[[COMMA, NEWLINE, RETURN]] = True
 
-# Stray quotes are met one by one: each costs a look at so many quotes behind it, not at all of them.
+# How many quotes are looked at together where there are stray ones. These are found one by one, and each costs a look
+# at the quotes behind it: at so many, not at all of them.
 WINDOW = 4096
-# Counting in pieces stays in the processor's cache.
+# Newlines are counted in pieces of so many bytes, which stay in the processor's cache.
 PIECE = 256 * 1024
 
 
 @dataclass(frozen=True)
 class QuoteState:
-    """How it stands at a byte of the file: inside quotes or not, and the byte before."""
+    """What a reader knows at a byte of the file: whether it is inside quotes, and which byte came before."""
 
     quoted: bool = False
     previous: int = NEWLINE
@@ -37,22 +38,22 @@ def array_of(data: bytes) -> npt.NDArray[np.uint8]:
 
 
 def has_lone_return(data: bytes) -> bool:
-    """Whether a carriage return ends lines by itself, as on old Macs."""
+    """Tell whether a carriage return ends a line by itself, as on old Macs."""
     return b"\r" in data and data.count(b"\r") != data.count(b"\r\n")
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether every newline ends a record."""
+    """Tell whether every newline ends a record, and nothing else does."""
     return b'"' not in data and not has_lone_return(data)
 
 
 def newline_ends(data: bytes) -> Positions:
-    """The positions after each newline."""
+    """Return the position after each newline."""
     return np.flatnonzero(array_of(data) == NEWLINE) + 1
 
 
 def line_ends(data: bytes) -> Positions:
-    """The positions after each line, whether or not it ends a record."""
+    """Return the position after each line, whether or not a record ends there."""
     ends = newline_ends(data)
     if not has_lone_return(data):
         return ends
@@ -68,7 +69,7 @@ def count_newlines(data: bytes) -> int:
 
 
 def after_newline(data: bytes, number: int) -> int:
-    """The position after the newline of this number, counted from 1."""
+    """Return the position after the newline of this number, counted from 1."""
     view = array_of(data)
     for start in range(0, len(view), PIECE):
         piece = view[start : start + PIECE] == NEWLINE
@@ -80,15 +81,16 @@ def after_newline(data: bytes, number: int) -> int:
 
 
 def judgeable_length(data: bytes) -> int:
-    """How much of a block can be judged without the byte behind it: not a last run of quotes, nor a last return."""
+    """Return how many bytes of a block can be judged without the byte behind it: all but a run of quotes, or a carriage
+    return, at its end."""
     kept = data.rstrip(b'"')
     return len(kept.removesuffix(b"\r")) if len(kept) == len(data) else len(kept)
 
 
 def record_ends(data: bytes, state: QuoteState = START) -> tuple[Positions, QuoteState]:
-    """The positions after each record that ends here, and how it stands at the end.
+    """Return the position after each record that ends in this block, and what a reader knows at the end of the block.
 
-    The block must end where `judgeable_length` says, or the file must end with it.
+    The block must end where `judgeable_length` says, or the file must end with the block.
     """
     ends = line_ends(data)
     last = data[-1] if data else state.previous
@@ -100,10 +102,10 @@ def record_ends(data: bytes, state: QuoteState = START) -> tuple[Positions, Quot
 
 
 def toggling_quotes(data: bytes, state: QuoteState) -> Positions:
-    """The quotes that open or close; every second one opens. Leaves out those that are plain characters."""
+    """Return the positions of the quotes that open and close, by turns. Quotes that are characters are left out."""
     view = array_of(data)
     quotes = np.flatnonzero(view == QUOTE)
-    before = view[quotes - 1]  # position 0 looks at the last byte: put right in the next line
+    before = view[quotes - 1]  # a quote at position 0 gets the last byte here; the next lines put that right
     if quotes[0] == 0:
         before[0] = state.previous
     at_field = BEFORE_FIELD[before]
@@ -115,7 +117,8 @@ def toggling_quotes(data: bytes, state: QuoteState) -> Positions:
 
 
 def plausible(at_field: npt.NDArray[np.bool_], doubles: npt.NDArray[np.bool_], quoted: bool) -> npt.NDArray[np.bool_]:
-    """Of quotes that are taken to toggle, one and all: whether each may. A closing one always may."""
+    """Tell which quotes may open or close, if all of them are taken to do so by turns. One that closes always may; one
+    that opens must begin a field, or be the second of a doubled quote."""
     possible = at_field | doubles
     possible[int(not quoted) :: 2] = True
     return possible
@@ -124,14 +127,15 @@ def plausible(at_field: npt.NDArray[np.bool_], doubles: npt.NDArray[np.bool_], q
 def without_strays(
     quotes: Positions, at_field: npt.NDArray[np.bool_], doubles: npt.NDArray[np.bool_], quoted: bool
 ) -> Positions:
-    """The exact reading: a quote that would open in the middle of a field is a character and toggles nothing."""
+    """Return the quotes that open or close, by exact reading: a quote that would open in the middle of a field is a
+    character, and neither opens nor closes."""
     kept: list[Positions] = []
     position, fresh = 0, True
     while position < len(quotes):
         window = slice(position, position + WINDOW)
         may_double = doubles[window].copy()
         if fresh:
-            may_double[0] = False  # the quote before it was none that closed
+            may_double[0] = False  # the quote before it, if any, was a character and closed nothing
         possible = plausible(at_field[window], may_double, quoted)
         wrong = int(np.argmin(possible))
         fresh = not possible[wrong]

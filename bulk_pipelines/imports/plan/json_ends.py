@@ -1,4 +1,4 @@
-"""Where the elements of a JSON array end: after each comma, or before the bracket, that belongs to the array itself."""
+"""Finding where the elements of a JSON array end: after each comma, or before the bracket, of the array itself."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from bulk_pipelines.imports.plan.csv_ends import Positions, array_of
 
 QUOTE, BACKSLASH, COMMA = b'"\\,'
 SPACE = b" \t\r\n"
-"""All that JSON takes for white space: less than Python does."""
+"""The characters that are white space in JSON: fewer than in Python."""
 DEEPER = np.zeros(256, dtype=np.int8)
 DEEPER[list(b"[{")] = 1
 DEEPER[list(b"]}")] = -1
@@ -18,7 +18,8 @@ STRUCTURAL[COMMA] = True
 
 @dataclass(frozen=True)
 class JsonState:
-    """How it stands at a byte of the file: inside a string or not, and inside how many brackets of the element."""
+    """What a reader knows at a byte of the file: whether it is inside a string, and inside how many brackets of the
+    element."""
 
     in_string: bool = False
     depth: int = 0
@@ -29,8 +30,9 @@ START = JsonState()
 
 @dataclass(frozen=True)
 class Scan:
-    """`ends`: the positions after each separating comma. `close`: where the array's own bracket stands, if it is here.
-    `strings`: the quotes that begin and end strings."""
+    """What a scan found in a block. `ends` are the positions after each comma that separates elements. `close` is where
+    the closing bracket of the array itself stands, if it is in the block. `strings` are the quotes that begin and end
+    strings. `state` is what a reader knows at the end of the block."""
 
     ends: Positions
     close: int | None
@@ -39,12 +41,13 @@ class Scan:
 
 
 def judgeable_length(data: bytes) -> int:
-    """How much of a block can be judged without the byte before it: not a last run of backslashes."""
+    """Return how many bytes of a block to judge now: all but a run of backslashes at its end. They go with the block
+    that follows, which can then be judged without the byte before it."""
     return len(data.rstrip(b"\\"))
 
 
 def scan(data: bytes, state: JsonState = START) -> Scan:
-    """Look through a block, which must end where `judgeable_length` says unless the file ends there."""
+    """Look through a block, which must end where `judgeable_length` says, or where the file ends."""
     view = array_of(data)
     strings = string_quotes(data)
     marks = np.flatnonzero(STRUCTURAL[view])
@@ -64,7 +67,7 @@ def scan(data: bytes, state: JsonState = START) -> Scan:
 
 
 def string_quotes(data: bytes) -> Positions:
-    """The quotes that are not escaped: those behind an even number of backslashes."""
+    """Return the positions of the quotes that are not escaped: those behind an even number of backslashes."""
     view = array_of(data)
     quotes = np.flatnonzero(view == QUOTE)
     if b'\\"' not in data:

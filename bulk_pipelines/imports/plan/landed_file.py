@@ -1,4 +1,4 @@
-"""The landed file: plain bytes that can be read in any order, wherever they lie."""
+"""Landed files: plain bytes that can be read in any order, in whatever storage they lie."""
 
 import os
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class LandedFile(Protocol):
     def size(self) -> int: ...
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` to before `stop`, all of them; `Unavailable` when the file has become shorter."""
+        """Return all bytes from `start` to before `stop`; raise `Unavailable` if the file has become shorter."""
         ...
 
 
@@ -58,7 +58,8 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A landed file in a storage; `version` makes a file that was replaced an error instead of a mixture."""
+    """A landed file in a storage. With a `version`, reading a file that was replaced is an error; without one it could
+    give a mixture of both files."""
 
     storage: Storage
     key: str

@@ -1,4 +1,4 @@
-"""The landed files of an import: made from their sources, and opened for reading."""
+"""The landed files of an import: making them from their sources, opening them for reading, and removing them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,12 +18,12 @@ from bulk_pipelines.storage.local.storage import LocalStorage
 
 
 def place(chosen: Settings) -> str:
-    """The folder of all landed files."""
+    """Return the address or path of the folder in which all landed files lie."""
     return chosen.landing_url or str(chosen.home / "landed")
 
 
 def land(request: ImportRequest, file: RequestedFile, name: str, chosen: Settings) -> Landed:
-    """Under a name that belongs to the job, so that landing again comes to the same file."""
+    """Land a file under a name that belongs to the job, so that landing it again comes to the same file."""
     access = access_of(chosen)
     with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
         limits = landing.limits_of(chosen)
@@ -34,7 +34,8 @@ def land(request: ImportRequest, file: RequestedFile, name: str, chosen: Setting
 
 
 def gone(request: ImportRequest, file: RequestedFile, chosen: Settings) -> str | None:
-    """Why the version that is meant can never be landed; None if it lies there, or any would do."""
+    """Say why the version of the file that is meant can never be landed; return None if it is still at its source, or
+    if any version will do."""
     if file.version is None:
         return None
     storage, key = locations.file(file.source, access_of(chosen), "source", request.within)
@@ -49,7 +50,8 @@ def gone(request: ImportRequest, file: RequestedFile, chosen: Settings) -> str |
 
 
 def is_there(file: ImportFile, chosen: Settings) -> bool:
-    """Whether what was landed of the file, if anything, can still be read."""
+    """Tell whether the landed file is still there. If nothing was landed of the file, nothing is missing: then it is
+    true."""
     if file.landed is None:
         return True
     storage, key = locations.file(file.landed, access_of(chosen), "landed")
@@ -58,17 +60,17 @@ def is_there(file: ImportFile, chosen: Settings) -> bool:
 
 
 def remove(storage: Storage, job_key: str) -> None:
-    """What was landed of a job that needs it no more, and its rejects as they were run again."""
+    """Remove the landed files of a job that needs them no more, and the files in which its rejects were run again."""
     for pattern in (f"{job_key}/*", f"{job_key}-rejects.*"):
         storage.delete(*(entry.key for entry in list(storage.entries(pattern))))
     if isinstance(storage, LocalStorage):
-        with suppress(OSError):  # it never was, or somebody put something else there
+        with suppress(OSError):  # the folder never was, or somebody put something else into it
             (storage.root / job_key).rmdir()
 
 
 @contextmanager
 def opened(file: ImportFile) -> Iterator[LandedFile]:
-    """One of a local folder is read in place; another by ranges."""
+    """Open a landed file. A file in a local folder is read in place; one in another storage is read by ranges."""
     assert file.landed is not None
     assert file.size is not None
     storage, key = locations.file(file.landed, access_of(settings.current()), "landed")

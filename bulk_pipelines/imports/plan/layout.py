@@ -1,4 +1,4 @@
-"""What a landed file is: its format, its columns, where its records begin. All errors here are about the whole file."""
+"""Examining a landed file: its format, its columns, where its records begin. Every error is about the whole file."""
 
 import csv
 import difflib
@@ -16,7 +16,7 @@ BOM = b"\xef\xbb\xbf"
 HEAD = 64 * 1024
 LONGEST_HEADER = 1024 * 1024
 SHOWN = 10
-"""How many of the columns that do not fit are named."""
+"""How many of the columns that do not fit an error names."""
 LONGEST_SHOWN = 80
 FOREIGN = {
     b"\x1f\x8b": "gzip",
@@ -37,8 +37,13 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Layout:
-    """`columns` are those of the file in its order (for JSON: all that the resource has). Records begin at `start`;
-    a CSV's or NDJSON's first one stands on line `first_line`. A JSON array's records are numbered from 1 instead."""
+    """What was found out about a file.
+
+    `columns` are those of the file in its order (for JSON: all that the resource has). Records begin at the byte
+    `start`. The first record of a CSV or NDJSON file stands on line `first_line`; the records of a JSON array are
+    numbered instead, and the first one has the number `first_line`, which is 1. Planning moves `first_line` behind the
+    lines of the files before this one.
+    """
 
     format: Format
     columns: tuple[str, ...]
@@ -50,8 +55,8 @@ class Layout:
 def inspect(
     source: LandedFile, resource: Resource, told: str | None = None, *, certain: Format | None = None
 ) -> Layout:
-    """The layout of the file for this resource. `told` names the format that it must look like; with a `certain` one it
-    does not matter what it looks like."""
+    """Find out the layout of the file for this resource. `told` names the format that the file must look like. With a
+    `certain` format it does not matter what the file looks like."""
     wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():
@@ -79,7 +84,7 @@ def told_format(told: str | None) -> Format | None:
 
 
 def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
-    """The first byte that is not white space, and where it stands."""
+    """Return the first byte that is not white space, and its position; raise `InvalidInput` if there is none."""
     for block in range(start, source.size, HEAD):
         data = source.read(block, min(block + HEAD, source.size))
         rest = data.lstrip()
@@ -105,7 +110,8 @@ def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:
 
 
 def header_line(source: LandedFile, start: int) -> tuple[str, int]:
-    """The file's line from this byte, with its end, and where the next one begins. A quoted name may hold a newline."""
+    """Return the line of the file that begins at this byte, with its end, and the position where the next line begins.
+    A quoted name may hold a newline."""
     data = source.read(start, min(start + LONGEST_HEADER, source.size))
     quoted = False
     for position, byte in enumerate(data):
@@ -143,7 +149,7 @@ def check_columns(names: list[str], resource: Resource, text: str) -> None:
 
 
 def first_of(names: list[str], said: Callable[[str], str]) -> str:
-    """The first few names: a file of another kind may have thousands."""
+    """List only the first few names, and how many more there are: a file of another kind may have thousands."""
     rest = len(names) - SHOWN
     return ", ".join(said(name) for name in names[:SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
 

@@ -1,4 +1,5 @@
-"""From sources to items: each file is landed, examined, and cut into ranges. Planning again comes to the same."""
+"""Planning an import, from sources to items: each file is landed, examined, and cut into ranges. Planning it again
+comes to the same items."""
 
 import logging
 from collections.abc import Iterator
@@ -52,12 +53,12 @@ def plan(pool: Engine, job: Job) -> None:
     for file in copies:
         found, ranges = examined(request, file, base)
         if request.mode is Mode.UPSERT and unlike(files, found):
-            # An upsert is decided for all files together, by what they all give.
+            # An upsert is decided for all files together, so all of them must have the same columns.
             note = "its columns are not those of the files before it: upsert it by itself"
             found, ranges = ImportFile(**(vars(found) | {"landed": None, "layout": None, "note": note})), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
-        # No file has more lines than bytes, so the lines of two files never meet.
+        # No file has more lines than bytes, so two files never share a line number.
         base += found.size or 0
     if not any(file.landed or file.duplicate for file in files):
         note_files(pool, job, files)
@@ -71,15 +72,17 @@ def plan(pool: Engine, job: Job) -> None:
 
 
 def note_files(pool: Engine, job: Job, files: list[ImportFile]) -> None:
-    """What each is: whoever looks after one of them need not read what is wrong with the others."""
+    """Write down what became of each file, so that whoever deals with one of them need not know what is wrong with the
+    others."""
     with transaction(pool) as connection:
         for file in files:
             progress.add_file(connection, job.job_id, file)
 
 
 def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int, ImportFile]:
-    """The files as a try noted them that was cut short afterwards. There may be items of theirs already, so whatever
-    became of the sources since is of no matter. If none of them was good, there are none, and all are tried again."""
+    """Return, by their numbers, the files as an earlier try noted them that was then cut short. They may have items
+    already, so it does not matter what has become of their sources since. If every file was left out, there are no
+    items; then return nothing, so that all files are tried again."""
     with transaction(pool) as connection:
         noted = progress.files(connection, job.job_id)
     if not any(file.landed or file.duplicate for file in noted):
@@ -88,7 +91,7 @@ def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int,
 
 
 def unlike(before: list[ImportFile], file: ImportFile) -> bool:
-    """Whether this file has other columns than those that are to be read before it."""
+    """Tell whether this file has other columns than the files before it."""
     first = next((each.layout for each in before if each.layout is not None), None)
     if first is None or file.layout is None:
         return False
@@ -101,15 +104,16 @@ def told(file: ImportFile, among: int) -> str:
 
 
 def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, chosen: settings.Settings) -> ImportFile:
-    """The copy that everything else reads. A file that is no good is not the end of the others."""
+    """Land a file: make the copy that everything else reads. If the file cannot be used, note why, so that the import
+    goes on with the others."""
     shown = addresses.redacted(file.source)
     try:
         copy = landing.land(request, file, f"{job.job_key}/{number:06}", chosen)
     except BulkError as error:
-        # A version that is gone never comes back: to try again would be of no use, and to take another one wrong.
+        # A version that is gone never comes back: trying again would be useless, and taking another one wrong.
         gone = landing.gone(request, file, chosen) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
-            raise  # may pass: the whole plan is tried again
+            raise  # the trouble may pass, and the whole plan is tried again
         return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))
     if copy.sha256 in file.known_sha256:
         known = "this content was imported before"
@@ -118,7 +122,7 @@ def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, cho
 
 
 def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
-    """What the file is, and its ranges; lines are counted on from those of the files before it."""
+    """Examine a landed file and cut it into ranges. Its lines are numbered on from those of the files before it."""
     if file.landed is None:
         return file, []
     try:
@@ -136,7 +140,8 @@ def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[Impor
 
 
 def items(pieces: list[Piece]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A large range is an item of its own; small ones share one, so that many small files are few items."""
+    """Make items of the ranges. A large range is an item of its own; small ones share an item, so that many small files
+    become few items."""
     together: list[Piece] = []
     size = 0
     number = 0

@@ -1,4 +1,4 @@
-"""Cutting a landed file into ranges at record ends, with the number of each range's first record known."""
+"""Cutting a landed file into ranges that end with a record, and finding the line of each range's first record."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -14,13 +14,13 @@ from bulk_pipelines.imports.plan.layout import Format, Layout
 BLOCK = 4 * 1024 * 1024
 
 Border = tuple[int, int]
-"""A byte at which records begin, and the line (in a JSON array: the number) of the first of them."""
+"""A byte at which a record begins, and the line (in a JSON array: the number) of that record."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Whole records: the bytes from `start` to before `stop`. The first of them is on line `first_line` (in a JSON
-    array: it is the element of this number)."""
+    """A part of a landed file that holds whole records: the bytes from `start` to before `stop`. Its first record is on
+    line `first_line`, or is the element with this number in a JSON array."""
 
     start: int
     stop: int
@@ -28,9 +28,9 @@ class Range:
 
 
 def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
-    """Ranges of about equal size, at most `range_bytes` and a record; together all records of the file.
-
-    Reads the file once, in constant memory.
+    """Cut the file into ranges of about equal size, which together hold all its records. A range is never longer than
+    `range_bytes` and one record. The file is read once, in constant memory; of a JSON array, only what stands behind
+    the last comma is read again.
     """
     size = source.size - layout.start
     step = max(1, -(-size // max(1, -(-size // range_bytes))))
@@ -46,7 +46,8 @@ def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
 
 
 def blocks(source: LandedFile, start: int, end: int, judgeable: Callable[[bytes], int]) -> Iterator[tuple[int, bytes]]:
-    """A part of the file in blocks that can each be judged by itself (`judgeable` says how far), and their places."""
+    """Read a part of the file in blocks, and yield the position of each block with its bytes. `judgeable` says how much
+    of a block can be judged without the one behind it; the rest goes to that next block."""
     carried = b""
     for position in range(start, end, BLOCK):
         stop = min(position + BLOCK, end)
@@ -132,12 +133,14 @@ def check_behind(data: bytes, position: int) -> None:
 
 
 def following(target: int, border: int, step: int) -> int:
-    """The next place to cut: counted from the first one, so that a record's overhang does not add up."""
+    """Return the next place to cut. Places are counted from the first one, so that the overhang of records, which go on
+    behind such a place, does not add up."""
     return target + step * max(1, -(-(border - target + 1) // step))
 
 
 def next_line(data: bytes, target: int) -> int | None:
-    """The first position at or behind the target at which a line begins, were every newline the end of one."""
+    """Return the first position at or behind the target at which a line begins, if every newline ends a line; None if
+    there is none."""
     found = data.find(b"\n", max(target - 1, 0))
     return None if found < 0 else found + 1
 

@@ -1,1 +1,1 @@
-"""The last stage of an import: what batches, coming in any order, could not know of each other is put right."""
+"""The last stage of an import: putting right what its batches, loaded in any order, could not know of each other."""

@@ -1,4 +1,4 @@
-"""What the job of an import has to say, and to be told, while its records are reconciled."""
+"""What reconciling an import's records asks of its job, and what it tells the job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from bulk_pipelines.imports.counts import Counts
 @dataclass(frozen=True)
 class Control:
     more_may_come: bool
-    """A range is in the DLQ: after a redrive its records may be the first or the last ones of a key."""
+    """Whether a range is in the DLQ: after a redrive its records may be the first or the last ones of a key."""
     note: Callable[[Connection, Counts], None]
-    """Writes down, with a transaction, what it changes in the counts."""
+    """Adds to the counts of the import, in the given transaction, what this transaction changes."""
     complete: Callable[[Begin], None]
-    """Reads the records again that were rejected while they were not at hand."""
+    """Reads again, and stores with their rejects, the records that were rejected without being at hand."""
     accepts: Callable[[Connection, int], bool]
-    """Whether the import accepts so many rejects more than are written down."""
+    """Tells whether the import accepts so many more rejects than those already counted."""
     at_work: Callable[[Connection], bool]
-    """Whether nobody has paused or cancelled the import."""
+    """Tells whether the import is still running: nobody has paused or cancelled it."""
     end: Callable[[Connection], bool]
-    """Ends the job in this transaction; false if it may not end any more."""
+    """Ends the job in the given transaction; false if the job may no longer end."""

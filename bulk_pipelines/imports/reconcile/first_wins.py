@@ -1,8 +1,8 @@
-"""Inserting, and the validation of it: of the records of one key, the first in the file counts.
+"""Reconciling inserts and validations: of several records with one key, the first in the file counts.
 
 Batches load in any order, so a later record may have been loaded before an earlier one came, which then waits aside.
-An owner of a key is its first record, loaded or not; that does not change when records move between the table and the
-place aside, which is why each step below can be done alone and again.
+The first record with a key owns it, whether it is loaded or not. That does not change when records move between the
+table and the place aside, so each step below can be done alone, and done again.
 """
 
 from uuid import UUID
@@ -47,9 +47,9 @@ def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, c
 
 
 def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[UUID], control: Control) -> int:
-    """Takes back rows of this import whose key an earlier record of the file has, and sets them aside; how many were
-    looked at. Rows that others changed or refer to meanwhile are no longer ours to take, and what the table does not
-    give back is `kept`."""
+    """Take rows of this import whose key an earlier record of the file has out of the table, set them aside, and return
+    how many were tried. Rows that others have changed or refer to by now are no longer the import's to take. The ids of
+    rows that the table does not give back are added to `kept`, and are not tried again."""
     with begin() as connection:
         refusals.at_once(connection)
         late = late_rows(connection, context, key, kept)
@@ -92,12 +92,13 @@ def late_rows(connection: Connection, context: ImportContext, key: Key, kept: se
 
 
 def free(context: ImportContext) -> sql.Composed:
-    """That a row of the table is still this import's to take."""
+    """Write the condition that a row of the table is still this import's to take."""
     return tables.listed([tables.own(context, "t"), *tables.unreferenced(context.resource, "t")], " AND ")
 
 
 def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[UUID]) -> int:
-    """Moves these rows out of the table; how many it gave back."""
+    """Move these rows out of the table, set them aside, and note them as rejects. Return how many rows the table gave
+    back."""
 
     def statement(ids: sql.Composable) -> sql.Composed:
         return sql.SQL(
@@ -132,8 +133,8 @@ def still_there(connection: Connection, context: ImportContext, late: list[UUID]
 
 
 def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
-    """Loads records that own all their keys and that nothing stands against any more; how many were looked at. What the
-    table refuses is noted with the record."""
+    """Load records that own all their keys and that nothing stands against any more; return how many were tried. What
+    the table says of a record that it refuses is noted with the record."""
     with begin() as connection:
         refusals.at_once(connection)
         lines = ready(connection, context)
@@ -141,7 +142,8 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
             connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, context, lines)
         )
         if loaded < len(lines):
-            # Somebody took a key, which is seen when the reasons are told, or removed a row that is referred to.
+            # Either somebody took a key, which is seen when the reasons are written, or somebody removed a row that a
+            # record refers to, which is noted here.
             objections.mark_missing(connection, context)
         if loaded:
             control.note(connection, Counts(loaded=loaded, rejected=-loaded))
@@ -163,7 +165,7 @@ def ready(connection: Connection, context: ImportContext) -> list[int]:
 
 
 def insert_lines(connection: Connection, context: ImportContext, lines: list[int]) -> int:
-    """Moves these records into the table, and out of the rejects; how many it took."""
+    """Move these records into the table, and out of the rejects. Return how many the table took."""
     if not lines:
         return 0
 

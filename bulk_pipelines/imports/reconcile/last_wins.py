@@ -1,11 +1,11 @@
-"""Upserting: of the records about one row, the last in the file counts.
+"""Reconciling upserts: of several records about one row, the last in the file counts.
 
-Whether a record may have another key, such as an address, is decided by the table as it is before the first change, and
-by the file as a whole: no record gives way to one that is rejected, and none takes what a row of the table still holds,
-even when the same file would change that row.
+Whether a record may have a second key, such as an address, is decided by the table as it is before the first change,
+and by the file as a whole. No record gives way to one that is rejected, and no record takes a key that a row of the
+table still holds, even if the same file would change that row.
 
-An upsert changes its table in one transaction, the one that ends its job, or not at all. Until that commits, whoever
-aborts, cancels, pauses or kills it finds the table as it was.
+An upsert changes its table in one transaction, which also ends its job, or not at all. Until that transaction commits,
+whoever aborts, cancels, pauses or kills the import finds the table as it was.
 """
 
 from contextlib import nullcontext
@@ -27,11 +27,12 @@ from bulk_pipelines.resources.declaration import Column, Fill, Key
 AT_ONCE = 20_000
 ANY = sql.SQL("true")
 
-# Others may change the table between its comparison and the merge. That it happens so often in a row does not happen by
-# itself: a trigger gives records other keys. Then each record is tried alone.
+# Others may change the table between the comparison with it and the merge. If that seems to happen so many times in a
+# row, it is no coincidence: a trigger gives records other keys. Then the refused records are found by trying.
 COMPARISONS = 3
 ATTEMPTS = 20
-"""A deadlock ends one of its transactions, and the others go on. To meet so many does not happen by itself."""
+"""How often a merge is tried. A deadlock ends one of its transactions, and the others go on, so meeting so many of them
+is no coincidence."""
 
 
 class Overtaken(Exception):
@@ -51,7 +52,8 @@ class NotAccepted(Exception):
 
 
 def reconcile_upserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> bool:
-    """Merge everything that waits, and end the import with it; false when it was overtaken, and nothing was merged."""
+    """Merge everything that waits, and end the import in the same transaction. Return false if the import was
+    overtaken; then nothing was merged."""
     comparisons, in_turn = COMPARISONS, False
     for left in reversed(range(ATTEMPTS)):
         with begin() as connection:
@@ -84,7 +86,8 @@ def await_turn(connection: Connection, context: ImportContext) -> None:
 
 
 def resolve(connection: Connection, context: ImportContext, layout: Layout, control: Control) -> None:
-    """Drop what a later record supersedes, and reject what cannot be merged. What is left fits, in any order."""
+    """Drop the records that a later record supersedes, and reject those that cannot be merged. The records that are
+    left can be merged in any order."""
     assert context.match_on is not None
     superseded = connection.execute(
         sql.SQL(
@@ -108,8 +111,9 @@ def resolve(connection: Connection, context: ImportContext, layout: Layout, cont
 def merged(
     connection: Connection, context: ImportContext, layout: Layout, control: Control, *, patient: bool
 ) -> Counts:
-    """Merge all that waits, or nothing if that shows more rejects than the import accepts; what it came to. `patient`:
-    `Changed` when a record has a key that others took, instead of a reject."""
+    """Merge all records that wait, or none if more would be rejected than the import accepts. Return the changes of the
+    counts. If it is `patient`, raise `Changed` when others took the key of a record, instead of rejecting the record.
+    """
     loaded = 0
     if control.accepts(connection, 0):
         try:
@@ -140,7 +144,7 @@ def check_refused(connection: Connection, context: ImportContext, control: Contr
 
 
 def merge_all(connection: Connection, context: ImportContext, layout: Layout, control: Control, patient: bool) -> int:
-    """Merge what waits, in pieces; how many records the table took."""
+    """Merge the records that wait, in pieces; return how many of them the table took."""
     assert context.match_on is not None
     loaded, last = 0, -1
     while lines := next_lines(connection, context, last):
@@ -152,8 +156,8 @@ def merge_all(connection: Connection, context: ImportContext, layout: Layout, co
 
 
 def next_lines(connection: Connection, context: ImportContext, last: int) -> list[int]:
-    """The next lines that wait behind this one. What is merged stays in the index until the transaction ends, so that a
-    look from the beginning would pass by all of it."""
+    """Return the next lines that wait behind this one. Merged records stay in the index until the transaction ends, so
+    a search from the beginning would pass over all of them."""
     query = sql.SQL(
         "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
     ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
@@ -163,13 +167,14 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
 def merge_lines(
     connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int], patient: bool
 ) -> int:
-    """Merge these records; how many the table took. What it refuses is noted with the record."""
+    """Merge these records; return how many of them the table took. What the table says of a record that it refuses is
+    noted with the record."""
     try:
         with connection.transaction():
             values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
             among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
             statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)
-            # Both sides are found by their keys and are no larger than what is merged: a hash join is always good.
+            # Both sides are found by their keys and hold no more rows than are merged, so a hash join is always good.
             with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
                 result = Attempt(connection.execute(statement, values, prepare=False).rowcount)
     except psycopg.Error as error:
@@ -187,7 +192,7 @@ def merge_lines(
 
 
 def targets(connection: Connection, context: ImportContext, match_on: Key, lines: list[int]) -> list[UUID]:
-    """The ids of the rows that these records are about."""
+    """Return the ids of the rows that these records are about; records about new rows have none."""
     query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
         tables.lookup(context.resource, match_on, "t", "a", sql.SQL("t.id")),
         tables.aside(context.resource),
@@ -200,7 +205,8 @@ def targets(connection: Connection, context: ImportContext, match_on: Key, lines
 def merge(
     context: ImportContext, match_on: Key, layout: Layout, lines: sql.Composable, among: sql.Composable = ANY
 ) -> sql.Composed:
-    """The records of these lines, among the rows that they can be about."""
+    """Write the statement that merges the records of these lines into the table. `among` is a condition for the rows
+    that the records can be about."""
     resource = context.resource
     kept = [column for column in resource.columns if is_changed(column, resource.id_key, layout)]
     changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, context)) for column in kept]
@@ -232,12 +238,14 @@ def merge(
 
 
 def is_changed(column: Column, id_key: Key, layout: Layout) -> bool:
-    """A row keeps its id, and what the file has no column for."""
+    """Tell whether a merge changes this column of a row. A row keeps its id, and keeps what the file has no column for,
+    except the time of its last change."""
     return column.name != id_key.column and (column.name in layout.columns or column.fill is Fill.CHANGE_TIME)
 
 
 def changed(column: Column, context: ImportContext) -> sql.Composed:
-    """The new value in a row that exists: where something would stand in for a missing one, the row's own does."""
+    """Write the new value of a column in a row that exists. Where a new row would get a stand-in for a missing value,
+    an existing row keeps its own value; only the time of its last change is filled in as in a new row."""
     given = sql.SQL("{}").format(sql.Identifier("a", column.name))
     if column.fill is None:
         return given

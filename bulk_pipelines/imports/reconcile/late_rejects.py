@@ -1,4 +1,4 @@
-"""The verdicts on records that wait aside, from the file as a whole and the table as it is."""
+"""The verdicts on records that wait aside, by the file as a whole and the table as it is now."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,8 @@ CHUNK = 5_000
 
 
 def decisions(connection: Connection, context: ImportContext, layout: Layout) -> Iterator[list[Decision]]:
-    """The lines that are rejected, with all reasons, in pieces. Records without a reason are left out."""
+    """Yield the lines of the records that are rejected, with all their reasons, in pieces. Records against which
+    nothing stands are left out."""
     names = conflict_reasons.telling_columns(context.resource)
     keys = decisive_keys(context)
     with tables.planned(connection, "seqscan"), connection.cursor("decisions") as cursor:
@@ -32,7 +33,8 @@ def decisions(connection: Connection, context: ImportContext, layout: Layout) ->
 
 
 def reject(connection: Connection, context: ImportContext, layout: Layout) -> int:
-    """Reject the records that something stands against; how many. They wait no longer."""
+    """Reject the records that something stands against, and remove them from those that wait. Return how many they
+    are."""
     rejected = 0
     for found in decisions(connection, context, layout):
         write_rejects(connection, context.job_id, found)
@@ -59,13 +61,14 @@ def decided(context: ImportContext, layout: Layout, names: list[str], keys: list
 
 
 def decisive_keys(context: ImportContext) -> list[Key]:
-    """The keys that two records of the file must not share: in an upsert, those that it does not go by."""
+    """Return the keys that two records of the file must not share: all keys but the one that an upsert goes by."""
     return [key for key in context.resource.keys if key != context.match_on]
 
 
 def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Composed:
-    """For each key: the line that owns it among those aside; and, when inserting, the line of the row that this import
-    has loaded with it, and whether there is any row with it."""
+    """Write the query for what decides about the records aside. For each key it tells the line that owns the key among
+    those aside. When inserting, it also tells the line of the row that this import has loaded with the key, and whether
+    there is any row with it."""
     found: list[sql.Composable] = []
     for number, key in enumerate(keys):
         found.append(sql.SQL("a.{}").format(sql.Identifier(f"owner{number}")))
@@ -78,7 +81,8 @@ def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Comp
         else:
             found.append(sql.SQL("NULL::bigint, false"))
     texts = [sql.SQL("a.{}::text").format(sql.Identifier(name)) for name in names]
-    # Inserts wait only where something stands against them; of the others, most are good.
+    # Records of an insert wait only if something stood against them. In the other modes all records wait, and most of
+    # them are good, so the query looks for those that are not.
     doubled = [sql.SQL("a.{} <> a.import_line").format(sql.Identifier(f"owner{number}")) for number in range(len(keys))]
     objected = [sql.SQL("a.held <> '{}' OR a.missing <> '{}' OR a.refused IS NOT NULL"), *doubled]
     condition = sql.SQL("true") if context.mode is Mode.INSERT else tables.listed(objected, " OR ")
@@ -90,7 +94,8 @@ def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Comp
 
 
 def with_owners(context: ImportContext, keys: list[Key]) -> sql.Composed:
-    """The records aside, and the line among them that owns each of these keys: the first; in an upsert the last."""
+    """Write the query for the records aside, each with the lines that own its keys among them: the first line with the
+    same key, or in an upsert the last one."""
     best = sql.SQL("max" if context.mode is Mode.UPSERT else "min")
     owners = [
         sql.SQL("{}(a.import_line) OVER (PARTITION BY {}) AS {}").format(
@@ -104,12 +109,12 @@ def with_owners(context: ImportContext, keys: list[Key]) -> sql.Composed:
 
 
 def write_reasons(connection: Connection, job_id: int, found: list[Decision]) -> None:
-    """Puts the final reasons in the place of those that were noted when the batch was loaded."""
+    """Replace the reasons that were noted when the batch was loaded with the final ones."""
     connection.execute(queries.text("imports", "write_late_reasons"), {"job_id": job_id, "found": as_json(found)})
 
 
 def write_rejects(connection: Connection, job_id: int, found: list[Decision]) -> None:
-    """New rejects, whose records are still to be read again."""
+    """Write new rejects; their records are still to be read from the file again."""
     connection.execute(queries.text("imports", "reject_unread_rows"), {"job_id": job_id, "found": as_json(found)})
 
 

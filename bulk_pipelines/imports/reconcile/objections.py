@@ -1,4 +1,4 @@
-"""What the table has against records that wait aside, noted with each of them."""
+"""The objections of the table to records that wait aside, noted with each of these."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,8 @@ from bulk_pipelines.resources.declaration import Key, Reference
 
 
 def mark(connection: Connection, context: ImportContext) -> None:
-    """Notes, with each record that waits, the keys that rows of the table hold and the references that lead nowhere."""
+    """Note with each record that waits which of its keys rows of the table hold, and which of its references lead
+    nowhere."""
     with tables.planned(connection, "seqscan"):
         for first, last in set_aside.windows(connection, context):
             for key in context.resource.keys:
@@ -30,7 +31,8 @@ def mark_missing(connection: Connection, context: ImportContext) -> None:
 
 
 def outcome(connection: Connection, context: ImportContext, key: Key, lines: list[int], result: Attempt) -> list[int]:
-    """The lines of these records that are in the table now, found by this key; with the others is noted why not."""
+    """Return the lines of those of these records that are in the table now; rows are found by this key. Note with each
+    of the others why it is not there."""
     refused = not_taken(connection, context, tables.table(context.resource), key, lines, result)
     refuse(connection, context, refused)
     return [line for line in lines if line not in refused]
@@ -39,7 +41,8 @@ def outcome(connection: Connection, context: ImportContext, key: Key, lines: lis
 def not_taken(
     connection: Connection, context: ImportContext, target: sql.Composable, key: Key, lines: list[int], result: Attempt
 ) -> dict[int, Refusal]:
-    """What was refused of these records, and what is not in the table though nothing was said of it."""
+    """Return the records that the table refused, by their lines, and those that are not in it though it said nothing
+    of them."""
     if result.written + len(result.refused) == len(lines):
         return result.refused
     query = sql.SQL(
@@ -53,7 +56,7 @@ def not_taken(
 
 
 def refuse(connection: Connection, context: ImportContext, refused: Mapping[int, Refusal]) -> None:
-    """Notes with records, by their lines, what the table said of them."""
+    """Note with records, by their lines, what the table said of them."""
     if not refused:
         return
     statement = sql.SQL(
@@ -64,7 +67,7 @@ def refuse(connection: Connection, context: ImportContext, refused: Mapping[int,
 
 
 def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal]:
-    """What the table said of the records that wait, by their lines."""
+    """Return what the table said of the records that wait, by their lines."""
     query = sql.SQL("SELECT import_line, refused FROM {} WHERE import_job = {} AND refused IS NOT NULL")
     found = connection.execute(query.format(tables.aside(context.resource), context.job_id))
     return {line: Refusal(message) for line, message in found}
@@ -73,7 +76,7 @@ def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal
 def held(context: ImportContext, key: Key) -> sql.Composed:
     holder = tables.lookup(context.resource, key, "t", "a", sql.SQL("true"))
     if context.match_on and key == context.resource.id_key:
-        # A row keeps its id, whatever the record about it says.
+        # A row keeps its id, whatever the record about it says, so only the id of a record about a new row counts.
         about = tables.lookup(context.resource, context.match_on, "m", "a", sql.SQL("true"))
         condition = sql.SQL("{} AND {} IS NULL").format(holder, about)
     elif context.match_on:
@@ -90,7 +93,8 @@ def missing(context: ImportContext, reference: Reference) -> sql.Composed:
 
 
 def note(context: ImportContext, place: sql.SQL, name: str, condition: sql.Composed) -> sql.Composed:
-    """Adds a name to a list of the records between two lines that fulfil the condition and do not have it yet."""
+    """Write the statement that adds a name to a list of records: of those between two lines that fulfil the condition
+    and do not have the name in this list yet."""
     return sql.SQL(
         "UPDATE {aside} a SET {place} = array_append(a.{place}, {name})"
         " WHERE a.import_job = {job} AND a.import_line BETWEEN %s AND %s"

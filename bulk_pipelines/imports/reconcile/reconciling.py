@@ -1,4 +1,5 @@
-"""The end of an import: what only the whole file can tell, done the same whatever the order in which batches came.
+"""Reconciling the records of an import: what only the whole file can tell comes out the same, in whatever order the
+batches were loaded.
 
 `reconcile` may be killed at any moment and called again: each step finds in the database what is left to do.
 """
@@ -11,8 +12,9 @@ from bulk_pipelines.imports.reconcile.control import Control
 
 
 def reconcile(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> bool:
-    """Settle what waits aside, and complete the rejects whose records were not at hand. For a file without conflicts
-    these are two look-ups. False: the import was paused or cancelled in the middle, and is not to be ended."""
+    """Decide about the records that wait aside, and complete the rejects whose records were not at hand. For an insert
+    without conflicts these are a few look-ups. Return false if the import was overtaken, by a pause or a cancellation
+    for instance; then it is not to be ended."""
     with begin() as connection:
         is_open = set_aside.is_any(connection, context)
     if is_open:

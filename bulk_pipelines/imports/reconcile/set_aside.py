@@ -1,4 +1,4 @@
-"""The records of an import that wait aside."""
+"""The records of an import that were set aside, and wait there until the whole file is known."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def is_any(connection: Connection, context: ImportContext) -> bool:
 
 
 def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[int, int]]:
-    """The lines that wait, in pieces: the first and the last line of each."""
+    """Yield the first and the last line of each piece of the records that wait."""
     query = sql.SQL(
         "SELECT min(import_line), max(import_line) FROM (SELECT import_line FROM {} WHERE import_job = {}"
         " AND import_line > %s ORDER BY import_line LIMIT {}) piece"
@@ -34,20 +34,20 @@ def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[in
 
 
 def remove(connection: Connection, context: ImportContext, lines: list[int]) -> int:
-    """Remove these records; how many there were."""
+    """Remove these records from those that wait, and return how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
     return connection.execute(statement.format(tables.aside(context.resource), context.job_id), [lines]).rowcount
 
 
 def clear(connection: Connection, resource: Resource, job_id: int) -> int:
-    """Remove all records of an import; how many there were."""
+    """Remove all records of an import from those that wait, and return how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
     return connection.execute(statement.format(tables.aside(resource), job_id)).rowcount
 
 
 def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, str | None]]:
-    """Imports that can never go on, and of which records still wait: the id of each, and its key if it is known. Each
-    import with waiting records is found by one look into the index, however many they are."""
+    """Find imports that can never go on and of which records still wait. Return the id of each, and its key unless the
+    job is gone. Each import with waiting records costs one look into the index, however many records it has."""
     query = sql.SQL(
         """
         WITH RECURSIVE waiting AS (

@@ -1,7 +1,8 @@
-"""What inserting would be refused for, found by doing it and taking it back.
+"""Trying what inserting would do: the records are inserted, and the transaction is taken back.
 
-Where only types and CHECKs can object, an empty copy of the table is enough, and the table itself is not touched.
-Anything else is asked of the table: its triggers, its row-level security, its undeclared indexes and references.
+Where only types, NOT NULL and CHECKs can object, an empty copy of the table is enough, and the table itself is not
+touched. If the table has anything else that can object, the trial uses the table itself: because of its triggers, its
+row-level security, its undeclared indexes and references.
 """
 
 from psycopg import sql
@@ -17,7 +18,7 @@ COPY = sql.Identifier("pg_temp", "trial")
 
 
 def refuse(connection: Connection, context: ImportContext) -> None:
-    """Note with the records that wait what the table would say of them."""
+    """Note with each record that waits, and that the table would refuse, what the table says of it."""
     query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
         tables.aside(context.resource), context.job_id
     )
@@ -27,7 +28,7 @@ def refuse(connection: Connection, context: ImportContext) -> None:
 
 
 def refused(connection: Connection, context: ImportContext, lines: list[int]) -> dict[int, Refusal]:
-    """Those of these records that the table would refuse, by their lines."""
+    """Return those of these records that the table would refuse, by their lines."""
     with connection.transaction(force_rollback=True):
         refusals.at_once(connection)
         target = target_of(connection, context)

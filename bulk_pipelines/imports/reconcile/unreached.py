@@ -1,4 +1,4 @@
-"""What an import never reached: the records of ranges that were not read to their end."""
+"""The records that an import never reached: those in ranges that were not read to their end."""
 
 import logging
 from collections import defaultdict
@@ -32,7 +32,7 @@ def ranges_by_file(connection: Connection, job_id: int) -> dict[int, list[Range]
 
 
 def count(pool: Engine, job: Job, plan: Plan) -> None:
-    """Count these records, and write down how many they are."""
+    """Count the records that the import never reached, and write down how many they are."""
     query = queries.text("import_progress", "unfinished_ranges")
     with transaction(pool) as connection:
         rows = connection.execute(query, {"job_id": job.job_id}).fetchall()
@@ -44,8 +44,8 @@ def count(pool: Engine, job: Job, plan: Plan) -> None:
 
 
 def still_there(plan: Plan, numbers: set[int]) -> set[int]:
-    """Those of these files that can still be read. Somebody removed the others: nobody can tell what was in them, and
-    the import must end all the same."""
+    """Return the numbers of those of these files that can still be read, and log the others. Somebody removed them:
+    nobody can tell what was in them, and the import must end all the same."""
     gone = {number for number in numbers if not landing.is_there(plan.files[number], settings.current())}
     for number in sorted(gone):
         log.warning("%s is gone, and what was not read of it cannot be counted", plan.files[number].landed)
@@ -53,7 +53,7 @@ def still_there(plan: Plan, numbers: set[int]) -> set[int]:
 
 
 def behind(value: dict[str, Any], checkpoint: dict[str, Any] | None) -> list[tuple[int, Range, Position | None]]:
-    """The ranges of an item from where it was left."""
+    """Return the ranges of an item that were not read to their end, each with its file, and where reading goes on."""
     index = checkpoint["range"] if checkpoint else 0
     at = Position(checkpoint["start"], checkpoint["line"]) if checkpoint else None
     ranges = progress.ranges_of(value)[index:]

@@ -1,4 +1,4 @@
-"""Rejects whose records were not at hand when they were decided: read again from the landed file."""
+"""Completing rejects whose records were not at hand when they were rejected: the landed file is read again for them."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ BEHIND_ALL = 2**62
 
 @dataclass(frozen=True)
 class Pace:
-    """How much is read at a time."""
+    """How much is read at a time: so many rows, and at most so many bytes."""
 
     rows: int = 20_000
     max_bytes: int = 8 * 1024 * 1024

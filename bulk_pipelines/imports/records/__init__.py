@@ -1,1 +1,1 @@
-"""The second stage of an import: a range of a landed file is read as columns of records."""
+"""The second stage of an import: the records of a range are read from the landed file as columns."""

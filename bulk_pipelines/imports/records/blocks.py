@@ -1,4 +1,4 @@
-"""Reading a range in blocks of whole records, as many rows and bytes at a time as the caller wants now."""
+"""Reading a range in blocks of whole records. Each block has as many rows and bytes as the caller wants at the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ FIRST_GUESS = 256
 
 
 class Sizer(Protocol):
-    """How much the next block may hold; asked anew for each one."""
+    """How much the next block may hold. It is asked anew for each block."""
 
     @property
     def rows(self) -> int: ...
@@ -30,7 +30,7 @@ class Sizer(Protocol):
 
 @dataclass(frozen=True)
 class Position:
-    """Where in the file reading goes on: a byte, and the line (or number) of the record that begins there."""
+    """A place in the file where reading goes on: a byte, and the line (or number) of the record that begins there."""
 
     start: int
     line: int
@@ -38,7 +38,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the records of a block stand in it, and on which lines of the file (or with which numbers)."""
+    """Where the records of a block begin and end in it, and on which lines of the file (or with which numbers)."""
 
     starts: Positions
     stops: Positions
@@ -50,8 +50,9 @@ class Spans:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records. `ends` is None where every newline ends one. An oversized record is a block of its own, of which
-    only the beginning is held; `size` says how long it is in the file."""
+    """Whole records of a file, as bytes. `ends` are the positions after each record; it is None if every newline ends a
+    record. `unclosed` means that the last record has a quote which is never closed. An oversized record is a block of
+    its own, which holds only the record's beginning; `size` says how long it is in the file."""
 
     format: Format
     data: bytes
@@ -67,7 +68,8 @@ class Block:
 
     @cached_property
     def spans(self) -> Spans:
-        """Without the lines that are blank, which are no records; an element of an array is always one."""
+        """Where the records stand. Blank lines are no records, and are left out; an element of an array is always a
+        record."""
         if self.oversized:
             return Spans(np.array([0]), np.array([len(self.data)]), np.array([self.at.line]))
         stops = csv_ends.newline_ends(self.data) if self.ends is None else self.ends
@@ -83,7 +85,7 @@ class Block:
         return Spans(starts[visible], stops[visible], lines[visible])
 
     def visible(self, starts: Positions, stops: Positions) -> Positions:
-        """Which of the records hold more than the end of a line (in NDJSON: than white space)."""
+        """Return the numbers of the records that hold more than the end of a line, or in NDJSON than white space."""
         lengths = stops - starts
         longest_blank = int(lengths.max(initial=0)) if self.format is Format.NDJSON else 2
         blank = json_ends.SPACE if self.format is Format.NDJSON else b"\r\n"
@@ -95,7 +97,7 @@ class Block:
         return np.flatnonzero(keep)
 
     def raw(self, index: int) -> bytes:
-        """A record as it stands in the file, without what separates it from the next."""
+        """Return a record as it stands in the file, without what separates it from the next one."""
         text = self.data[self.spans.starts[index] : self.spans.stops[index]]
         if self.format is Format.CSV:
             return text.removesuffix(b"\n").removesuffix(b"\r")
@@ -111,7 +113,7 @@ def read(
     max_record_bytes: int,
     resume: Position | None = None,
 ) -> Iterator[Block]:
-    """The blocks of a range, from its beginning or from where an earlier reading had come to."""
+    """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
     at = resume or Position(piece.start, piece.first_line)
     record_bytes = float(FIRST_GUESS)
     wanted = 0
@@ -130,7 +132,8 @@ def read(
 
 
 def whole_records(kind: Format, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
-    """As many records from the beginning of the data as are whole, and wanted; None if not even one is whole."""
+    """Make a block of the records at the beginning of the data: of those that are whole, at most as many as are wanted.
+    Return None if not even one is whole."""
     match kind:
         case Format.CSV:
             ends, unclosed = csv_records(data, is_end)
@@ -163,7 +166,8 @@ def plain_lines(kind: Format, data: bytes, at: Position, rows: int, is_end: bool
 
 
 def csv_records(data: bytes, is_end: bool) -> tuple[Positions | None, bool]:
-    """The record ends, or None if every newline is one; and whether a quote is still open where the file ends."""
+    """Return the position after each record, or None if every newline ends a record; and tell whether a quote is still
+    open where the range ends."""
     if csv_ends.is_plain(data):
         return None, False
     judged = data if is_end else data[: csv_ends.judgeable_length(data)]
@@ -180,7 +184,7 @@ def array_elements(data: bytes, is_end: bool) -> Positions:
 
 
 def oversized_record(source: LandedFile, kind: Format, at: Position, stop: int) -> Block:
-    """Passes over a record that is too large, in constant memory, keeping its beginning."""
+    """Pass over a record that is too large, in constant memory, and make a block that holds its beginning."""
     end, newlines = stop, 0
     for base, data, first_end in first_ends(source, kind, at.start, stop):
         passed = data[:first_end]
@@ -194,7 +198,8 @@ def oversized_record(source: LandedFile, kind: Format, at: Position, stop: int) 
 
 
 def first_ends(source: LandedFile, kind: Format, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
-    """The file from here on in blocks, and where in each one the first record ends, if one does."""
+    """Yield a part of the file in blocks: the position and the bytes of each, and where in it the first record ends
+    (None if none ends there)."""
     judgeable = {Format.CSV: csv_ends.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[
         kind
     ]

@@ -1,4 +1,4 @@
-"""A block of CSV as columns of text."""
+"""Parsing a block of CSV into columns of text."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ def parse(block: Block, columns: tuple[str, ...]) -> Parsed:
 
 
 def without(block: Block, faults: Faults) -> bytes:
-    """The block's bytes, leaving out the records that have faults already."""
+    """Return the block's bytes without the records that have faults already."""
     if not faults:
         return block.data
     pieces, position = [], 0
@@ -43,7 +43,8 @@ def without(block: Block, faults: Faults) -> bytes:
 
 
 def rows_as_records(block: Block, rows: int, misfits: list[tuple[int, Reason]], faults: Faults) -> Positions | None:
-    """Which record each row is; None where the answer is the plain one, row by row. Adds the misfits to the faults."""
+    """Tell which record of the block each row is, and add the misfits to the faults. Return None in the plain case, in
+    which every line is a record and every record is a row."""
     lines = block.following.line - block.at.line
     if block.ends is None and rows == lines and block.data.endswith(b"\n") and not misfits and not faults:
         return None
@@ -56,19 +57,20 @@ def rows_as_records(block: Block, rows: int, misfits: list[tuple[int, Reason]], 
 
 
 def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[int, Reason]]]:
-    """The rows, and those with a wrong number of fields: their number among the rows that are not blank, and why."""
+    """Parse the rows. Return them as a table, and separately those with a wrong number of fields: the number of each
+    among the rows that are not blank, and the reason."""
     misfits: list[tuple[int, Reason]] = []
 
     def note(row: pyarrow.csv.InvalidRow) -> Literal["skip"]:
         fields = f"{row.actual_columns} fields instead of {row.expected_columns}"
-        assert row.number is not None  # one thread reads, so it can count
+        assert row.number is not None  # Arrow counts the rows if only one thread reads
         misfits.append((row.number - 1, Reason("malformed_record", detail=fields)))
         return "skip"
 
     if data[:1] in b"\r\n" and not data.strip(b"\r\n"):
         return empty(columns), []
     if data.startswith(BOM):
-        data = BOM + data  # Arrow takes one away from wherever it begins to read
+        data = BOM + data  # Arrow takes away a BOM at the beginning of whatever it reads
     table = pyarrow.csv.read_csv(
         pa.BufferReader(data),  # type: ignore[arg-type]  # the stubs know only Python's own files
         pyarrow.csv.ReadOptions(
@@ -76,7 +78,7 @@ def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[in
         ),
         pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
         pyarrow.csv.ConvertOptions(
-            check_utf8=False,  # done for the block as a whole
+            check_utf8=False,  # `undecodable` has checked the block as a whole
             column_types=dict.fromkeys(columns, pa.string()),
             null_values=[""],
             strings_can_be_null=True,

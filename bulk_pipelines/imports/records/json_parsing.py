@@ -1,4 +1,4 @@
-"""A block of JSON objects, from NDJSON or an array, as columns."""
+"""Parsing a block of JSON objects, from NDJSON or an array, into columns."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource
 
 LEAST_BLOCK = 1024
-# Below so many records a part that Arrow refuses is looked at record by record.
+# A part of the block that Arrow refuses is looked at record by record if it has no more records than this.
 FEW = 128
 
 
@@ -46,13 +46,16 @@ def parse(block: Block, resource: Resource) -> Parsed:
 
 
 Piece = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Table]
-"""Records of the block by their numbers, and the same as rows."""
+"""The numbers of some records of the block, and the same records as rows."""
 
 
 def as_lines(block: Block) -> tuple[bytes, set[int]]:
-    """The block with one record on each line, every byte in its old place; and the records that are no plain object.
+    """Return the block with one record on each line and every byte in its old place, and the numbers of the records
+    that Arrow must not see.
 
-    Arrow must not see the latter: it crashes on a line that is `null`, and takes two objects on a line for two records.
+    These are records that do not begin as an object, because Arrow crashes on a line that is `null`, and records of an
+    array with the end of a line inside a string, because writing each record on one line hides that fault. Arrow also
+    takes two objects on a line for two records; `read` finds that by counting the rows.
     """
     data, spans, broken = block.data, block.spans, set[int]()
     if block.format is Format.JSON:
@@ -73,7 +76,7 @@ def as_lines(block: Block) -> tuple[bytes, set[int]]:
 
 
 def records_with_broken_strings(block: Block) -> set[int]:
-    """Records of an array with the end of a line inside a string, which JSON forbids and `as_lines` would hide."""
+    """Find the records of an array with the end of a line inside a string, which JSON forbids and `as_lines` hides."""
     view = array_of(block.data)
     breaks = np.flatnonzero((view == NEWLINE) | (view == RETURN))
     if not len(breaks):
@@ -83,7 +86,7 @@ def records_with_broken_strings(block: Block) -> set[int]:
 
 
 def gaps(count: int, holes: list[int]) -> Iterator[tuple[int, int]]:
-    """The runs of numbers below `count` between the holes."""
+    """Yield the runs of numbers below `count` between the holes: the first number, and the one behind the last."""
     first = 0
     for hole in [*holes, count]:
         if hole > first:
@@ -94,7 +97,8 @@ def gaps(count: int, holes: list[int]) -> Iterator[tuple[int, int]]:
 def sift(
     block: Block, text: bytes, first: int, last: int, resource: Resource, schema: pa.Schema, faults: Faults
 ) -> Iterator[Piece]:
-    """Reads these records as columns, closing in on those that cannot be read that way."""
+    """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
+    by one."""
     table = read(text[block.spans.starts[first] : block.spans.stops[last - 1]], last - first, schema)
     if table is not None:
         yield np.arange(first, last), table
@@ -107,7 +111,7 @@ def sift(
 
 
 def read(text: bytes, count: int, schema: pa.Schema) -> pa.Table | None:
-    """So many records as a table, or None if any of them is not what it should be."""
+    """Read so many records as a table; return None if any of them is not what the schema says."""
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(text),  # type: ignore[arg-type]  # the stubs know only Python's own files
@@ -120,7 +124,7 @@ def read(text: bytes, count: int, schema: pa.Schema) -> pa.Table | None:
 
 
 def judged(block: Block, records: list[int], resource: Resource, schema: pa.Schema, faults: Faults) -> Piece:
-    """Records looked at one by one: what can be read of each, with its faults beside it."""
+    """Look at records one by one. Add the reasons against each to the faults, and return as rows what can be read."""
     lines: dict[int, bytes] = {}
     for record in records:
         line, reasons = json_record.judge(block.raw(record), resource)
@@ -129,7 +133,7 @@ def judged(block: Block, records: list[int], resource: Resource, schema: pa.Sche
         if line is not None:
             lines[record] = line
     table = read(b"\n".join(lines.values()), len(lines), schema) if lines else schema.empty_table()
-    if table is None:  # two readers of JSON that do not agree: find out about which record
+    if table is None:  # Arrow and Python's json do not agree: find out about which records
         singles = {record: read(line, 1, schema) for record, line in lines.items()}
         for record in [record for record, single in singles.items() if single is None]:
             faults.add(record, Reason("malformed_record", detail="the JSON cannot be read"))

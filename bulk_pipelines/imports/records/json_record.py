@@ -1,4 +1,4 @@
-"""One JSON record that columns could not take: what is wrong with it, and what is left of it."""
+"""Judging one JSON record that Arrow could not read into columns: what is wrong with it, and what is left of it."""
 
 import json
 from typing import Any
@@ -11,17 +11,18 @@ DEEPEST = 64
 
 
 class Number(str):
-    """A number as it was written: of any size, and no text."""
+    """A number as it was written, of any size. It is a `str` only in Python: it does not count as text."""
 
     __slots__ = ()
 
 
 class Doubled(ValueError):
-    """A name that an object has twice."""
+    """An object has a name twice."""
 
 
 def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
-    """The record as a line that columns can take, with null for each value of a wrong kind; None if nothing is left."""
+    """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
+    for each value of a wrong kind. The line is None if the record is not a JSON object."""
     try:
         record = loaded(raw)
     except ValueError as error:
@@ -58,7 +59,7 @@ def loaded(raw: bytes) -> Any:
 
 
 def too_deep(raw: bytes) -> bool:
-    """Counts brackets without recursion, strings left out."""
+    """Tell whether brackets are nested too deep. They are counted without recursion; those in strings do not count."""
     depth, in_string, escaped = 0, False, False
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
@@ -108,7 +109,7 @@ def fits(value: Any, kind: ColumnKind) -> bool:
     if kind is ColumnKind.BOOLEAN:
         return isinstance(value, bool)
     if kind is ColumnKind.TEXT_LIST:
-        # A null inside is for the rules to reject: columns take it.
+        # A null inside a list can be read into columns; it is rejected when the column is converted.
         return isinstance(value, list) and all(each is None or is_text(each) for each in value)
     return is_text(value)
 
@@ -137,7 +138,7 @@ def name_of(value: Any) -> str:
 
 
 def written(value: Any) -> str | None:
-    """A value as JSON; numbers as they were."""
+    """Write a value as JSON; a number stays as it was written in the file."""
     if isinstance(value, Number):
         return shown(str(value))
     return shown(json.dumps(value, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""What reading a block gives: its columns as they stand in the file, and the records that cannot be read."""
+"""What parsing a block gives: its columns as they stand in the file, and the faults of records that cannot be read."""
 
 import codecs
 from collections import defaultdict
@@ -15,7 +15,8 @@ LONGEST_SHOWN = 200
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a record is rejected: a code of `resources.reasons`, the field at fault and what stood in it."""
+    """A reason why a record is rejected: a code of `resources.reasons`, the field at fault, what stood in it, and
+    sometimes a detail in words."""
 
     code: str
     field: str | None = None
@@ -29,8 +30,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Parsed:
-    """`records` says which record of the block each row of the table is. A record with faults may still be a row, when
-    the fault is in one value; that value is null in the table."""
+    """A parsed block. `records` says which record of the block each row of the table is, and `lines` where that record
+    stands. A record with faults may still be a row, if each fault is in one value; such a value is null in the table,
+    or not in it."""
 
     table: pa.Table
     records: Positions
@@ -39,12 +41,12 @@ class Parsed:
 
     @property
     def count(self) -> int:
-        """How many records were read, good and bad."""
+        """The number of records that were read, good and bad."""
         return len(self.records) + len(self.faults.keys() - set(self.records.tolist() if self.faults else ()))
 
 
 class Faults(defaultdict[int, list[Reason]]):
-    """Reasons by the number of their record in the block."""
+    """The reasons against records, by the numbers of these in the block."""
 
     def __init__(self) -> None:
         super().__init__(list)
@@ -54,7 +56,7 @@ class Faults(defaultdict[int, list[Reason]]):
 
 
 def shown(value: str | None) -> str | None:
-    """As much of a value as a person needs to see, and PostgreSQL's JSON can hold."""
+    """Shorten a value to what a person needs to see, and replace what PostgreSQL's JSON cannot hold."""
     if value is None:
         return None
     short = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…"
@@ -68,7 +70,7 @@ def oversized(block: Block, table: pa.Table) -> Parsed:
 
 
 def undecodable(block: Block) -> dict[int, Reason]:
-    """The records that are not UTF-8. Looks at the bytes once, whatever the number of faults."""
+    """Find the records that are not UTF-8. The bytes are looked at once, however many faults there are."""
     if block.data.isascii():
         return {}
     found: dict[int, Reason] = {}

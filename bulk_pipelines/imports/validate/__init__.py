@@ -1,1 +1,1 @@
-"""The third stage of an import: every record is held to the rules of its resource."""
+"""The third stage of an import: every record is checked against the rules of its resource."""

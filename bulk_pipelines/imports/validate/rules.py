@@ -1,4 +1,4 @@
-"""The declared rules, applied to columns: which values break each one."""
+"""Applying the declared rules to columns: finding the values that break each rule."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ WORD = r"[^\s\p{Z}]+"
 
 
 def blank(text: Column) -> Mask:
-    """Values of white space only."""
+    """Tell which values hold nothing but white space."""
     return to_mask(compute.match_substring_regex(text, BLANK))
 
 
@@ -25,15 +25,16 @@ def broken(rule: Rule, text: Column) -> Mask:
             known = compute.is_in(text, pa.array(values), skip_nulls=True)
             return to_mask(compute.and_(compute.invert(known), text.is_valid()))
         case MaxLength(characters=most):
-            # A character has at least one byte: short enough in bytes needs no counting.
+            # A character has at least one byte, so the characters of a value with few enough bytes need no counting.
             return among_longer(text, most, lambda longer: compute.greater(compute.utf8_length(longer), most))
         case MaxWords(words=most):
-            # So many words need a byte each, and one between them.
+            # Each word has at least one byte, with another one behind every word but the last, so more words than this
+            # need more than twice as many bytes.
             return among_longer(text, 2 * most, lambda longer: more_words(longer, most))
 
 
 def among_longer(text: Column, size: int, judge: Callable[[Column], Column]) -> Mask:
-    """The judgement of those values that have more bytes than this; the others pass."""
+    """Judge only the values that have more bytes than `size`; the others do not break the rule."""
     longer = to_mask(compute.greater(compute.binary_length(text), size))
     if longer.any():
         longer[longer] = to_mask(judge(text.filter(pa.array(longer))))
@@ -49,7 +50,7 @@ def broken_together(rule: EmptyWhen, column: Column, when: Column) -> Mask:
 
 
 def with_nul(values: Column) -> Mask:
-    """Texts that hold a NUL, and lists of which a text does."""
+    """Tell which texts hold a NUL, and which lists hold a text with one."""
     if pa.types.is_string(values.type):
         return to_mask(compute.match_substring(values, "\0"))
     mask = np.zeros(len(values), dtype=bool)

@@ -1,4 +1,5 @@
-"""The records of a block, held to the rules of their resource: good rows as columns, rejects with all their reasons."""
+"""Checking the records of a block against the rules of their resource: the good ones become rows in columns, the others
+rejects with all their reasons."""
 
 import json
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from bulk_pipelines.resources.declaration import Fill, Resource
 
 @dataclass(frozen=True)
 class Reject:
-    """A record that is not loaded, whole, and every reason why. `raw_size` says how long it is where `raw` is cut."""
+    """A whole record that is not loaded, and every reason why. If `raw` holds only its beginning, `raw_size` says how
+    long it is."""
 
     line: int
     raw: bytes
@@ -32,12 +34,13 @@ class Reject:
 
 @dataclass(frozen=True)
 class Validated:
-    """What a block came to. `records` says which record of the block each good row is, `lines` where it stood."""
+    """What came of a block: its good rows and its rejects. `records` says which record of the block each good row is,
+    `lines` where it stood."""
 
     block: Block
     good: pa.Table
     encoded: Encoded
-    """The good rows, with where they come from, as the database takes them."""
+    """The good rows and their origin, in the form that the database takes."""
     records: Numbers
     lines: Numbers
     rejects: list[Reject]
@@ -49,7 +52,8 @@ class Validated:
 
 @dataclass
 class Findings:
-    """What the rules object to: rows by their number, each time with the code and the field."""
+    """What the rules object to: the rows that break any of them, and for each objection the numbers of the rows, the
+    code and the field."""
 
     bad: Mask
     noted: list[tuple[Numbers, str, str]] = field(default_factory=list)
@@ -83,7 +87,7 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
-    """The columns of the resource in their own types, everything that is wrong with them noted."""
+    """Return the columns of the resource in their own types, and note everything that is wrong with their values."""
     has_nul = b"\0" in block.data or (b"\\" in block.data and rb"\u0000" in block.data)
     values = []
     for column in resource.columns:
@@ -121,7 +125,7 @@ def checked_column(column: Declared, given: Column, has_nul: bool, findings: Fin
 
 
 def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults:
-    """All reasons of each record that has any, in the order of the columns."""
+    """Return all reasons of each record that has any, in the order of the columns."""
     reasons = Faults()
     for record, faults in parsed.faults.items():
         reasons[record].extend(faults)
@@ -129,7 +133,7 @@ def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults
         records = parsed.records[rows]
         given = parsed.table.column(column).take(rows).to_pylist()
         for record, value in zip(records.tolist(), given, strict=True):
-            # A value that could not be read at all is not missing as well.
+            # A value that could not be read at all is not reported as missing as well.
             if code != "missing_field" or all(fault.field != column for fault in parsed.faults.get(record, [])):
                 reasons.add(record, Reason(code, column, as_text(value)))
     order = {name: place for place, name in enumerate(resource.column_names)}
@@ -150,8 +154,8 @@ def reject(block: Block, record: int, reasons: list[Reason]) -> Reject:
 
 
 def filled(context: ImportContext, table: pa.Table, lines: Numbers) -> pa.Table:
-    """With what stands in for values that are not given. An upsert leaves the rows that exist as they are there, so
-    only ids are filled in now."""
+    """Fill in what stands in for values that are not given. An existing row keeps its own values when an upsert gives
+    none, so for upserts only ids are filled in now."""
     for place, column in enumerate(context.resource.columns):
         values = table.column(place)
         if (
@@ -182,7 +186,7 @@ def encoded(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded:
 
 
 def with_origin(context: ImportContext, table: pa.Table, lines: Numbers) -> dict[str, Column]:
-    """The columns of good rows, and where the rows come from."""
+    """Return the columns of good rows, with those that say where the rows come from."""
     columns = {name: arrow.column(table, name) for name in table.column_names}
     columns["import_job"] = pa.repeat(pa.scalar(context.job_id, pa.int64()), len(lines))
     columns["import_line"] = pa.array(lines, pa.int64())
