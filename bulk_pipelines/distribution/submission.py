@@ -1,4 +1,5 @@
-"""Taking a request in: checked, then persisted whole, job and inputs in one transaction, before anybody is answered."""
+"""Submitting a distribution. The request is checked, then its job and all its inputs are written in one transaction,
+before the caller gets an answer."""
 
 from sqlalchemy import Engine
 
@@ -22,9 +23,10 @@ def submit(  # noqa: PLR0913 - what a request says of itself, each by its name
     trace_parent: str | None = None,
     priority: int = 0,
 ) -> Submitted:
-    """The job of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
+    """Write the job of these inputs, each of which is `{indexKey, effectiveDate, asofindicator}`.
 
-    The same key with the same inputs, in their order, names the job that is there already.
+    If the same inputs, in the same order, were submitted before under this idempotency key, return the job that is
+    there already.
     """
     wanted = checked(inputs)
     request = Request(

@@ -14,11 +14,12 @@ from bulk_pipelines.exports.request import ExportRequest
 class Asked:
     request: ExportRequest
     to: str = ""
-    """A folder, or the file's own address; empty: the folder that the settings name."""
+    """A folder, or the address of the file itself. When it is empty, the file goes to the folder that the settings
+    name."""
 
     @classmethod
     def parse(cls, params: Mapping[str, object]) -> Self:
-        """The parameters of a request, and `to` beside them."""
+        """Check the parameters of an export: those of its request, and `to` beside them."""
         given = dict(params)
         to = given.pop(target.FIELD, None) or ""
         if not isinstance(to, str):
@@ -27,5 +28,6 @@ class Asked:
         return cls(wanted, target.checked(to, wanted))
 
     def as_params(self) -> dict[str, Any]:
-        """As a job keeps it; `parse` takes it back. Whoever shows it redacts the address."""
+        """Return the parameters that a job keeps, and that `parse` reads again. Code that shows them must redact the
+        address."""
         return self.request.params() | {target.FIELD: self.to}

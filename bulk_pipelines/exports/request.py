@@ -1,4 +1,4 @@
-"""What is asked for. A request that exists is one that can be answered: everything in it is declared."""
+"""What an export is asked for. An `ExportRequest` that exists can be answered: its resource declares what it names."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,14 +45,16 @@ class ExportRequest:
     resource: str
     format: Format = Format.CSV
     fields: tuple[str, ...] = ()
-    """The columns of the file, in this order; none named: all of them, as declared."""
+    """The columns of the file, in this order. When it is empty, the file has all columns in the order of the
+    declaration."""
     filters: tuple[Filter, ...] = ()
     order: tuple[Order, ...] = ()
-    """Empty: as the rows lie in the table, which is quickest. Equal rows are ordered by their id."""
+    """What the rows are ordered by; rows that are equal in it are ordered by their id. When it is empty, the rows come
+    as they lie in the table, which is quickest."""
     compression: Compression = Compression.NONE
     escape_formulas: bool = False
-    """Puts an apostrophe before text that a spreadsheet would take for a formula. Such a file is for people:
-    read back, the text keeps the apostrophe."""
+    """Whether an apostrophe is put before text that a spreadsheet would take for a formula. Such a file is for people:
+    an import that reads it keeps the apostrophe as a part of the text."""
 
     def __post_init__(self) -> None:
         declared = self.declared
@@ -77,12 +79,12 @@ class ExportRequest:
 
     @property
     def suffix(self) -> str:
-        """How the name of such a file ends."""
+        """How the name of a file of this format and compression ends."""
         inside = self.format is Format.PARQUET
         return f".{self.format}{'' if inside else SUFFIXES[self.compression]}"
 
     def params(self) -> dict[str, object]:
-        """The request as JSON can hold it; `parse` takes it back."""
+        """Return the request as values that JSON can hold; `parse` reads them again."""
         return {
             "resource": self.resource,
             "format": self.format.value,
@@ -95,7 +97,7 @@ class ExportRequest:
 
 
 def parse(params: Mapping[str, object]) -> ExportRequest:
-    """The request that these parameters describe, as they come from a command line, a launchpad or JSON.
+    """Make a request of parameters that come from a command line, a launchpad or JSON.
 
     Lists may be given as one text with commas, except `where`, whose values may hold commas.
     """
@@ -129,7 +131,7 @@ def texts(name: str, given: object, commas: bool = True) -> list[str]:
         given = [each.strip() for each in given.split(",")] if commas else [given]
     if not isinstance(given, Iterable):
         raise InvalidInput(name, f"{given!r} is not a list")
-    # An empty condition is kept, and refused: who gave it wanted some rows, and would get all of them.
+    # An empty condition is kept, so that it is refused: whoever gave it wanted some rows, and would get all of them.
     return [each for each in (text(name, each) for each in given) if each or not commas]
 
 

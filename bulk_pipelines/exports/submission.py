@@ -1,4 +1,5 @@
-"""Taking an export in: checked, then persisted whole, the job and its one item, before anybody is answered."""
+"""Submitting an export. The request is checked, then the job and its one item are written in one transaction, before
+the caller gets an answer."""
 
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist
@@ -19,7 +20,8 @@ def submit(
     request_id: str | None = None,
     priority: int = 0,
 ) -> Submitted:
-    """The same key with the same request names the job that is there already."""
+    """Write the job of an export. If the same request was submitted before under this idempotency key, return the job
+    that is there already."""
     kind = name_of(asked.request.resource)
     wanted = Request(kind, owner, asked.as_params(), origin, idempotency_key, request_id, priority=priority)
     submitted = jobs.submit(connection, KINDS, wanted)

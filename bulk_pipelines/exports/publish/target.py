@@ -1,4 +1,5 @@
-"""Where an export's file goes: into a folder, under a name that is its job's alone, or under a name that was given."""
+"""Where an export's file goes: into a folder under a name that belongs to its job alone, or under a name that was given
+for it."""
 
 import re
 from collections.abc import Iterator
@@ -21,12 +22,12 @@ FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Place:
-    """The file of one export."""
+    """The place of one export's file: a storage and a key in it."""
 
     storage: Storage
     key: str
     is_ours: bool
-    """Whether nobody but this export writes a file of that name."""
+    """Whether only this export writes a file of that name."""
 
     @property
     def url(self) -> str:
@@ -34,7 +35,8 @@ class Place:
 
 
 def require_folder(to: str) -> None:
-    """A folder of this machine is made for a new export, but none on the way to it: those are mistyped, mostly."""
+    """Refuse a target on this machine whose parent folder is missing. The last folder is made for a new export, but no
+    folder above it, because a missing one is mostly mistyped."""
     address = addresses.parse(to, FIELD) if to else None
     if address is None or address.scheme != "file":
         return
@@ -49,7 +51,8 @@ def require_folder(to: str) -> None:
 
 
 def checked(to: str, request: ExportRequest) -> str:
-    """A target as a job keeps it: a local path whole, since it is for another process. Empty: the settings' folder."""
+    """Check a target, and return it as a job keeps it. A local path becomes absolute, because another process uses it.
+    An empty one stays empty: it stands for the folder of the settings."""
     if not to:
         return ""
     if to == STDOUT:
@@ -66,7 +69,7 @@ def checked(to: str, request: ExportRequest) -> str:
 
 
 def names_file(to: str) -> bool:
-    """A name that ends as an exported file's is one; all others are folders."""
+    """Whether the target names a file: its name ends as that of an exported file. All other targets are folders."""
     return FILE_NAME.fullmatch(last_part(to)) is not None
 
 
