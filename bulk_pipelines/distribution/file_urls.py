@@ -13,8 +13,7 @@ def markdown(path: str, settings: Settings) -> str:
 
 
 def web_address(path: str, settings: Settings) -> str | None:
-    """Return the web address of an S3 object: on the configured server, or in Amazon's console. Other files have none.
-    """
+    """Return the web address of an S3 object, on the configured server or in Amazon's console; None for other files."""
     if not path.startswith("s3://"):
         return None
     bucket, _, key = path.removeprefix("s3://").partition("/")

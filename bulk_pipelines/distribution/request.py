@@ -22,8 +22,8 @@ class Input:
 
     @property
     def name(self) -> str:
-        """The name of the input's file, and the key of its item. The date has eight digits and the part behind it has no
-        underscore, so that different inputs have different names."""
+        """The name of the input's file, and the key of its item. The date has eight digits, and the part behind it has
+        no underscore, so different inputs have different names."""
         return f"{self.index_key}_{self.effective_date:%Y%m%d}_{self.asof}"
 
     @property
@@ -48,8 +48,8 @@ def stored(item: Mapping[str, Any]) -> Input:
 
 
 def checked(given: object) -> list[Input]:
-    """Check and return all inputs of a request. The error for a wrong one names its position and field; nothing has been
-    written at that time."""
+    """Check and return all inputs of a request. The error for a wrong one names its position and field. Nothing has
+    been written at that time."""
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise InvalidInput("inputs", f"must be a list, not {type(given).__name__}")
     if not 1 <= len(given) <= MOST:
