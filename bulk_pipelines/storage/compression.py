@@ -18,8 +18,8 @@ else:
 PIECE = 1 << 20
 """At most so many bytes are unpacked at a time, even if the file is a decompression bomb."""
 SLICE = 16 << 10
-"""So many bytes are fed to the unpackers at a time. They copy what follows the end of a member, and a file may have very
-many members."""
+"""So many bytes are fed to the unpackers at a time. They copy what follows the end of a member, and a file may have
+very many members."""
 HEAD = 6
 """How many of the first bytes tell the compression."""
 FRAMES = 10_000

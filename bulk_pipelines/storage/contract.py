@@ -64,8 +64,8 @@ class Page:
     left_out: list[LeftOut] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Add a file, or leave it out if its name or size cannot be taken. The other side decides on names and sizes, so
-        a bad one must not stop the listing."""
+        """Add a file, or leave it out if its name or size cannot be taken. The other side decides on names and sizes,
+        so a bad one must not stop the listing."""
         if problem := paths.fault(entry.key):
             self.leave_out(entry.key, problem)
         elif not 0 <= entry.size <= LARGEST:
@@ -154,8 +154,8 @@ class Storage(Source):
     def open(
         self, key: str, start: int = 0, stop: int | None = None, version: str | None = None
     ) -> AbstractContextManager[Reader]:
-        """Open the file, or its bytes from `start` to before `stop`, as a stream. Raise `SourceChanged` if it is not the
-        version that is given."""
+        """Open the file, or its bytes from `start` to before `stop`, as a stream. Raise `SourceChanged` if it is not
+        the version that is given."""
 
     def read(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> bytes:
         """Return a range of the file as bytes. They are fewer, or none, where the file ends before the range does."""
@@ -222,8 +222,8 @@ class Storage(Source):
         None.
 
         Another version stays where it is, or gets its name back if it was moved because it came in between; then raise
-        `SourceChanged`. Raise `Missing` when there is no file. After this was cut short, it can be called again with the
-        same result.
+        `SourceChanged`. Raise `Missing` when there is no file. After this was cut short, it can be called again with
+        the same result.
         """
         aside = to or paths.leaving(key, version)
         lies_there = self.version_of(key)
