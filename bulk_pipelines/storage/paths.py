@@ -54,7 +54,7 @@ def unfinished(key: str, token: str) -> str:
 
 
 def is_unfinished(key: str, of: str = "") -> bool:
-    """Whether the key is the name of an unfinished file. If `of` is given, it must be an unfinished file of that key."""
+    """Whether the key names an unfinished file. If `of` is given, it must be an unfinished file of that key."""
     if UNFINISHED.fullmatch(key.rpartition("/")[2]) is None:
         return False
     token = key.removesuffix(".part")[-16:]

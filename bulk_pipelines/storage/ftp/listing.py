@@ -1,5 +1,5 @@
-"""Parsing the lines of an FTP server's listings: MLSD where the server has it, else LIST as nearly all servers write it.
-"""
+"""Parsing an FTP server's listings: those of MLSD where the server has it, else those of LIST as nearly all servers
+write them."""
 
 import re
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def listed(line: str) -> Listed | None:
 
 
 def size_of(text: str) -> int:
-    """Parse a size; `NO_SIZE` if it is none. A line that makes no sense, such as the rest of a name with a line break in
-    it, must not hide the others."""
+    """Parse a size; `NO_SIZE` if it is none. A line that makes no sense, such as the rest of a name with a line break
+    in it, must not hide the others."""
     return int(text) if re.fullmatch(r"[0-9]{1,30}", text) else NO_SIZE
 
 

@@ -8,8 +8,7 @@ SECONDS = 30.0
 
 
 class SecureFTP(ftplib.FTP_TLS):
-    """An FTP_TLS whose data connections resume the session of the control connection, because many servers insist on it.
-    """
+    """An FTP_TLS whose data connections resume the session of the control connection. Many servers insist on that."""
 
     def __init__(self, context: ssl.SSLContext, implicit: bool) -> None:
         super().__init__(context=context)

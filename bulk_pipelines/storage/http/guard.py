@@ -1,7 +1,7 @@
 """Connections that only lead to public web servers, and only last for a limited time.
 
-A name is resolved once for a connection. All its addresses are judged, and the connection goes to one of them, so a name
-that points somewhere else a moment later gains nothing. TLS and the Host header still use the name.
+A name is resolved once for a connection. All its addresses are judged, and the connection goes to one of them, so a
+name that points somewhere else a moment later gains nothing. TLS and the Host header still use the name.
 """
 
 import socket
