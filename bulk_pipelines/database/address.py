@@ -1,4 +1,4 @@
-"""Which database the settings mean."""
+"""The address of the database that the settings mean."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +10,15 @@ from bulk_pipelines.settings import Settings
 
 
 def url(settings: Settings) -> str:
-    """Where the database is. The embedded server, when it is that one, runs from now on until this process ends."""
+    """Return the address of the database. If it is the embedded server's, that server runs from now on until this
+    process ends."""
     return settings.database_url or url_until_exit(embedded_folder(settings), "postgres")
 
 
 @contextmanager
 def held(settings: Settings) -> Iterator[str]:
-    """Where the database is, for as long as the block lasts; then the embedded server, when it was that one, stops."""
+    """Yield the address of the database. If it is the embedded server's, that server runs while the block lasts, and
+    stops then if nobody else uses it."""
     if settings.database_url:
         yield settings.database_url
     else:
@@ -25,7 +27,8 @@ def held(settings: Settings) -> Iterator[str]:
 
 
 def mended(settings: Settings) -> bool:
-    """Start the embedded server, when it is that one, again after its sudden end; whether that was needed."""
+    """If the database is the embedded server's, start that server again after its sudden end. Return whether that was
+    needed."""
     return not settings.database_url and revived(embedded_folder(settings))
 
 

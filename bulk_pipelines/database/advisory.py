@@ -1,4 +1,4 @@
-"""Locks that PostgreSQL holds for a session: gone with the process, however it ends."""
+"""Locks that PostgreSQL holds for a session. They are gone when the process ends, however it ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,9 +11,10 @@ from bulk_pipelines.database.pool import single
 
 @contextmanager
 def held(pool: Engine, name: str) -> Iterator[bool]:
-    """Whether the lock of this name is ours for as long as the block lasts; nobody waits for it.
+    """Try to take the lock of this name for as long as the block lasts, and yield whether it could be had. Nobody waits
+    for it.
 
-    On a session of its own, which is never idle inside a transaction, so the block may take long.
+    The lock has a session of its own, which is never idle inside a transaction, so the block may take long.
     """
     with single(pool.url.render_as_string(hide_password=False), application="bulk lock") as session:
         row = session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]).fetchone()
@@ -22,6 +23,6 @@ def held(pool: Engine, name: str) -> Iterator[bool]:
             yield ours
         finally:
             if ours:
-                # By name, too: a pooler may keep the session for somebody else.
+                # Closing the session is not enough, because a pooler may keep it for another client.
                 with suppress(psycopg.Error):
                     session.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])

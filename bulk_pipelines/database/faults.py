@@ -1,18 +1,20 @@
-"""What an error of PostgreSQL says about trying again."""
+"""What an error of PostgreSQL says about whether trying again can help."""
 
 import psycopg
 
-# By the first two characters of the code: connections, transactions that met others, resources, operators, the system.
+# Classes are the first two characters of the code. These are about connections, transactions that met others, resources,
+# operators, and the system.
 PASSING_CLASSES = frozenset({"08", "40", "53", "57", "58"})
-# In use, locked, read-only for now.
+# What was asked for is in use, is locked, or is read-only for now.
 PASSING_CODES = frozenset({"55006", "55P03", "25006"})
-# Not supported, a value, a name or a right, a view's condition, a limit of the program.
+# These are about a feature that is not supported, a value, a name or a right, a view's condition, and a limit of the
+# program.
 LASTING_CLASSES = frozenset({"0A", "22", "42", "44", "54"})
 PROTOCOL_VIOLATION = "08P01"
 
 
 def passes(error: psycopg.Error) -> bool:
-    """Whether the server cannot do it now, and may do the very same later."""
+    """Whether the server cannot do now what it was asked, and may do the very same later."""
     code = error.sqlstate
     if code is None:
         return isinstance(error, psycopg.OperationalError)
@@ -20,12 +22,13 @@ def passes(error: psycopg.Error) -> bool:
 
 
 def lasts(error: psycopg.Error) -> bool:
-    """Whether the server will say the same each time. Of some errors nobody can tell."""
+    """Whether the server will give the same answer each time. Some errors neither pass nor last, because nobody can
+    tell."""
     code = error.sqlstate
     return code is not None and (code == PROTOCOL_VIOLATION or code[:2] in LASTING_CLASSES)
 
 
 def is_raised_on_purpose(error: psycopg.Error) -> bool:
-    """Whether a RAISE of somebody's function said it: then its code is what they chose, and tells nothing of the
-    server."""
+    """Whether the error comes from a RAISE in somebody's function. Its code is then what they chose, and tells nothing
+    of the server."""
     return error.diag.source_function == "exec_stmt_raise"

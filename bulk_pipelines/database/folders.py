@@ -1,4 +1,4 @@
-"""Folders of this installation: for their owner alone, and with paths that sockets can have."""
+"""The folders of this installation. They are for their owner alone, and get paths that sockets can have."""
 
 import hashlib
 import os
@@ -10,17 +10,18 @@ from pathlib import Path
 from bulk_pipelines.errors import Unavailable
 
 LONGEST_SOCKET = 100
-"""Unix socket paths end at 104 characters on macOS and 108 on Linux."""
+"""The most characters of a socket's path. The limit is 104 on macOS and 108 on Linux."""
 
 PLAIN = re.compile(r"[\w./-]+")
 """Paths that mean the same in a shell, in PostgreSQL's lists and in a URL."""
 
 UMASK = 0o077
-"""For programs of others that write into our folders: their files are for their owner alone, too."""
+"""The umask of other programs that write into our folders, so that their files are for their owner alone, too."""
 
 
 def private(folder: Path) -> Path:
-    """Make a folder, and those above it that are missing, for their owner alone. What is there stays as it is."""
+    """Make a folder, and those above it that are missing, for their owner alone. Folders that are there stay as they
+    are."""
     for missing in reversed([each for each in folder.parents if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -28,7 +29,7 @@ def private(folder: Path) -> Path:
 
 
 def ready(folder: Path) -> Path:
-    """A private folder of this installation; when it cannot be had, that is `Unavailable`."""
+    """Make a private folder of this installation. Raise `Unavailable` when that is not possible."""
     try:
         return private(folder)
     except OSError as error:
@@ -36,12 +37,12 @@ def ready(folder: Path) -> Path:
 
 
 def owner_only(path: str, flags: int) -> int:
-    """For `open(…, opener=owner_only)`: a file that is made by it is for its owner alone."""
+    """Open a file for `open(…, opener=owner_only)`. A file that this makes is for its owner alone."""
     return os.open(path, flags, 0o600)
 
 
 def write(file: Path, text: str) -> None:
-    """Write a small file for its owner alone, whole or not at all, unless it says just that already."""
+    """Write a small file for its owner alone, whole or not at all. A file that has this text already stays as it is."""
     try:
         if file.exists() and file.read_text() == text:
             return
@@ -60,7 +61,7 @@ def unusable(place: Path, error: OSError) -> Unavailable:
 
 
 def for_sockets(folder: Path, name: str) -> Path:
-    """The path of a folder that a socket of this name can have: its own, or that of a link to it.
+    """Return a path of the folder that is fit for a socket of this name: the folder's own, or that of a link to it.
 
     The socket itself is always in the folder, so that it is found by whatever path the folder is reached.
     """

@@ -1,4 +1,4 @@
-"""What programs write while they run: log files that do not grow for ever, and the line that says what went wrong."""
+"""What programs write while they run: keeping log files short, and finding the line that says what went wrong."""
 
 import re
 import shutil
@@ -14,9 +14,9 @@ TRACEBACK = "Traceback (most recent call last):"
 
 
 def shorten(log: Path) -> None:
-    """Put a long log aside, as the only older one, and let it begin anew.
+    """Put a long log aside as the only older one, and let the log begin anew.
 
-    Its writers keep the file open, to append, so it is copied and emptied instead of renamed.
+    Its writers keep the file open to append to it, so it is copied and emptied instead of renamed.
     """
     if not log.exists() or log.stat().st_size <= LONGEST:
         return
@@ -27,7 +27,7 @@ def shorten(log: Path) -> None:
 
 
 def end_of(log: Path) -> str:
-    """What was written last."""
+    """Return the last lines of a log."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
@@ -36,8 +36,8 @@ def end_of(log: Path) -> str:
 
 
 def error_in(text: str) -> str:
-    """The line of a failed program's output that says what went wrong: the exception of its last traceback, below which
-    explanations may follow; else the last line that speaks of an error; else the last line."""
+    """Return the line of a failed program's output that says what went wrong. That is the exception of its last
+    traceback, below which explanations may follow; else the last line that speaks of an error; else the last line."""
     lines = [line for line in text.splitlines() if line.strip()]
     if TRACEBACK in text:
         begins = max(number for number, line in enumerate(lines) if line.strip() == TRACEBACK)

@@ -1,7 +1,8 @@
-"""The schema, as numbered files of plain SQL, applied by yoyo.
+"""The schema consists of numbered files of plain SQL, which yoyo applies.
 
-yoyo guards itself with a row in a table, which a killed process leaves behind, and marks a migration in a second
-transaction. Here an advisory lock of the working connection is the guard, and a migration and its mark commit together.
+yoyo guards itself with a row in a table, which a killed process leaves behind, and marks a migration as applied in a
+second transaction. Here an advisory lock of the working connection is the guard, and a migration and its mark commit
+together.
 """
 
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ from bulk_pipelines.settings import CHECKOUT
 MIGRATIONS = CHECKOUT / "sql" / "migrations"
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
 PATIENCE = "60s"
-"""How long a migration waits for others. While it waits for a table, everybody behind it waits, too."""
+"""How long a migration waits for a lock. While it waits for a table, everybody who asks for the table after it waits,
+too."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The names of the migrations: applied, still to apply, and applied by a newer version of this program."""
+    """The names of the migrations that are applied, that still have to be applied, and that are applied but unknown
+    here, because a newer version of this program applied them."""
 
     applied: list[str]
     pending: list[str]
@@ -37,7 +40,7 @@ class State:
 
 
 class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
-    """yoyo's work on a connection of ours."""
+    """A backend of yoyo that works on a connection it is given."""
 
     def __init__(self, connection: Connection) -> None:
         self.given = connection
@@ -57,7 +60,8 @@ class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
 
 
 def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
-    """Bring the database to the newest schema; the names of what was applied now. Many processes may do it at once."""
+    """Bring the database to the newest schema, and return the names of the migrations that were applied now. Many
+    processes may do it at once."""
     with backend(url) as yoyo, alone(yoyo.connection):
         done = []
         if missing(yoyo, directory):
@@ -72,7 +76,8 @@ def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
 
 @contextmanager
 def alone(connection: Connection) -> Iterator[None]:
-    """Be the only one who migrates. The lock is given back by name: a pooler may keep the session for somebody else."""
+    """Hold the lock that lets one process at a time migrate. The lock is released by name, because a pooler may keep the
+    session for another client."""
     connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
     try:
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
@@ -98,7 +103,7 @@ def holder(connection: Connection) -> str:
 
 
 def refuse_closed_schema(connection: Connection) -> None:
-    """New tables need a schema that this role may make them in."""
+    """Refuse to migrate if there is no schema in which this role may make tables."""
     path, role, schema, may_create = connection.execute(
         "SELECT current_setting('search_path'), current_user::text, current_schema()::text,"
         " has_schema_privilege(current_schema(), 'CREATE')"
@@ -116,7 +121,8 @@ def refuse_closed_schema(connection: Connection) -> None:
 
 
 def refuse_second_home(yoyo: Backend, url: str) -> None:
-    """Tables that an earlier search_path has put elsewhere are not made a second time, unless somebody asks for it."""
+    """Refuse to make the tables a second time when they are in another schema, where an earlier search_path has put
+    them. An address that names a search_path asks for that schema, and is not refused."""
     if applied_names(yoyo) or "search_path" in session.named(pool.parsed(url)):
         return
     row = yoyo.connection.execute(
@@ -132,12 +138,12 @@ def refuse_second_home(yoyo: Backend, url: str) -> None:
 
 
 def pending(url: str, directory: Path = MIGRATIONS) -> list[str]:
-    """The names of the migrations that this database still needs."""
+    """Return the names of the migrations that this database still needs."""
     return state(url, directory).pending
 
 
 def state(url: str, directory: Path = MIGRATIONS) -> State:
-    """What is applied and what is not. Only reads."""
+    """Return which migrations are applied and which are not. This only reads."""
     with backend(url) as yoyo:
         known = [migration.id for migration in migrations(directory)]
         applied = applied_names(yoyo)
@@ -149,7 +155,7 @@ def state(url: str, directory: Path = MIGRATIONS) -> State:
 
 
 def missing(yoyo: Backend, directory: Path) -> bool:
-    """Whether there is anything to apply. Looking needs fewer rights than applying."""
+    """Whether there is a migration to apply. Finding that out needs fewer rights than applying it."""
     return not {migration.id for migration in migrations(directory)} <= applied_names(yoyo)
 
 

@@ -1,4 +1,4 @@
-"""Connections: one SQLAlchemy engine as the pool, raw psycopg 3 connections for the work."""
+"""Connections: an SQLAlchemy engine is the pool, and raw psycopg 3 connections do the work."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -12,15 +12,15 @@ from bulk_pipelines.database.session import URL_FIELD, Facts
 from bulk_pipelines.errors import InvalidInput, Unavailable
 
 Connection = psycopg.Connection[Any]
-"""A connection of psycopg, whatever its rows are made of."""
+"""A connection of psycopg, whatever type its rows have."""
 Begin = Callable[[], AbstractContextManager[Connection]]
-"""Opens a transaction, which is committed at the end of its block."""
+"""A function that opens a transaction, which is committed at the end of its block."""
 
 
 def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int = 10) -> Engine:
-    """A pool of at most `size` connections; the first is opened when it is needed.
+    """Make a pool of at most `size` connections. The first is opened when it is needed.
 
-    `timeout`: seconds to wait for the server's answer, and for a free connection.
+    `timeout` is how many seconds to wait for the server's answer, and for a free connection.
     """
     target = parsed(url)
     arguments = session.arguments(target, application, timeout)
@@ -35,7 +35,7 @@ def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int
         connect_args=arguments,
     )
 
-    # Before SQLAlchemy asks anything: in a session as it comes, it may not understand the answers.
+    # The session is set up before SQLAlchemy asks anything, because else it may not understand the answers.
     @event.listens_for(engine, "connect", insert=True)
     def prepared(connection: Connection, _record: object) -> None:
         prepare(connection, target, arguments)
@@ -45,9 +45,9 @@ def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int
 
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """One transaction on a pooled connection: committed at the end, rolled back on an error.
+    """Open a transaction on a pooled connection. It is committed at the end of the block, and rolled back on an error.
 
-    A database that is lost, before or within, is `Unavailable`.
+    Raise `Unavailable` if the database is lost, before the block or within it.
     """
     try:
         pooled = engine.raw_connection()
@@ -68,7 +68,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def single(url: str, *, application: str = "bulk", timeout: int = 10) -> Connection:
-    """One connection of its own, in autocommit, outside any pool."""
+    """Open a connection outside any pool, in autocommit mode."""
     target = parsed(url)
     arguments = session.arguments(target, application, timeout)
     try:
@@ -111,12 +111,13 @@ def prepare(connection: Connection, url: URL, arguments: Mapping[str, Any]) -> N
 
 
 def reason(error: psycopg.Error) -> str:
-    """What PostgreSQL said, in one line, without the place in the statement."""
+    """Return what PostgreSQL said in one line, without the place in the statement."""
     return error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
 
 
 def unavailable(error: Exception, url: URL) -> Unavailable:
-    """The database as a person can find it, and why it does not answer; never its password."""
+    """Return an error that names the database so that a person can find it, and why it does not answer. It never shows
+    a password."""
     cause = getattr(error, "orig", None) or (error.args[0] if error.args else type(error).__name__)
     reason = " ".join(str(cause).split())
     secrets = [url.password, *(url.query.get(name) for name in ("password", "sslpassword"))]

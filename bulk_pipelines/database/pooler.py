@@ -1,7 +1,8 @@
-"""A pooler between us and PostgreSQL, such as PgBouncer, must give each session a server of its own.
+"""Refusing a pooler before PostgreSQL, such as PgBouncer, that does not give each session a server process of its own.
 
-We keep settings, locks and prepared statements in sessions. Where a server changes hands after each transaction, all of
-these are lost at random, or are found in a stranger's session; so that is refused before anything is written.
+This program keeps settings, locks and prepared statements in sessions. Where a server process changes hands after each
+transaction, all of these are lost at random, or turn up in another client's session. So such a pooler is refused before
+anything is written.
 """
 
 import contextlib
@@ -17,7 +18,8 @@ from bulk_pipelines.database.session import URL_FIELD
 from bulk_pipelines.errors import InvalidInput, Unavailable
 
 TRIALS = 5
-"""Others use the pool, too: one of them may take the server that was to be met again."""
+"""How often the test is repeated. Others use the pool, too, and one of them may have taken the server process that the
+test would have met again."""
 
 WHO = b"SELECT pg_catalog.pg_backend_pid()"
 
@@ -27,13 +29,15 @@ SHARED = (
 )
 
 proven: set[tuple[tuple[str, Any], ...]] = set()
-"""The addresses whose sessions are known to keep their servers."""
+"""The addresses whose sessions are known to keep their server processes."""
 
 
 def refuse_shared_servers(connection: psycopg.Connection[Any], pid: int, arguments: Mapping[str, Any]) -> None:
-    """Refuse a pooler that shares servers. `pid`: the server process that answered on this connection.
+    """Refuse a pooler that shares server processes between sessions. `pid` is the server process that answered on this
+    connection; `arguments` open another session at the same address.
 
-    A pooler makes up the process id that it tells at the start. `arguments` open another session at the same address.
+    A pooler makes up the process id that it tells at the start of a session, so when that id is `pid`, there is no
+    pooler.
     """
     if pid == connection.info.backend_pid:
         return
@@ -46,7 +50,7 @@ def refuse_shared_servers(connection: psycopg.Connection[Any], pid: int, argumen
             ours = {asked(connection, WHO, seconds), asked(connection, WHO, seconds)}
             asked(other, b"BEGIN", seconds)
             theirs = asked(other, WHO, seconds)
-            # In a pool of few servers, that of the other session may be the one that we would wait for.
+            # In a pool of few servers, the other session may have got the one that this session would have to wait for.
             if len(ours) > 1 or theirs in ours or asked(connection, WHO, seconds) not in ours:
                 raise InvalidInput(URL_FIELD, SHARED)
             asked(other, b"ROLLBACK", seconds)
@@ -54,7 +58,8 @@ def refuse_shared_servers(connection: psycopg.Connection[Any], pid: int, argumen
 
 
 def asked(connection: psycopg.Connection[Any], statement: bytes, seconds: float) -> bytes | None:
-    """One statement's answer. A pooler that has no server left lets a session wait for minutes; this does not."""
+    """Return a statement's answer. A pooler that has no server left lets a session wait for minutes; this gives up after
+    `seconds`."""
     server = connection.pgconn
     server.send_query(statement)
     answers = select.poll()
@@ -76,6 +81,6 @@ def asked(connection: psycopg.Connection[Any], statement: bytes, seconds: float)
             return value
         if result.status not in {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}:
             if statement == b"BEGIN":
-                raise InvalidInput(URL_FIELD, SHARED)  # the pooler's own answer, when it shares by statement
+                raise InvalidInput(URL_FIELD, SHARED)  # a pooler that shares by statement refuses BEGIN itself
             raise psycopg.errors.error_from_result(result)
         value = result.get_value(0, 0) if result.ntuples else value

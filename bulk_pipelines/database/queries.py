@@ -1,4 +1,5 @@
-"""Named queries: one file of `sql/` for each concept, `-- name: claim_items`, a sentence of why, the query."""
+"""Named queries. `sql/` has a file for each concept; in it, each query has a line `-- name: claim_items`, a sentence
+that says why, and the SQL."""
 
 from functools import cache
 from typing import Any
@@ -10,12 +11,12 @@ from bulk_pipelines.settings import CHECKOUT
 
 @cache
 def load(file: str) -> Any:
-    """All queries of `sql/<file>.sql`."""
+    """Load all queries of `sql/<file>.sql`."""
     return aiosql.from_path(CHECKOUT / "sql" / f"{file}.sql", "psycopg", mandatory_parameters=False)
 
 
 @cache
 def text(file: str, name: str) -> str:
-    """One query of `sql/<file>.sql`, its `:parameters` as psycopg names them."""
+    """Return one query of `sql/<file>.sql`, with its `:parameters` as psycopg writes them."""
     sql: str = getattr(load(file), name).sql
     return sql

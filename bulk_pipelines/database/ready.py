@@ -1,4 +1,4 @@
-"""The installation's database, its schema as this program needs it."""
+"""The installation's database, with a schema that is as this program needs it."""
 
 from sqlalchemy import Engine
 
@@ -8,7 +8,8 @@ from bulk_pipelines.settings import Settings
 
 
 def url(settings: Settings) -> str:
-    """Where the database is. Whoever comes first migrates the embedded one; any other is its owner's to migrate."""
+    """Return the address of the database, once its schema is up to date. The first process to come migrates an embedded
+    database; any other has to be migrated by its owner."""
     found = address.url(settings)
     if not settings.database_url:
         migrations.apply(found)

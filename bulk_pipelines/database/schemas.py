@@ -1,4 +1,4 @@
-"""Schemas beside the one of the data. A role that may make none can use one that was made for it."""
+"""Schemas beside the one that holds the data. A role that may make no schema can use one that was made for it."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ def ensure(url: str, name: str, timeout: int) -> None:
     with pool.single(url, timeout=timeout) as connection:
         if exists(connection, name):
             return
-        # Of two processes that find it missing, one is too late.
+        # If two processes find the schema missing, one of them is too late to make it.
         with suppress(psycopg.errors.UniqueViolation):
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
 
@@ -27,7 +27,8 @@ def check(url: str, name: str, timeout: int) -> None:
 
 
 def exists(connection: Connection, name: str) -> bool:
-    """Whether the schema is there; if not, it can be made. One that can neither be used nor made is `Unavailable`."""
+    """Whether the schema is there. If it is not, the role may make it. Raise `Unavailable` if the role can neither use
+    the schema nor make it."""
     row = connection.execute(
         "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')"
         " FROM pg_namespace WHERE nspname = %s",

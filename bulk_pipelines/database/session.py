@@ -1,6 +1,7 @@
-"""What every session with PostgreSQL says for itself, so that nothing depends on role, database or environment.
+"""The settings that every session with PostgreSQL makes for itself, so that nothing depends on the role, the database or
+the environment.
 
-Values travel by `set_config`, not by libpq's `options`: a pooler such as PgBouncer ignores or refuses these.
+They are made by `set_config` and not by libpq's `options`, which a pooler such as PgBouncer ignores or refuses.
 """
 
 import os
@@ -18,14 +19,14 @@ OLDEST_SERVER = 15
 URL_FIELD = "BULK_DATABASE_URL"
 ENCODING = "UTF8"
 
-# A peer that vanished (its machine lost, the network cut) is noticed within about half a minute.
+# By these, a peer that vanished (because its machine or the network is down) is noticed within about half a minute.
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 SEARCH_PATH = '"$user", public'
 """PostgreSQL's own default. An address may name another one in its `options`."""
 
 SETTINGS = {
-    # How texts and values are written in both directions: drivers, COPY and our SQL rely on each of these.
+    # These say how texts and values are written in both directions. Drivers, COPY and our SQL rely on each of them.
     "client_encoding": ENCODING,
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "postgres",
@@ -35,7 +36,7 @@ SETTINGS = {
     "extra_float_digits": "1",
     "array_nulls": "on",
     "transform_null_equals": "off",
-    # Claims and settling count on seeing what others have just committed.
+    # Claiming and settling rely on seeing what others have just committed.
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",
     "exit_on_error": "off",
@@ -44,16 +45,16 @@ SETTINGS = {
     "idle_session_timeout": "0",
     # A process that is stopped inside a transaction must not keep its row locks for ever.
     "idle_in_transaction_session_timeout": "5min",
-    # Longer than that, so that only locks which nobody would ever give back end in an error.
+    # This is longer than the limit above, so that only a lock that nobody would ever release ends in an error.
     "lock_timeout": "10min",
 }
 SETTINGS_SINCE_17 = {"transaction_timeout": "0"}
 
 MESSAGES = "lc_messages"
-"""The language of the server's messages. Only some roles may choose it; nothing may depend on it."""
+"""The setting for the language of the server's messages. Only some roles may choose it, so nothing may depend on it."""
 
 # The parts of an address that the environment (PGHOST, PGOPTIONS, …) would fill in where the address leaves them open.
-# An empty value is libpq's own default. What proves who we are (PGPASSWORD, PGSSLMODE, …) may come from there.
+# An empty value is libpq's own default. Only what proves our identity (PGPASSWORD, PGSSLMODE, …) may come from there.
 PLACE: dict[str, Any] = {"host": "", "hostaddr": "", "port": "", "dbname": "", "target_session_attrs": "any"}
 
 WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -62,7 +63,7 @@ OPTION = re.compile(r"(?:-c|--)([\w.-]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Facts:
-    """What a server told when its session was set up."""
+    """What the server told when a session was set up."""
 
     pid: int
     encoding: str
@@ -71,27 +72,28 @@ class Facts:
 
 
 def arguments(url: URL, application: str, timeout: int) -> dict[str, Any]:
-    """The address as libpq's parameters, for whichever driver."""
+    """Return the address as libpq's parameters, for any driver."""
     _, parts = url.get_dialect()().create_connect_args(url)
     return completed(parts, application, timeout)
 
 
 def completed(parts: Mapping[str, Any], application: str, timeout: int) -> dict[str, Any]:
-    """libpq's parameters with nothing left to the environment but secrets, and no `options`."""
+    """Complete libpq's parameters, so that nothing but secrets is left to the environment, and remove `options`."""
     given = {name: value if isinstance(value, int) else joined(value) for name, value in parts.items()}
     if "service" in given:
-        place: dict[str, Any] = {}  # a file of libpq's names the rest
+        place: dict[str, Any] = {}  # libpq's service file names the rest
     else:
         place = PLACE | own_name()
     if "," in str(given.get("host", "")):
-        # Of several servers, the one that takes writes; the others are its standbys.
+        # When several servers are named, the one that takes writes is meant; the others are its standbys.
         place["target_session_attrs"] = "read-write"
     fixed = {"options": "", "client_encoding": ENCODING, "application_name": application, "connect_timeout": timeout}
     return place | given | fixed | KEEPALIVE
 
 
 def own_name() -> dict[str, str]:
-    """The user that libpq would name. A user id without a name, as in some containers, leaves that to the address."""
+    """Return the user that libpq would name. Where the user id has no name, as in some containers, return nothing: the
+    address has to name the user."""
     try:
         return {"user": pwd.getpwuid(os.geteuid()).pw_name}
     except KeyError:
@@ -99,23 +101,23 @@ def own_name() -> dict[str, str]:
 
 
 def joined(value: str | Sequence[str]) -> str:
-    """A part of an address that may be given several times."""
+    """Join the values of a part of an address that may be given several times."""
     return value if isinstance(value, str) else ",".join(value)
 
 
 def settings(named: Mapping[str, str], search_path: str = "") -> dict[str, str]:
-    """What a session is to have: what its address names, and what we need."""
+    """Return the settings of a session: those that its address names, and those that this program needs."""
     path = {"search_path": search_path} if search_path else {}
     return {"search_path": SEARCH_PATH} | dict(named) | path | SETTINGS
 
 
 def named(url: URL) -> dict[str, str]:
-    """The settings that the address names in its `options`."""
+    """Return the settings that the address names in its `options`."""
     return from_options(joined(url.query.get("options", "")))
 
 
 def from_options(options: str) -> dict[str, str]:
-    """The settings in libpq's `options`: `-c name=value` or `--name=value`. Anything else is refused."""
+    """Parse the settings in libpq's `options`, which are `-c name=value` or `--name=value`. Anything else is refused."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in WORD.findall(options)]
     found = {}
     while words:
@@ -130,7 +132,7 @@ def from_options(options: str) -> dict[str, str]:
 
 
 def statement(chosen: dict[str, str], version: int) -> str:
-    """One SELECT that sets everything up and tells the facts. Literals only, so every driver can send it."""
+    """Return one SELECT that makes all settings and tells the facts. It has only literals, so every driver can send it."""
     since_17 = SETTINGS_SINCE_17 if version >= 17 else {}
     calls = [
         f"pg_catalog.set_config({quoted(name)}, {quoted(value)}, false)" for name, value in (chosen | since_17).items()
@@ -147,13 +149,13 @@ def statement(chosen: dict[str, str], version: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """A literal that means the same whatever `standard_conforming_strings` is."""
+    """Return a literal that means the same whatever `standard_conforming_strings` is."""
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"E'{escaped}'"
 
 
 def refuse_old(server_version: int) -> int:
-    """The server's major version, which must be new enough."""
+    """Return the server's major version. Refuse a server that is too old."""
     version = server_version // 10_000
     if version < OLDEST_SERVER:
         raise InvalidInput(URL_FIELD, f"the server is PostgreSQL {version}; {OLDEST_SERVER} or newer is needed")
@@ -161,7 +163,7 @@ def refuse_old(server_version: int) -> int:
 
 
 def refuse_unfit(facts: Facts) -> None:
-    """A database that cannot hold what we write is refused before the first row."""
+    """Refuse a database that cannot hold what this program writes, before the first row is written."""
     if facts.encoding != ENCODING:
         raise InvalidInput(
             URL_FIELD,

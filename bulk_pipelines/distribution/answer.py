@@ -1,4 +1,4 @@
-"""The answer to whoever asks about a job: counts, and the files so far by their absolute paths, a page at a time."""
+"""The answer to a caller who asks about a job: its counts, and a page of the files so far with their absolute paths."""
 
 from typing import Any
 
@@ -19,10 +19,11 @@ Answer = dict[str, Any]
 
 
 def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | None = None) -> Answer:
-    """`after`: the `next` of the page before. A page that is full may not be the last."""
+    """Return the counts of a job and one page of its files. `after` is the `next` of the page before. A full page has a
+    `next`, although it may be the last one."""
     limit = payload.size("size", size, pages.MOST)
     with transaction(pool) as connection:
-        # One moment for all of it, so that counts and files agree.
+        # All is read from one snapshot, so that counts and files agree.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         job = distribution_job(connection, job_key)
         scope, secret = f"files:{job_key}", pages.cursor_secret(connection)
@@ -34,7 +35,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
             "size": limit,
         }
         rows = connection.execute(queries.text("distribution", "files_of_job"), values).fetchall()
-        # A job that completed has its counts, also when its items are gone.
+        # A job that completed keeps its counts, even when its items are gone.
         kept = job.result if job.status is JobState.COMPLETED else None
         counts = kept or counted(connection, job.job_id)
     last = rows[-1] if len(rows) == limit else None
@@ -51,7 +52,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         "filesGenerated": counts["filesGenerated"],
         "filesReused": counts["filesReused"],
         "errorMessage": job.last_error if job.status is JobState.FAILED else None,
-        # On a page, in the order of the inputs: they were settled in batches, and those have no order of their own.
+        # A page is sorted in the order of the inputs. Items are settled in batches, within which they have no order.
         "dataContent": [stored(wanted).as_json() | {"s3Path": path} for _, _, wanted, path in sorted(rows)],
         "next": None if last is None else pages.encode(secret, scope, Position(last[1], last[0])),
     }

@@ -1,4 +1,5 @@
-"""Distribution in Dagster: the files as an asset with one partition a job, and a job to ask for some by hand."""
+"""Distribution in Dagster: the files are an asset with one partition for each job, and a job lets people ask for files
+by hand."""
 
 from dataclasses import replace
 from functools import cache
@@ -24,7 +25,7 @@ from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
 
 SMALL_INPUTS = 500
-"""One process has them done before another one would have started."""
+"""A job of up to so many inputs is worked by one process, which is done with them before another one has started."""
 INPUTS_PER_LANE = 250
 
 SLOWEST = dg.TableSchema(
@@ -47,7 +48,7 @@ FAILED = dg.TableSchema(
 
 
 class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """What distribution works with in a step: the settings, and the S3 server of the `s3` resource."""
+    """What distribution needs in a step: the settings, and the S3 server of the `s3` resource."""
 
     s3: S3Resource
 
@@ -71,12 +72,12 @@ class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 @cache
 def equipped(access: Access) -> Kind:
-    """One for all steps of a process: they share its connections."""
+    """Return the kind for this access. All steps of a process get the same one, and so share its connections."""
     return work.kind_of(settings.current(), access)
 
 
 def plan(_: Engine, job: Job) -> None:
-    """A distribution comes with its inputs: one without was never submitted as one."""
+    """Refuse a job without items: a distribution is submitted with its inputs, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no inputs")
 
 
@@ -127,7 +128,7 @@ def tables(found: Figures) -> dict[str, dg.MetadataValue]:
 
 
 def file_table(files: list[File]) -> str:
-    """Markdown, because a table's cells are text and these are links."""
+    """Return a table of files as Markdown, because the cells of Dagster's tables are text and these are links."""
     chosen = settings.current()
     rows = [
         f"| {file_urls.escaped(each.input)} | {file_urls.markdown(each.path, chosen)} | {each.rows:,} | {each.size:,} "
@@ -162,7 +163,7 @@ def pipeline() -> Pipeline:
 
 
 EXAMPLE = {"inputs": Sample(indexes=5, days=1, asof_indicators=["CLS"]).inputs(), "sample_data": True}
-"""What the launchpad opens with."""
+"""The configuration that the launchpad opens with."""
 
 
 class DistributionConfig(dg.Config):

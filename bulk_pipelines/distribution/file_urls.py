@@ -7,13 +7,13 @@ from bulk_pipelines.settings import Settings
 
 
 def markdown(path: str, settings: Settings) -> str:
-    """The path, as a link where a browser can follow one: local files and other servers' have none."""
+    """Return the path as a link if a browser can follow one, else as text. Only files in S3 have a link."""
     url = web_address(path, settings)
     return f"[{escaped(path)}](<{url}>)" if url else escaped(path)
 
 
 def web_address(path: str, settings: Settings) -> str | None:
-    """Of an S3 object: on the configured server, or in Amazon's console."""
+    """Return the web address of an S3 object, on the configured server or in Amazon's console; None for other files."""
     if not path.startswith("s3://"):
         return None
     bucket, _, key = path.removeprefix("s3://").partition("/")
@@ -24,5 +24,5 @@ def web_address(path: str, settings: Settings) -> str | None:
 
 
 def escaped(text: str) -> str:
-    """As text in Markdown: an index may be called `a|b` or `*x*`."""
+    """Escape a text for Markdown, because an index may be called `a|b` or `*x*`."""
     return re.sub(r"([\\`*_\[\]<>|~#^])", r"\\\1", text)

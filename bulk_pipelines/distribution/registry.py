@@ -1,4 +1,5 @@
-"""The registry of generated files, one row for each input; written in the settlement of the item that made the file."""
+"""The registry of generated files, with one row for each input. The row is written in the transaction that settles the
+item which made the file."""
 
 from collections.abc import Sequence
 
@@ -23,7 +24,8 @@ def find(connection: Connection, wanted: Sequence[Input]) -> dict[Input, Artifac
 
 
 def record(connection: Connection, settled: Sequence[Settled]) -> None:
-    """Of items that just succeeded, in their transaction. A job's items differ, so no row is met twice."""
+    """Register the files of items that just succeeded, in the transaction that settles them. The items of a job have
+    different inputs, so no row is written twice."""
     generated = [each.item_id for each in settled if not (each.settlement.result or {})["reused"]]
     if generated:
         connection.execute(queries.text("distribution", "record_artifacts"), {"item_ids": generated})

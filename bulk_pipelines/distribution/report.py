@@ -1,4 +1,4 @@
-"""What a job came to, in figures and in the files that people ask about."""
+"""What became of a job: figures, and the files that people ask about."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,7 +91,7 @@ def files(connection: Connection, query: str, job: Job, most: int) -> list[File]
 
 
 def duration(job: Job) -> float:
-    """Seconds from its first run's start to its end, or to now."""
+    """Return the seconds from the start of the job's first run to the job's end, or to now while it is open."""
     if job.started_at is None:
         return 0.0
     return ((job.finished_at or datetime.now(UTC)) - job.started_at).total_seconds()

@@ -1,4 +1,4 @@
-"""The inputs of a request, checked. Each names one file, and no two of a request the same one."""
+"""Checking the inputs of a request. Each input names one file, and no two inputs of a request name the same one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Input:
 
     @property
     def name(self) -> str:
-        """Of its file, and its key in the job. The date has eight digits and what follows it no underscore, so that
-        different inputs have different names."""
+        """The name of the input's file, and the key of its item. The date has eight digits, and the part behind it has
+        no underscore, so different inputs have different names."""
         return f"{self.index_key}_{self.effective_date:%Y%m%d}_{self.asof}"
 
     @property
@@ -46,12 +46,13 @@ def day_of(number: int) -> date:
 
 
 def stored(item: Mapping[str, Any]) -> Input:
-    """An input that was checked before it was persisted."""
+    """Read an input back that was checked before it was stored."""
     return Input(item["indexKey"], day_of(item["effectiveDate"]), item["asofindicator"])
 
 
 def checked(given: object) -> list[Input]:
-    """All inputs of a request. What is wrong is said by its position and field; nothing has been written then."""
+    """Check and return all inputs of a request. The error for a wrong one names its position and field. Nothing has
+    been written at that time."""
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise InvalidInput("inputs", f"must be a list, not {type(given).__name__}")
     if not 1 <= len(given) <= MOST:
@@ -85,7 +86,7 @@ def checked_input(field: str, given: object) -> Input:
 
 
 def checked_index_key(field: str, value: object) -> str:
-    """Whatever can stand in a file name: `ABC`, `.SPX`, `^GSPC`, `MSCI World`."""
+    """Check an index key, which may be whatever can stand in a file name: `ABC`, `.SPX`, `^GSPC`, `MSCI World`."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value or value != value.strip():
@@ -98,7 +99,7 @@ def checked_index_key(field: str, value: object) -> str:
 
 
 def checked_date(field: str, value: object) -> date:
-    if isinstance(value, int) and abs(value) >= 10**8:  # one of thousands of digits cannot even be shown
+    if isinstance(value, int) and abs(value) >= 10**8:  # Python refuses to show a number of thousands of digits
         raise InvalidInput(field, "a number of more than 8 digits is not a day as YYYYMMDD")
     digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if len(digits) == 8 and digits.isascii() and digits.isdecimal() and digits[0] != "0":

@@ -1,9 +1,9 @@
-"""Registered files that are gone from the storage leave the registry, a bounded number of looks at a time.
+"""Removing files from the registry that are gone from the storage. Each pass looks for a bounded number of files.
 
-A pass walks the registry by its key and writes down how far it came with each batch, so the next one goes on there,
-whatever became of this one; at the end the walk begins anew. Only a clear answer counts: a file is gone when the
-storage says so and shows other files at that moment. One that is away, refuses, or is an empty folder because nothing
-is mounted there, says nothing about its files.
+A pass walks the registry by its key. With each batch it writes down how far it has come, so that the next pass goes on
+there, whatever became of this one; at the registry's end the walk begins anew. Only a clear answer counts: a file is
+gone when the storage says so and shows other files at that moment. A storage that cannot be reached, refuses, or is an
+empty folder because nothing is mounted there, says nothing about its files.
 """
 
 import logging
@@ -42,7 +42,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far the walk is: the last key that was looked at."""
+    """How far the walk has come: the key of the last row that was looked at."""
 
     index_key: str = ""
     effective_date: date = date.min
@@ -53,10 +53,10 @@ START = Position()
 
 
 def prune_registry(pool: Engine, chosen: Settings, dry_run: bool) -> int:
-    """For the daily retention: how many rows went, or, in a dry run, would go."""
+    """Remove rows for the daily retention. Return how many were removed or, in a dry run, would be removed."""
     if not chosen.registry_checks:
         return 0
-    # Refusals that pass are tried again within seconds: nobody else does it here.
+    # The storage itself retries refusals that pass within seconds, because here no engine does it.
     with locations.folder(target.url_of(chosen), access_of(chosen), "BULK_DISTRIBUTION_URL") as storage:
         return forget(
             pool,
@@ -68,9 +68,9 @@ def prune_registry(pool: Engine, chosen: Settings, dry_run: bool) -> int:
 
 
 def forget(pool: Engine, place: Target, *, most: int, concurrency: int = 16, dry_run: bool = False) -> int:
-    """Looks at up to `most` files, from where the last pass ended. How many rows went.
+    """Look for up to `most` files, from where the last pass ended, and return how many rows were removed.
 
-    A storage that cannot be looked at is a warning and no failure: nothing waits for these rows to go.
+    If the storage cannot be looked at, that is a warning and no failure, because nothing waits for these rows to go.
     """
     forgotten, looked = 0, 0
     with transaction(pool) as connection:
@@ -103,7 +103,8 @@ def forget(pool: Engine, place: Target, *, most: int, concurrency: int = 16, dry
 
 
 def is_missing(place: Target, registered: Registered) -> bool:
-    """What lies in another target is not ours to say; what is refused may be there."""
+    """Whether the storage says that the file is gone. A file of another target cannot be looked for here, and a file
+    that the storage refuses to show may be there: neither counts as missing."""
     key = place.key_of(registered.path)
     if key is None:
         return False

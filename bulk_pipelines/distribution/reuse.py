@@ -1,4 +1,5 @@
-"""Whether a file that was generated before is used again: by the seed's rule, and only if it is still what it was."""
+"""Whether a file that was generated before is used again. The policy has to allow it, and the file still has to be what
+it was."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from bulk_pipelines.storage.errors import SourceChanged
 class ReusePolicy:
     enabled: bool = True
     days: int = 7
-    """Data younger than this may still change: its files are always generated."""
+    """Data younger than so many days may still change, so their files are always generated."""
 
     def allows(self, wanted: Input, today: date) -> bool:
         return self.enabled and wanted.effective_date <= today - timedelta(days=self.days)
@@ -42,9 +43,9 @@ class Artifact:
 def stands(storage: Storage, key: str, artifact: Artifact) -> bool:
     """Whether the file is there and is what was recorded.
 
-    The version (S3's ETag) changes with every write, so an equal one means the bytes whose checksum was recorded; a
-    file with another one, a restored copy say, is read and compared. A server that hides what is missing behind a
-    refusal counts as not having it.
+    The version (S3's ETag) changes with every write, so an equal one means that the file has the bytes whose checksum
+    was recorded. A file of another version, such as a restored copy, is read and its checksum compared. If the server
+    refuses to show the file, it counts as missing, because some servers hide in this way that there is none.
     """
     try:
         entry = storage.stat(key)

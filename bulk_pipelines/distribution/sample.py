@@ -1,4 +1,5 @@
-"""Index data to try things with, made in the database: the same rows on every machine, nothing to download."""
+"""Index data to try things with. They are made in the database, so there is nothing to download, and every machine gets
+the same rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Sample:
     constituents: int = 50
 
     def inputs(self) -> list[dict[str, Any]]:
-        """A request for all of it."""
+        """Return the inputs of a request for all files of the sample."""
         return [
             Input(f"INDEX{number:05}", FIRST_DAY + timedelta(day), asof).as_json()
             for number in range(1, self.indexes + 1)
@@ -30,7 +31,7 @@ class Sample:
 
 
 def fill(connection: Connection, sample: Sample) -> int:
-    """Adds what is missing of it; how many rows that were."""
+    """Add the rows of the sample that are missing, and return how many that were."""
     values = {
         "first_day": FIRST_DAY,
         "indexes": sample.indexes,

@@ -1,4 +1,5 @@
-"""Taking a request in: checked, then persisted whole, job and inputs in one transaction, before anybody is answered."""
+"""Submitting a distribution. The request is checked, then its job and all its inputs are written in one transaction,
+before the caller gets an answer."""
 
 from sqlalchemy import Engine
 
@@ -13,7 +14,8 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 def submit(pool: Engine, kind: Kind, inputs: object, sender: Sender) -> Submitted:
     """Submit a distribution of these inputs, `{indexKey, effectiveDate, asofindicator}` each.
 
-    The same key with the same inputs, in their order, names the job that is there already.
+    If the same inputs, in the same order, were submitted before under this idempotency key, return the job that is
+    there already.
     """
     wanted = checked(inputs)
     request = sender.asks(kind.name, {}, jobs.digest_of(each.name for each in wanted))

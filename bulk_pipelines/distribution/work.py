@@ -1,7 +1,8 @@
-"""The kind of job: an input is an item, working it puts one file where it belongs or finds the one to be used again.
+"""The kind of job that distributions are. Each input is an item; working it puts one file where it belongs, or finds an
+earlier file that is used again.
 
-What is written to the storage is idempotent: one name for each input of a job, whole objects, the later one in place of
-the earlier. What is written to the database, the item's result and the registry's row, commits together, once.
+Writing to the storage may be repeated: each input of a job has one name, files are written whole, and a later one
+replaces the earlier. What is written to the database, the item's result and the registry's row, commits once, together.
 """
 
 import hashlib
@@ -35,15 +36,15 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
 
 STREAMS = 3
-"""Large files that one process produces at a time: each holds a database connection for as long as it takes."""
+"""How many large files one process produces at a time. Each holds a database connection for as long as it takes."""
 WHOLE = 4 << 20
-"""Bytes up to which a streamed file is held, to be written at once like the others."""
+"""A streamed file of up to so many bytes is held in memory and written at once, like the others."""
 LONGEST_BACKOFF = 300.0
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the items of one claim share."""
+    """What the items of one claim share in memory."""
 
     inputs: dict[int, Input]
     artifacts: dict[Input, Artifact]
@@ -51,7 +52,7 @@ class Claim:
 
 
 class Interrupted(Exception):
-    """The job was called off while a large file was being written: nothing of it is published."""
+    """The worker had to stop while it was writing a large file, of which nothing is published."""
 
 
 class Distributor:
@@ -73,7 +74,8 @@ class Distributor:
 
     @cached_property
     def target(self) -> Target:
-        """Opened when it is first needed: not before the process is forked that works."""
+        """The place for the files. It is opened when it is first needed, and so not before the worker's process is
+        forked."""
         return self.open_target()
 
     def prepare(self, leases: Sequence[Lease], tools: Tools) -> None:
@@ -159,7 +161,8 @@ class Distributor:
 
     @contextmanager
     def told_how_long(self, key: str) -> Iterator[None]:
-        """A refusal of what cannot be tried again at once, as `put` is, says nothing of a Retry-After by itself."""
+        """Add the storage's Retry-After to a `Throttled` that says nothing of it. `put` can be tried again at once to
+        hear it; other requests cannot."""
         try:
             yield
         except Throttled as error:
@@ -186,12 +189,12 @@ def no_data(wanted: Input) -> Permanent:
 
 
 def finished(connection: Connection, job: Job) -> Ending:
-    """The counts outlive the items, which retention removes."""
+    """End the job, and keep the counts of its files in its result, because retention removes the items."""
     return replace(end.verdict(job), result=answer.counted(connection, job.job_id))
 
 
 def kind_of(settings: Settings, access: Access | None = None) -> Kind:
-    """The kind as the settings have it; `access`: to the storage, when somebody else than the settings knows it."""
+    """Make the kind as the settings have it. `access` replaces the settings' access to the storage."""
     reached = access or access_of(settings)
     distributor = Distributor(
         lambda: target.opened(target.url_of(settings), reached),

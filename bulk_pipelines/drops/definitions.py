@@ -1,4 +1,5 @@
-"""Sensors for dropped files: each tick looks at its sources and submits what is complete; the relay launches it."""
+"""Sensors for dropped files. Each tick looks at its sources and submits imports of what is complete; the relay launches
+them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,11 @@ from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 
 SECONDS_BETWEEN = 1
-"""Dagster's daemon looks every five seconds; an interval of five would make it miss every second look."""
+"""Seconds between two ticks at least. Dagster's daemon looks every five seconds, and with an interval of five it would
+skip every second look."""
 TICK_SECONDS = 30.0
-"""After that no further source is begun: with what the last one takes, a tick stays below Dagster's minute."""
+"""After so many seconds a tick begins with no further source, so that with the time of its last source it stays below
+the minute that Dagster gives it."""
 
 SCHEMES = {
     "folder_drops": ({"file"}, "Takes complete files that were dropped into folders, each version once."),
@@ -33,7 +36,8 @@ SCHEMES = {
 
 
 def drops(submit: Submit, references: Mapping[str, Sequence[str]], launched: Sequence[Launchable]) -> dg.Definitions:
-    """`references`: the resources, and which others each of them refers to. `launched`: what the drops lead to."""
+    """Make the sensors. `references` has the resources, and which others each of them refers to. `launched` has the
+    jobs that work the imports of dropped files."""
     return dg.Definitions(
         sensors=[
             drop_sensor(name, schemes, description, submit, references, launched)
@@ -50,7 +54,7 @@ def drop_sensor(
     references: Mapping[str, Sequence[str]],
     launched: Sequence[Launchable],
 ) -> dg.SensorDefinition:
-    # The jobs are named for the UI: a tick submits, and the relay launches.
+    # The sensor names the jobs only for the UI: its tick submits them, and the relay launches them.
     @dg.sensor(
         name=name,
         jobs=[each.job for each in launched],
@@ -60,7 +64,7 @@ def drop_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
-        # A mistake in the file fails the tick: a skipped one looks like every other that found nothing.
+        # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
         found = sources.load(chosen.drops_file, sorted(references), chosen.home / "inbox")
         own = [source for source in found if source.scheme in schemes]
         if not own:
@@ -80,7 +84,7 @@ def drop_sensor(
                     Told(f"{source.name}: the others took all the time, it comes first in the next tick", False)
                 )
         news = "; ".join(each.said for each in told if each.is_news)
-        # Nobody reads the cursor but people: among thousands of ticks it shows what the last one took.
+        # Only people read the cursor: it shows what was taken last, which is hard to find among thousands of ticks.
         shown = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {news}" if news else context.cursor
         return dg.SensorResult(skip_reason="; ".join(each.said for each in told), cursor=shown)
 
@@ -103,7 +107,7 @@ def tick(
     references: Mapping[str, Sequence[str]],
     seconds: float,
 ) -> Told:
-    """One source: its look, and the files whose imports are over."""
+    """Look at one source, and put away its files whose imports are over."""
     opened = opener(source, chosen)
     looked = look.look(pool, source, opened, submit, references, min(seconds, look.LOOK_SECONDS))
     happened = bool(looked.jobs or looked.stalled or looked.vanished)

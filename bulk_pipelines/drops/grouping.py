@@ -1,4 +1,4 @@
-"""Many small files become few jobs: what is ready together, of one resource and rule, within limits."""
+"""Grouping many small files into few jobs. A job gets files of one rule that are ready together, within limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from bulk_pipelines.drops.sources import DropSource, Rule
 
 @dataclass(frozen=True)
 class Group:
-    """The files of one job, in the order in which they count as one."""
+    """The files of one job. They are in the order in which the import reads them as if they were one file."""
 
     rule: Rule
     files: tuple[Ready, ...]
 
 
 def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) -> list[Group]:
-    """In the order in which their resources need each other; files keep the order in which they were given."""
+    """Group files by their rules. The groups are in the order in which their resources need each other, and the files
+    of a group keep the order in which they were given."""
     by_rule: dict[Rule, list[Ready]] = {}
     for file in files:
         rule = source.rule_for(file.path)
@@ -30,24 +31,24 @@ def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) ->
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one job."""
+    """How much one job may have."""
 
     files: int
     bytes: int
     address: int = 0
     """The length of the source's address."""
     description: int = 800_000
-    """What a job is given, and answers, is limited to a megabyte."""
+    """Bytes that describe the files in a job's parameters and result, each of which is limited to a megabyte."""
 
     def describing(self, file: Ready) -> int:
-        """How much of it a file takes at most: its address, quoted, twice; what became of it; which version it is;
-        what it held before."""
+        """Return how many bytes the description of a file takes at most: twice its quoted address, what became of it,
+        its version, and the contents that it had before."""
         address = 4 * (self.address + len(file.path.encode()))
         return 500 + address + len(file.version) + 70 * len(file.known_sha256)
 
 
 def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:
-    """As many parts as the limits ask for; a file that is larger than the limit is a part of its own."""
+    """Divide files into parts that keep the limits. A file that is larger than the limit is a part of its own."""
     result: list[list[Ready]] = []
     size = description = 0
     for file in files:
@@ -63,12 +64,12 @@ def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:
 
 
 def needed_order(references: Mapping[str, Sequence[str]]) -> list[str]:
-    """The resources, each after those it refers to."""
+    """Return the resources in an order in which each comes after those it refers to."""
     return list(TopologicalSorter(references).static_order())
 
 
 def needed_by(resource: str, references: Mapping[str, Sequence[str]]) -> set[str]:
-    """All that a resource refers to, directly or through others."""
+    """Return all resources that a resource refers to, directly or through others."""
     found: set[str] = set()
     waiting = list(references.get(resource, ()))
     while waiting:

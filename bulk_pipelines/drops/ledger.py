@@ -1,4 +1,5 @@
-"""The ledger of dropped files: what was seen, what is complete, what was taken. All times are the database's."""
+"""The ledger of dropped files: which were seen, are complete, were taken and put away. All times are those of the
+database's clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.storage.contract import Entry
 
 TOGETHER_SECONDS = 10.0
-"""What begins to arrive so soon after a file was dropped with it."""
+"""Files that are first seen within so many seconds after a file could be complete count as dropped together with it."""
 
 
 class Ready(NamedTuple):
@@ -26,16 +27,17 @@ class Ready(NamedTuple):
 
 @dataclass(frozen=True)
 class Completeness:
-    """When a file counts as complete, and when one that is not does not hold up others any more."""
+    """When a file counts as complete, and when an incomplete one no longer holds up others."""
 
     settle_seconds: float
     stalled_seconds: float
     markers: Mapping[str, datetime | None] | None
-    """By the files they are for; None: the source has none, files are complete once they stop changing."""
+    """When each marker was written, by the file it is for. None means that the source has no markers, and a file is
+    complete once it stops changing."""
 
 
 class Complete(NamedTuple):
-    """What is taken now; and how many complete files are not, by why."""
+    """The files that are taken now, and how many complete ones are not taken for each reason."""
 
     files: list[Ready]
     behind_earlier: int
@@ -61,7 +63,7 @@ class Ended(NamedTuple):
     dlq_items: int
     seconds_since_end: float
     failed_before: bool
-    """It has been put away already: its job failed, was tried again, and is over again."""
+    """Whether the file was put away before: its job failed, was tried again, and is over again."""
     files_of_job: int
 
 
@@ -72,17 +74,17 @@ class Outcome(NamedTuple):
     duplicate: bool = False
     note: str | None = None
     range_error: str | None = None
-    """Of one of its ranges that is a dead letter."""
+    """The error of a range of the file that is a dead letter, if there is one."""
 
 
 class Listed(NamedTuple):
-    """An entry as people see it; `at` is when it came to its state."""
+    """An entry of the ledger as people see it. `at` is when it came to its state."""
 
     source: str
     path: str
     size: int
     resource: str | None
-    """None where no rule is for it."""
+    """The resource that the file's rule names; None if no rule is for the file."""
     status: str
     job_key: str | None
     note: str | None
@@ -109,7 +111,7 @@ def text(name: str) -> str:
 
 
 def lock(connection: Connection, source: str) -> bool:
-    """Until the transaction ends this source is ours; False: somebody else looks at it now."""
+    """Lock a source until the transaction ends. Return False if another daemon is looking at it now."""
     row = connection.execute(text("lock_source"), {"source": source}).fetchone()
     return bool(row and row[0])
 
@@ -135,8 +137,8 @@ def note_answer(connection: Connection, source: str, error: str | None, delay: f
 
 
 def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entry, str]]) -> int:
-    """What a look saw, each with its resource; returns how many of them are still to be taken."""
-    # A folder that is written to while it is listed may name a file twice: what was said last holds.
+    """Write down the files that a look saw, each with its resource. Return how many of them are still to be taken."""
+    # A folder that is written to while it is listed may name a file twice; the last entry holds.
     entries = list({entry.key: (entry, resource) for entry, resource in entries}.values())
     values = {
         "source": source,
@@ -147,12 +149,13 @@ def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entr
         "resources": [resource for _, resource in entries],
     }
     row = connection.execute(text("note_files"), values).fetchone()
-    connection.execute(text("bring_back"), values)  # after it: this is the first look at them
+    connection.execute(text("bring_back"), values)  # after note_files, because this is the first look at these files
     return int(row[1]) if row else 0
 
 
 def note_present(connection: Connection, source: str, entries: Sequence[Entry]) -> None:
-    """Files that are there and no rule is for."""
+    """Write down that these files are still there, for which there is no rule, so that retention keeps their entries.
+    A rule that comes back would otherwise take them again."""
     values = {
         "source": source,
         "paths": [entry.key for entry in entries],
@@ -162,7 +165,7 @@ def note_present(connection: Connection, source: str, entries: Sequence[Entry]) 
 
 
 def note_unmatched(connection: Connection, source: str, entries: Sequence[Entry], whole: bool) -> None:
-    """Files that no rule is for, for people to see. After a whole look, others are gone."""
+    """Write down, for people to see, the files that no rule is for. After a whole look, all others are removed."""
     sizes = {entry.key: entry.size for entry in entries}
     values = {"source": source, "paths": list(sizes), "sizes": list(sizes.values()), "whole": whole}
     connection.execute(text("note_unmatched"), values)
@@ -174,7 +177,8 @@ def note_whole_look(connection: Connection, source: str, look_began: datetime, u
 
 
 def forget_unseen(connection: Connection, source: str, look_began: datetime, unread: Sequence[str]) -> list[str]:
-    """`unread`: what is there and could not be looked at, or into."""
+    """End the entries of watched files that this look did not see, and return their paths. `unread` names what is there
+    and could not be looked at, or into: files there may still be there."""
     values = {"source": source, "look_began": look_began, "unread": list(unread)}
     return [row[0] for row in connection.execute(text("forget_unseen"), values)]
 
@@ -187,8 +191,8 @@ def complete(
     needs: Mapping[str, Sequence[str]],
     most: int,
 ) -> Complete:
-    """Locked, so that they can be taken in this transaction. `needs`: the resources in the order in which they need
-    each other, each with all that it refers to."""
+    """Find and lock up to `most` complete files, so that they can be taken in this transaction. `needs` has the
+    resources in the order in which they need each other, each with all that it refers to."""
     markers = completeness.markers or {}
     pairs = [(needing, needed) for needing, all_needed in needs.items() for needed in all_needed]
     values = {
@@ -234,7 +238,8 @@ def ended(connection: Connection, source: str, most: int) -> list[Ended]:
 
 
 def outcomes(connection: Connection, addresses: Mapping[int, str]) -> dict[int, Outcome]:
-    """By the drops' ids, whose files have these addresses. An import that never read a file has noted nothing of it."""
+    """Return what the imports noted of dropped files, by their ids. `addresses` has the address of each file by its id.
+    An import that never read a file has noted nothing of it."""
     values = {"drop_ids": list(addresses), "addresses": list(addresses.values())}
     rows = connection.execute(text("outcomes_of_files"), values).fetchall()
     return {drop_id: Outcome(*outcome) for drop_id, *outcome in rows}
@@ -251,6 +256,6 @@ def end(connection: Connection, words: Sequence[LastWord]) -> None:
 
 
 def page(connection: Connection, source: str | None, status: str | None, most: int) -> list[Listed]:
-    """The newest entries."""
+    """Return the newest entries of the ledger, of one source or status if these are given."""
     values = {"source": source, "status": status, "most": most}
     return [Listed._make(row) for row in connection.execute(text("list_drops"), values).fetchall()]

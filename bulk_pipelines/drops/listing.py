@@ -1,4 +1,4 @@
-"""What lies at a source: listed into the ledger, a bounded number of files at a time."""
+"""Listing what lies at a source into the ledger, a bounded number of files at a time."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -15,12 +15,12 @@ from bulk_pipelines.storage.contract import Entry, LeftOut, Storage
 TEMPORARY = re.compile(r"(^|/)[.~][^/]*$|\.(part|partial|tmp|temp|filepart|crdownload|swp)$|~$", re.IGNORECASE)
 NOTED_AT_A_TIME = 1_000
 NAMED_KEPT = 1_000
-"""So many of those that nobody takes are kept by name, for people to see."""
+"""The names of so many files that are not taken are kept, for people to see."""
 
 
 @dataclass
 class Listed:
-    """What a listing came to."""
+    """What a listing found."""
 
     began: datetime
     seen: int = 0
@@ -31,7 +31,7 @@ class Listed:
     left_out: int = 0
     first_left_out: list[LeftOut] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """What is there and could not be looked at, or into."""
+    """The names of what is there and could not be looked at, or into."""
     markers: dict[str, datetime | None] = field(default_factory=dict)
     """When each marker was written, by the file it is for."""
     cut_short: bool = False
@@ -49,12 +49,13 @@ class Waiting:
     """Files that were listed and are not in the ledger yet."""
 
     files: list[tuple[Entry, str]] = field(default_factory=list)
-    """Each with its resource."""
+    """The files that a rule is for, each with the rule's resource."""
     others: list[Entry] = field(default_factory=list)
 
 
 def list_files(pool: Engine, source: DropSource, storage: Storage, out_of_time: Callable[[], bool]) -> Listed:
-    """Everything that is there, but for what was put aside; it stops after the first page that comes too late."""
+    """List everything at a source except the folders of files that were put away. The listing stops after the first
+    page at whose end `out_of_time()` is true."""
     with transaction(pool) as connection:
         listed = Listed(ledger.moment(connection))
     waiting = Waiting()

@@ -1,4 +1,5 @@
-"""One look at a source: list it, note what is there, take what is complete. Repeating it or cutting it is safe."""
+"""One look at a source: it lists the source, notes what is there and takes what is complete. A look may be repeated or
+cut short without harm."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,30 +18,32 @@ from bulk_pipelines.storage.contract import Storage
 
 TAKEN_AT_A_TIME = 5_000
 LOOK_SECONDS = 30.0
-"""A look that takes longer stops listing, and says so: Dagster gives a tick a minute."""
+"""A look that takes longer than so many seconds stops listing, and says so, because Dagster gives a tick one minute."""
 NAMED = 10
-"""So many names a tick tells, of those that nobody takes."""
+"""A tick tells the names of so many files that are not taken."""
 FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
 
 
 File = tuple[str, int, str, list[str]]
-"""Its address, its size, the version that is taken, and the contents (SHA-256) that were imported from there before."""
+"""A file's address, its size, the version that is taken, and the SHA-256 of each content that was imported from there
+before."""
 
 
 class Submit(Protocol):
-    """Submits one import, in the transaction that takes its files; returns the job's id and key."""
+    """A function that submits one import, in the transaction that takes its files. It returns the job's id and key."""
 
     def __call__(
         self, connection: Connection, source: str, files: Sequence[File], **rule: str | None
     ) -> tuple[int, str]:
-        """`rule`: resource, format, mode, on_error, and the folder of this machine that the files lie `within`."""
+        """Submit an import of these files. `rule` has resource, format, mode and on_error, and in `within` the folder
+        of this machine that the files lie in."""
         ...
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What a look came to, for the people who read a tick."""
+    """What a look found and did, for the people who read a tick."""
 
     source: str
     seen: int = 0
@@ -48,11 +51,11 @@ class Looked:
     temporary: int = 0
     unmatched: int = 0
     unmatched_names: tuple[str, ...] = ()
-    """The first of them."""
+    """The names of the first of these files."""
     left_out: int = 0
-    """Names that nobody can take, and what cannot be looked at."""
+    """How many files were left out because their names are no keys or they could not be looked at."""
     left_out_names: tuple[str, ...] = ()
-    """The first of them, and why."""
+    """The names of the first that were left out, and why."""
     behind_earlier: int = 0
     behind_needed: int = 0
     left_over: int = 0
@@ -97,7 +100,7 @@ def named(names: Sequence[str], count: int) -> str:
 
 @dataclass(frozen=True)
 class Moments:
-    """The time of a look."""
+    """The clock of a look, and when its time is over."""
 
     deadline: float
     clock: Callable[[], float]
@@ -118,7 +121,7 @@ def look(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Looked:
-    """It ends about `seconds` after its begin, however many files there are."""
+    """Look at a source. A look ends about `seconds` after it began, however many files there are."""
     moments = Moments(clock() + seconds, clock, sleep)
     with transaction(pool) as guard:
         if not ledger.lock(guard, source.name):
@@ -150,7 +153,7 @@ def take_what_is_complete(
     # A second listing that is cut short would see less than the first.
     time_for_another = moments.left > source.settle_seconds + (left - moments.left)
     if listed.watched and source.marker is None and time_for_another:
-        # The second look at what is new: nobody has to wait for the next tick.
+        # List a second time, so that new files that stay as they are do not have to wait for the next tick.
         moments.sleep(source.settle_seconds)
         listed = list_files(pool, source, storage, lambda: moments.left < 0)
     jobs, complete = take(pool, source, listed, storage.url_of, submit, references)
@@ -189,7 +192,7 @@ def take(
     submit: Submit,
     references: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], Complete]:
-    """Submit the imports of all complete files and mark the files as taken: one transaction, both or neither."""
+    """Submit the imports of all complete files and mark the files as taken, both in one transaction."""
     markers = listed.markers if source.marker else None
     needs = {each: sorted(grouping.needed_by(each, references)) for each in grouping.needed_order(references)}
     completeness = Completeness(source.settle_seconds, source.stalled_seconds, markers)

@@ -1,4 +1,5 @@
-"""Whether the configured sources can be looked at: asked by people before they rely on it. Nothing is taken."""
+"""Finding out whether the configured sources can be looked at, for people who want to know before they rely on them.
+Nothing is taken."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,8 @@ AT_ONCE = 16
 
 
 def problems(sources: Sequence[DropSource], access: Access) -> dict[str, str]:
-    """Why sources cannot be looked at just now, by their names. Each takes as long as its storage has patience."""
+    """Return why sources cannot be looked at just now, by their names. It takes as long as the slowest storage takes to
+    give up."""
     if not sources:
         return {}
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe") as threads:

@@ -1,4 +1,5 @@
-"""The ledger forgets files that went away long ago, and no others: its entry keeps a file from being taken twice."""
+"""Removing files from the ledger that went away long ago. All others stay, because its entry in the ledger keeps a file
+from being taken twice."""
 
 from sqlalchemy import Engine
 

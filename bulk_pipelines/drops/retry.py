@@ -1,4 +1,4 @@
-"""Files whose import failed, taken again: put back to where they were, and watched anew."""
+"""Taking files again whose import failed: they are put back to where they were, and watched anew."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +17,7 @@ from bulk_pipelines.storage.errors import Missing
 
 
 class Dropped(NamedTuple):
-    """A file as the ledger knows it, by its last version."""
+    """The last version of a file that the ledger knows."""
 
     drop_id: int
     source: str
@@ -26,11 +26,12 @@ class Dropped(NamedTuple):
     status: str
     job_key: str | None
     taken_up_again: bool
-    """Its import failed and was redriven since."""
+    """Whether the file's import failed and was redriven since."""
 
 
 def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path: str, source: str | None) -> Dropped:
-    """The next look at its source takes the file. Doing it again after it was cut short comes to the same."""
+    """Put a failed file back, so that the next look at its source takes it. After this was cut short, it can be done
+    again with the same result."""
     with transaction(pool) as connection:
         file = failed(connection, path, source)
     if file.source not in sources:
@@ -60,7 +61,7 @@ def failed(connection: Connection, path: str, source: str | None) -> Dropped:
 
 
 def put_back(storage: Storage, place: DropSource, file: Dropped) -> None:
-    """From the folder of failed files to where it was dropped; unless it still lies there."""
+    """Move a file from the folder of failed files to where it was dropped, unless it still lies there."""
     aside = f"{place.failed_folder}/{file.job_key}" if place.failed_folder and file.job_key else None
     try:
         there = storage.stat(file.path).version
@@ -81,7 +82,7 @@ def put_back(storage: Storage, place: DropSource, file: Dropped) -> None:
 
 
 def mark(storage: Storage, marker: str, aside: str | None) -> None:
-    """The marker of a file that was put back, written anew: it must not be older than its file."""
+    """Write the marker of a file anew after the file was put back, because a marker must not be older than its file."""
     content = b""
     for old in (f"{aside}/{marker}", marker) if aside else (marker,):
         with suppress(Missing):

@@ -1,4 +1,4 @@
-"""Which sources are looked at, and what becomes of their files: read from a TOML file."""
+"""The sources that are looked at, and what becomes of their files. A TOML file configures them."""
 
 import re
 import tomllib
@@ -16,10 +16,11 @@ from bulk_pipelines.storage.paths import Pattern
 
 FIELD = "BULK_DROPS_FILE"
 VALUES: dict[object, tuple[Any, str]] = {float: (int | float, "a number"), int: (int, "a whole number")}
-"""What fields of these types take; all others are texts."""
+"""The values that fields of these types take. All other fields are texts."""
 FORMATS = ("csv", "ndjson", "json")
 ON_ERROR = re.compile(r"continue|abort|\d+|(\d+)%")
-"""What imports take: told when the file is read, and not only when a file is dropped."""
+"""What an import takes as `on_error`. It is checked here too, so that a mistake shows when the TOML file is read, and
+not only when a file is dropped."""
 
 
 class After(StrEnum):
@@ -32,7 +33,7 @@ class After(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Files that match, and how they are imported. The first rule of a source that matches a file holds for it."""
+    """Which files it is for, and how they are imported. The first rule of a source that matches a file holds for it."""
 
     glob: str
     resource: str
@@ -48,11 +49,12 @@ class DropSource:
     rules: tuple[Rule, ...]
     after: After = After.LEAVE
     done_folder: str = "done"
-    """With `move`: where files go after success, in the same storage."""
+    """The folder, in the same storage, where files go after success if `after` is `move`."""
     failed_folder: str | None = None
-    """Where files go whose import failed; without it they stay where they are."""
+    """The folder where files go whose import failed. If there is none, they stay where they are."""
     marker: str | None = None
-    """A file is complete once one named like it, with this ending, is there; without it: once it stops changing."""
+    """The ending of marker files: a file is complete once a file of its name with this ending is there. If there is no
+    such ending, a file is complete once it stops changing."""
     settle_seconds: float = 2.0
     stalled_seconds: float = 3_600.0
     max_files: int = 500
@@ -64,12 +66,13 @@ class DropSource:
 
     @property
     def folder(self) -> str | None:
-        """Of this machine; None where the source lies elsewhere."""
+        """The folder of this machine that is the source; None if the source lies elsewhere."""
         address = addresses.parse(self.where, FIELD)
         return address.path if address.scheme == "file" else None
 
     def import_address(self, url: str) -> str:
-        """By which an import reads the file at this address: with the password that the source's own address names."""
+        """Return the address by which an import reads the file at `url`. It has the password of the source's own
+        address, if that names one."""
         address = addresses.parse(self.where, FIELD)
         if not address.user or address.password is None:
             return url
@@ -81,13 +84,14 @@ class DropSource:
 
 
 def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
-    """Where no file names sources: one folder, whose files say by their names what they are."""
+    """Return the source that is used when there is no TOML file: one folder, whose files say by their names which
+    resource they are for."""
     rules = tuple(Rule(f"{name}*", name) for name in resources)
     return DropSource("inbox", str(inbox), rules, After.MOVE, failed_folder="failed")
 
 
 def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
-    """The sources of the file; where there is none, the standard one, whose folder is made."""
+    """Read the sources from the TOML file. If there is none, return the standard source and make its folder."""
     if not path.exists():
         folders.ready(inbox)
         return [standard(inbox, resources)]
@@ -130,7 +134,8 @@ def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) ->
     if "" in (source.marker, source.failed_folder):
         raise InvalidInput(FIELD, f"{place}: marker and failed_folder must not be empty: leave them out")
     for name, folder in {"done_folder": source.done_folder, "failed_folder": source.failed_folder}.items():
-        # Written in another way, the folder's own files would be taken for dropped ones.
+        # A folder that is not written as keys are would not be recognised in a listing, and its files would be taken
+        # for dropped ones.
         if folder is not None and (fault := paths.fault(folder)):
             raise InvalidInput(FIELD, f"{place}: {name}: {folder!r} {fault}")
     return source
@@ -160,7 +165,7 @@ def is_limit(on_error: str) -> bool:
 
 
 def check_address(where: str, place: str) -> None:
-    """What every look would stumble over."""
+    """Refuse an address at which every look would fail."""
     address = addresses.parse(where, FIELD)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(FIELD, f"{place}: {addresses.redacted(where)} is a web address: it has no files to look for")
@@ -174,7 +179,7 @@ def are_tables(value: object) -> bool:
 
 
 def check(table: Mapping[str, Any], target: type, place: str, internal: set[str]) -> None:
-    """The names, and what kind of value each has."""
+    """Check the names in a table, and that each has a value of the right kind."""
     known = {field.name: field.type for field in fields(target) if field.name not in internal}
     for name, value in table.items():
         if name not in known:

@@ -1,4 +1,5 @@
-"""The end of an export: what its job keeps of the file, and nothing of the file when there is to be none."""
+"""The end of an export. A job that completed keeps a description of its file; of a job that was cancelled or failed, no
+file is left."""
 
 import logging
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 AT_A_TIME = 100
 NOTES = {"preview", work.REPLACES}
-"""What is said of the file while its job is at work, and not kept."""
+"""The fields of the file's description that are there while the job is worked, and that its result leaves out."""
 IN_VAIN = {JobState.CANCELLED, JobState.FAILED}
 
 
@@ -39,15 +40,16 @@ def finish(connection: Connection, job: Job) -> Ending:
 
 
 def file_of(connection: Connection, job: Job) -> tuple[dict[str, Any] | None, str | None]:
-    """What was said of the file, and what went wrong with it. Neither, when retention has been here."""
+    """Return the result of the job's item, which describes the file, and the item's error. Both are None when retention
+    has removed the item."""
     row = connection.execute(queries.text("exports", "file_of_job"), {"job_id": job.job_id}).fetchone()
     return (None, None) if row is None else (row[0], row[1])
 
 
 def wind_up(pool: Engine, job_key: str) -> None:
-    """Of an export that was cancelled or given up: nothing remains, not even what was published just then."""
+    """Clear away what a cancelled or failed export left, even a file that was published at that moment."""
     with transaction(pool) as connection:
-        # Held still: nobody takes the job up again while its file is being removed.
+        # The job's row is locked, so that nobody redrives or resumes the job while its file is being removed.
         job_id, state = jobs.locked(connection, job_key)
         job, found = jobs.find(connection, job_key), progress.read(connection, job_id)
         if state in IN_VAIN and not job.running_items and found is not None and removed(job, found):
@@ -55,14 +57,15 @@ def wind_up(pool: Engine, job_key: str) -> None:
 
 
 def removed(job: Job, found: Progress) -> bool:
-    """Whether nothing of the export is left, as far as that can ever be said."""
+    """Remove the export's file and unfinished files; False when it has to be tried again later. What can never be
+    removed counts as removed."""
     request = ExportRequest.parse(job.params)
     try:
         with target.opened(request, job.job_key, settings.current()) as place:
             if place.is_ours:
                 place.storage.delete(place.key)
             elif version := to_be_taken_back(place, found):
-                with suppress(Missing, SourceChanged):  # it is somebody else's by now
+                with suppress(Missing, SourceChanged):  # by now the name has no file, or a file of somebody else
                     place.storage.take_away(place.key, version)
             work.sweep(place)
     except Permanent as error:
@@ -74,16 +77,17 @@ def removed(job: Job, found: Progress) -> bool:
 
 
 def to_be_taken_back(place: Place, found: Progress) -> str | None:
-    """The version of the file of a name that was given, if it is this export's and took nobody's place: the earlier one
-    cannot come back, and without this one there would be none."""
+    """Return the version of the file to remove from a name that was given, if this export published it; else None. A
+    file that replaced an earlier one stays: the earlier one cannot come back, and without this one there would be none.
+    """
     if found.written is None or found.written.get(work.REPLACES):
         return None
     return work.written_version(place, found)
 
 
 def wind_up_all(pool: Engine) -> int:
-    """Wind up the exports that nobody was left to wind up; returns how many. The others do not wait for one that cannot
-    be wound up."""
+    """Wind up the exports that ended without being wound up, and return how many that were. If one cannot be wound up,
+    that does not hold up the others."""
     count = 0
     for job_key in ended_in_vain(pool):
         try:

@@ -1,4 +1,5 @@
-"""Exports in Dagster: an asset for the files of each table, with one partition an export, and a job to ask for one."""
+"""Exports in Dagster: each table has an asset for its exported files, with one partition for each export. A job lets
+people ask for one."""
 
 import json
 from typing import Any
@@ -23,12 +24,12 @@ from bulk_pipelines.resources.declaration import Resource
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    # One item: processes of their own for the steps would only cost time.
+    # An export has one item, so processes of their own for the steps would only cost time.
     return Pipeline(KINDS[kind_name(resource.name)], plan, report, small=lambda _: True, wind_up=completion.wind_up)
 
 
 def plan(_: Engine, job: Job) -> None:
-    """An export comes with its item: one without was never submitted as one."""
+    """Refuse a job without an item: an export is submitted with its item, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no item")
 
 
@@ -71,7 +72,7 @@ def asset_name(resource: Resource) -> str:
 
 
 def asset(resource: Resource) -> dg.AssetsDefinition:
-    """The files of a resource's exports; they stand on its table."""
+    """Make the asset of a resource's exported files, which depends on the asset of its table."""
     return dg.graph_asset(
         name=asset_name(resource),
         description=f"Files with rows of {resource.name}: chosen columns and rows, of one moment. One partition is one "
@@ -122,7 +123,7 @@ EXAMPLE = {
     "fields": ["id", "email", "name", "role", "created_at"],
     "where": ["active=true", "created_at>=2020-01-01"],
 }
-"""What the launchpad opens with."""
+"""The configuration that the launchpad opens with."""
 
 
 class ExportConfig(dg.Config):

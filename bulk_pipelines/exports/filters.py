@@ -1,4 +1,5 @@
-"""Which rows are exported: conditions on declared columns, all of which must hold. docs/exports.md has the grammar."""
+"""The conditions on declared columns that say which rows are exported. All of them must hold. docs/exports.md has the
+grammar."""
 
 import re
 import uuid
@@ -54,7 +55,7 @@ MEMBER = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<bare>[^,]*?))\s*(?P<m
 
 @dataclass(frozen=True)
 class Filter:
-    """One condition. The values are in their text form: a filter can be stored, shown and parsed again."""
+    """One condition. It keeps its values as text, so that it can be stored, shown and parsed again."""
 
     field: str
     operator: Operator
@@ -69,7 +70,7 @@ class Filter:
 
 
 def parse(text: str) -> Filter:
-    """The filter that a person wrote: `role=admin`, `created_at>=2026-01-01`, `role in admin,editor`."""
+    """Parse a condition that a person wrote: `role=admin`, `created_at>=2026-01-01`, `role in admin,editor`."""
     found = FILTER.fullmatch(text)
     if found is None:
         raise InvalidInput(
@@ -93,7 +94,8 @@ def quoted(value: str) -> str:
 
 
 def single(field: str, text: str) -> str:
-    """A value as it stands, without the space around it; in double quotes when it is empty or begins with a quote."""
+    """Return the one value in the text, without the blanks around it and without its double quotes. A value stands in
+    double quotes when it is empty, begins with a quote or an operator's sign, or has blanks around it."""
     text = text.strip()
     if not text:
         raise InvalidInput(field, f'no value follows the operator: "" is the empty text, `{field} is null` no value')
@@ -106,7 +108,8 @@ def single(field: str, text: str) -> str:
 
 
 def members(field: str, text: str) -> tuple[str, ...]:
-    """Values parted by commas; in double quotes those that hold a comma, begin with a quote or are empty."""
+    """Return the values in the text, which commas separate. A value stands in double quotes when it holds a comma,
+    begins with a quote, is empty, or has blanks around it."""
     values: list[str] = []
     position = 0
     while True:
@@ -120,7 +123,8 @@ def members(field: str, text: str) -> tuple[str, ...]:
 
 
 def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:
-    """The condition's values, each of its column's kind; an error if the resource does not allow the condition."""
+    """Return the condition's values, each as its column's kind has it. Raise `InvalidInput` if the resource does not
+    allow the condition."""
     column = find(resource, condition.field)
     allowed = OPERATORS[column.kind] | ({Operator.CONTAINS} if column.searchable else set())
     if condition.operator not in allowed:

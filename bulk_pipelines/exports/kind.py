@@ -7,7 +7,7 @@ from bulk_pipelines.exports import completion, work
 from bulk_pipelines.exports.request import kind_name
 
 LONGEST = 7 * 86_400.0
-"""Seconds that one file may take: a large table over a slow line does."""
+"""Seconds that one file may take. A large table over a slow line takes days."""
 
 KINDS = Kinds(
     Kind(

@@ -1,4 +1,5 @@
-"""An export to standard output: streamed, and no job. Whole if the command ends well, else the beginning of one."""
+"""An export to standard output. It is streamed, and there is no job for it. When the command ends without an error, the
+output is whole; else it is only the beginning of the export."""
 
 from contextlib import closing
 from typing import BinaryIO
@@ -10,7 +11,8 @@ from bulk_pipelines.exports.streaming import stream
 
 
 def print_out(pool: Engine, request: ExportRequest, out: BinaryIO) -> None:
-    """Whoever stops listening, as `head` does, ends the query too: that is a BrokenPipeError here."""
+    """Write the export to `out`. A reader that stops reading, as `head` does, causes a BrokenPipeError here, which also
+    ends the query."""
     with closing(stream(pool, request)) as pieces:
         out.writelines(pieces)
         out.flush()

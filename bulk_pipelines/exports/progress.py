@@ -1,4 +1,5 @@
-"""How far an export is, as the database has it; and what was written whole and may have been published."""
+"""How far an export has come, as a row of the database says. Once the file is written whole, the row also describes it,
+because it may have been published."""
 
 import json
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ class Progress:
     bytes: int = 0
     expected_rows: int = 0
     written: dict[str, Any] | None = None
-    """What is told of the file, once it is whole."""
+    """The description of the file, once it is whole; None before."""
 
 
 def save(connection: Connection, lease: Lease, progress: Progress) -> None:
-    """Raises LeaseLost: whoever holds the item now tells of its own."""
+    """Write the progress of the export that holds this lease. Raise `LeaseLost` if another worker has the item by now,
+    which writes its own progress."""
     values = vars(progress) | {
         "item_id": lease.item_id,
         "lease_term": lease.lease_term,
@@ -33,7 +35,7 @@ def save(connection: Connection, lease: Lease, progress: Progress) -> None:
 
 
 def read(connection: Connection, job_id: int) -> Progress | None:
-    """None before the export is begun, and when it is over."""
+    """Return how far an export has come; None before it begins, and once it has completed or been wound up."""
     with connection.cursor(row_factory=class_row(Progress)) as cursor:
         return cursor.execute(queries.text("exports", "progress"), {"job_id": job_id}).fetchone()
 

@@ -1,4 +1,4 @@
-"""What is asked for. A request that exists is one that can be answered: everything in it is declared."""
+"""What an export is asked for. An `ExportRequest` that exists can be answered: its resource declares what it names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -55,20 +55,23 @@ class ExportRequest:
     resource: str
     format: Format = Format.CSV
     fields: tuple[str, ...] = ()
-    """The columns of the file, in this order; none named: all of them, as declared."""
+    """The columns of the file, in this order. When it is empty, the file has all columns in the order of the
+    declaration."""
     filters: tuple[Filter, ...] = ()
     order: tuple[Order, ...] = ()
-    """Empty: as the rows lie in the table, which is quickest. Equal rows are ordered by their id."""
+    """What the rows are ordered by; rows that are equal in it are ordered by their id. When it is empty, the rows come
+    as they lie in the table, which is quickest."""
     compression: Compression = Compression.NONE
     escape_formulas: bool = False
-    """Puts an apostrophe before text that a spreadsheet would take for a formula. Such a file is for people:
-    read back, the text keeps the apostrophe."""
+    """Whether an apostrophe is put before text that a spreadsheet would take for a formula. Such a file is for people:
+    an import that reads it keeps the apostrophe as a part of the text."""
     to: str = ""
-    """A folder, or the file's own address; empty: the folder that the settings name. Its address may hold a secret."""
+    """A folder, or the file's own address, which may hold a secret. When it is empty, the file goes into the folder that
+    the settings name."""
 
     @classmethod
     def parse(cls, params: Mapping[str, object]) -> Self:
-        """The request that these parameters describe, as they come from a command line, a launchpad or JSON.
+        """Make a request of parameters that come from a command line, a launchpad or JSON.
 
         Lists may be given as one text with commas, except `where`, whose values may hold commas.
         """
@@ -114,7 +117,7 @@ class ExportRequest:
 
     @property
     def suffix(self) -> str:
-        """How the name of such a file ends."""
+        """How the name of a file of this format and compression ends."""
         inside = self.format is Format.PARQUET
         return f".{self.format}{'' if inside else SUFFIXES[self.compression]}"
 
@@ -136,7 +139,8 @@ class ExportRequest:
 
 
 def checked_target(to: str, suffix: str) -> str:
-    """A target as a job keeps it: a local path whole, since it is for another process. Empty: the settings' folder."""
+    """Check a target, and return it as a job keeps it. A local path becomes absolute, because another process uses it.
+    An empty one stays empty: it stands for the folder of the settings."""
     if not to:
         return ""
     if to == STDOUT:
@@ -172,7 +176,7 @@ def texts(name: str, given: object, commas: bool = True) -> list[str]:
         given = [each.strip() for each in given.split(",")] if commas else [given]
     if not isinstance(given, Iterable):
         raise InvalidInput(name, f"{given!r} is not a list")
-    # An empty condition is kept, and refused: who gave it wanted some rows, and would get all of them.
+    # An empty condition is kept, so that it is refused: whoever gave it wanted some rows, and would get all of them.
     return [each for each in (text(name, each) for each in given) if each or not commas]
 
 

@@ -1,4 +1,4 @@
-"""An export as bytes, as they come: the first ones long before the query is done."""
+"""An export as a stream of bytes. The first ones come long before the query is done."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
@@ -19,10 +19,11 @@ from bulk_pipelines.exports.read.snapshot import Plan, planned
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 
 CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
-"""How many read a large table at the same time. What is made of the rows of the last two takes longer than reading."""
+"""How many connections read a large table at the same time. One is enough for Parquet and XLSX, because writing these
+formats takes longer than reading the rows."""
 
 ARROW = {Format.PARQUET, Format.XLSX}
-"""Formats that are made of Arrow's batches here; the others are as PostgreSQL writes them."""
+"""Formats that are written here from Arrow's batches. PostgreSQL itself writes the rows of the others."""
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Tally:
     rows: int = 0
     bytes: int = 0
     expected_rows: int = 0
-    """What PostgreSQL's planner thinks; nothing to rely on."""
+    """The estimate of PostgreSQL's planner, which may be far off."""
     preview: list[Record] = field(default_factory=list)
     """The first records, as many as were asked for."""
 
@@ -50,10 +51,11 @@ def stream(
     tally: Tally | None = None,
     preview: int = 0,
 ) -> Generator[bytes]:
-    """The export's bytes. Memory stays the same at any size, and all rows are of one state of the database.
+    """Yield the bytes of an export. They take the same memory at any size, and all rows are of one state of the
+    database.
 
-    Closing it early cancels the query. `cancelled` is asked between pieces and while PostgreSQL thinks; when it says
-    yes, `Cancelled` is raised. `tally` is kept up to date, and gets the first `preview` records.
+    Closing the generator early cancels the query. `cancelled` is called between pieces and while PostgreSQL works; when
+    it returns true, `Cancelled` is raised. `tally` is kept up to date, and gets the first `preview` records.
     """
     tally = tally or Tally()
     connections = connections or CONNECTIONS[request.format]

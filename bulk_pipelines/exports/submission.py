@@ -1,4 +1,5 @@
-"""Taking an export in: checked, then persisted whole, the job and its one item, before anybody is answered."""
+"""Submitting an export. The request is checked, then the job and its one item are written in one transaction, before
+the caller gets an answer."""
 
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import submission

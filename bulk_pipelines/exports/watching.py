@@ -1,4 +1,4 @@
-"""An export that somebody else works, watched: a progress bar with rows, bytes, rows/s and the time left."""
+"""Watching an export that another process works: a progress bar shows rows, bytes, rows/s and the time left."""
 
 import sys
 from dataclasses import dataclass
@@ -40,7 +40,8 @@ def look(pool: Engine, job_key: str) -> Seen:
 
 
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
-    """Until the export is over. A first Ctrl-C asks to cancel it, a second one leaves it to itself."""
+    """Show a progress bar until the export is over. A first Ctrl-C asks to cancel the export, a second one stops
+    watching it."""
     seen = look(pool, job_key)
     if seen.job.finished:
         return seen
@@ -66,7 +67,8 @@ def bar() -> Bar:
 
 
 def show(shown: Bar, task: TaskID, seen: Seen, seconds: float) -> None:
-    """How many rows there are is the planner's guess until the end: never less than have come."""
+    """Update the progress bar. Until the export is over, its total is the planner's guess, or the rows that have come
+    if they are more."""
     at = seen.progress
     shown.update(
         task,
@@ -80,7 +82,7 @@ def show(shown: Bar, task: TaskID, seen: Seen, seconds: float) -> None:
 
 
 def told(seen: Seen) -> str:
-    """What it came to, in a few lines."""
+    """Describe in a few lines what became of the export."""
     job, result = seen.job, seen.job.result
     if not seen.good or result is None:
         return f"{job.job_key} {job.status}" + (f": {job.last_error}" if job.last_error else "")

@@ -1,8 +1,9 @@
-"""Working the one item of an export: its file, written from the start at every try and published once.
+"""Working the one item of an export. Every try writes the file from the start, and the file is published once.
 
-What must never happen is that two tries publish, or that a cancelled job does. So the lease is held from when
-everything is written until the file has its name; and what is about to be published is noted before. Who tries again
-after a publication that nobody lived to tell of finds the note and the file, and takes both as they are.
+Two tries must never both publish the file, and a cancelled job must never publish it. So a try holds its lease from
+when everything is written until the file has its name, and before that it notes in the database what it is about to
+publish. If its process dies after publishing and before settling the item, the next try finds the note and the file,
+and takes both as they are.
 """
 
 import hashlib
@@ -31,13 +32,14 @@ from bulk_pipelines.exports.streaming import Tally
 from bulk_pipelines.storage.errors import SourceChanged
 
 TELL_SECONDS = 0.5
-"""Between two notes of how far the export is."""
+"""Seconds between two notes of how far the export has come."""
 LOOK_SECONDS = 1.0
-"""Between two looks at whether it is still wanted."""
+"""Seconds between two looks at whether the export is still wanted."""
 ABANDONED = timedelta(days=1)
-"""After so long without a byte, an unfinished file beside one that anybody may write is nobody's."""
+"""An unfinished file that has not grown for so long counts as left behind by a killed writer. This is for a name that
+was given, under which other programs may write too."""
 REPLACES = "replaces"
-"""In the note of what is about to be published: that it takes the place of an earlier file."""
+"""The field in the note of what is about to be published that says whether it replaces an earlier file."""
 PREVIEW_ROWS = 10
 PREVIEW_CHARACTERS = 200
 
@@ -68,7 +70,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
 
 
 class Attempt:
-    """One try: tells how far it is, and holds its lease while it publishes."""
+    """One try at an export. It notes how far it has come, and holds its lease while it publishes."""
 
     def __init__(self, lease: Lease, tools: Tools, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
         self.lease = lease
@@ -92,7 +94,8 @@ class Attempt:
             progress.save(connection, self.lease, now)
 
     def called_off(self) -> bool:
-        """By a pause or a cancel. That a run's time is over is no reason: the next one would begin from the start."""
+        """Whether the job was paused or cancelled. That a run's time is over does not stop a try, because the next one
+        would begin from the start."""
         if not self.off and self.clock() - self.looked >= LOOK_SECONDS:
             with transaction(self.tools.pool) as connection:
                 self.off = jobs.find(connection, self.tools.job.job_key).status is not JobState.RUNNING
@@ -110,7 +113,7 @@ class Attempt:
 
 
 def is_taken(place: Place) -> bool:
-    """Whether a file of that name is there already, which nobody can bring back once it is replaced."""
+    """Whether the export is going to replace a file of that name, which nobody can bring back afterwards."""
     if place.is_ours:
         return False
     try:
@@ -133,7 +136,7 @@ def as_json(result: ExportResult) -> dict[str, Any]:
 
 
 def shortened(value: Any) -> Any:
-    """A cell of the preview: a job keeps it, and the rest of it is in the file."""
+    """Shorten a cell of the preview, because the job keeps it; the file has all of it."""
     if isinstance(value, list):
         return [shortened(each) for each in value[:PREVIEW_ROWS]]
     if not isinstance(value, str) or len(value) <= PREVIEW_CHARACTERS:
@@ -142,14 +145,16 @@ def shortened(value: Any) -> Any:
 
 
 def published_before(place: Place, tools: Tools) -> dict[str, Any] | None:
-    """What a try before this one published, if it died before it could say so."""
+    """Return the description of the file that an earlier try published, if that try died before it settled the item;
+    else None."""
     with transaction(tools.pool) as connection:
         found = progress.read(connection, tools.job.job_id)
     return found.written if found is not None and written_version(place, found) else None
 
 
 def written_version(place: Place, found: Progress) -> str | None:
-    """The version of the file that is there, if it is the one that was about to be published."""
+    """Return the version of the file that lies at the place, if it has the bytes that an earlier try noted before
+    publishing; else None."""
     if found.written is None:
         return None
     try:
@@ -166,5 +171,5 @@ def written_version(place: Place, found: Progress) -> str | None:
 
 
 def sweep(place: Place) -> None:
-    """What killed tries left unfinished."""
+    """Remove the unfinished files that killed tries left."""
     place.storage.sweep(datetime.now(UTC) - (timedelta(0) if place.is_ours else ABANDONED), of=place.key)

@@ -1,4 +1,4 @@
-"""What it takes to reach the storages: endpoints and credentials, as plain values."""
+"""What a process needs to reach the storages: endpoints and credentials, as plain values."""
 
 from dataclasses import dataclass, field
 
@@ -8,26 +8,29 @@ from bulk_pipelines.settings import Settings
 @dataclass(frozen=True, slots=True)
 class S3Access:
     endpoint: str = ""
-    """Empty: Amazon's, of the region."""
+    """The address of the S3 server. When it is empty, Amazon's endpoint of the region is used."""
     region: str = "us-east-1"
     access_key_id: str = ""
-    """Empty: what boto3 finds (environment, profile, role of the machine); finding nothing, requests go unsigned."""
+    """When it is empty, the credentials are those that boto3 finds (in the environment, a profile, or the role of the
+    machine). If boto3 finds none, requests are not signed."""
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
     retries: int = 3
-    """Quick ones, within seconds, by obstore; what outlasts them is `Transient` and the caller's to retry."""
+    """How often obstore tries a request again, quickly and within seconds. A failure that outlasts this is `Transient`,
+    and the caller may try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginAccess:
-    """For FTP, FTPS and SFTP, where the address names no user or password."""
+    """The login for FTP, FTPS and SFTP where the address names no user or password."""
 
     user: str = ""
     password: str = field(default="", repr=False)
     key_file: str = ""
-    """SFTP: the private key."""
+    """The file of the private key, for SFTP."""
     known_hosts: str = ""
-    """SFTP: the keys of servers that are trusted; empty: those of the user, `~/.ssh/known_hosts`."""
+    """The file with the keys of trusted servers, for SFTP. When it is empty, the user's `~/.ssh/known_hosts` is used.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class HttpAccess:
     allow_private: bool = False
     """Whether a source may lie in a private network or on this machine."""
     seconds: float = 3600.0
-    """The longest that one download may take in all."""
+    """How many seconds one whole download may take."""
     redirects: int = 5
 
 
@@ -45,7 +48,7 @@ class Access:
     login: LoginAccess = field(default_factory=LoginAccess)
     http: HttpAccess = field(default_factory=HttpAccess)
     ca_file: str = ""
-    """A PEM file of authorities that are trusted besides the system's."""
+    """A PEM file of certificate authorities that are trusted besides the system's."""
 
 
 def access_of(settings: Settings) -> Access:

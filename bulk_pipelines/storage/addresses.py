@@ -1,4 +1,4 @@
-"""Addresses of files: where the storage is, and what is shown of an address in messages."""
+"""Addresses of files: parsing them, and making them fit to be shown in messages."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ KNOWN = "a path, file://, s3://, ftp://, ftps://, ftpes://, sftp://, http:// or 
 class Address:
     scheme: str
     host: str
-    """The server; the bucket of S3; empty for a local path."""
+    """The name of the server, or of the bucket for S3; empty for a local path."""
     path: str
-    """Decoded; local ones are absolute, all others without the slash that follows the host."""
+    """The decoded path. A local path is absolute; all others lack the slash that follows the host."""
     port: int | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
     @property
     def server(self) -> str:
-        """The address up to the path, without the password."""
+        """The address up to its path, without the password; empty for a local path."""
         if self.scheme == "file":
             return ""
         user = f"{quote(self.user, safe='')}@" if self.user else ""
@@ -34,7 +34,7 @@ class Address:
 
 
 def parse(url: str, field_name: str = "url") -> Address:
-    """What the address says. Whatever has no `scheme://` is a local path, relative to the working directory."""
+    """Parse an address. A text without `scheme://` is a local path, relative to the working directory."""
     if not url:
         raise InvalidInput(field_name, "is empty")
     plain(url, field_name)
@@ -65,13 +65,13 @@ def parse_file(rest: str, field_name: str) -> Address:
 def parse_server(url: str, scheme: str, field_name: str) -> Address:
     try:
         web = scheme.startswith("http")
-        parts = urlsplit(url, allow_fragments=web)  # elsewhere, a # is part of a name
+        parts = urlsplit(url, allow_fragments=web)  # on all but web servers, a # is part of a name
         host, port = parts.hostname, parts.port
         user, password = (unquote(each, errors="strict") if each else None for each in (parts.username, parts.password))
         path = parts.path.removeprefix("/") + (f"?{parts.query}" if parts.query else "")
-        if not web:  # a web server's names are its own affair, and passed on as they are
+        if not web:  # a web server decides itself what its names mean, so they are passed on as they are
             path = plain(unquote(path, errors="strict"), field_name)
-    except ValueError:  # its text would show the password of a badly quoted address
+    except ValueError:  # the error's text would show the password of a badly quoted address
         raise InvalidInput(field_name, f"{redacted(url)} is not a valid address") from None
     if not host:
         raise InvalidInput(field_name, f"{redacted(url)} names no server")
@@ -79,14 +79,14 @@ def parse_server(url: str, scheme: str, field_name: str) -> Address:
 
 
 def plain(text: str, field_name: str) -> str:
-    """The text itself, if it has no control characters in it, which could be taken for the end of a command."""
+    """Return the text if it has no control characters in it, which a server could take for the end of a command."""
     if CONTROL.search(text):
         raise InvalidInput(field_name, "has a control character in it")
     return text
 
 
 def redacted(url: str) -> str:
-    """An address as it may be shown: without password, query and fragment."""
+    """Return an address as it may be shown, without password, query and fragment."""
     found = SCHEME.fullmatch(url)
     if not found or found[1].lower() in {"file", "s3"}:
         return url
@@ -95,7 +95,7 @@ def redacted(url: str) -> str:
     behind = rest[len(authority) :]
     user, at, host = authority.rpartition("@")
     if ":" in re.sub(r"\[[^\]]*\]", "", authority) and "@" in behind:
-        return f"{scheme}://…"  # a password that is not quoted may end behind what looks like the host
+        return f"{scheme}://…"  # the password may be unquoted and go on behind what looks like the host
     if not re.fullmatch(r"(\[[0-9a-fA-F:.%]*\]|[^:\[\]]*)(:\d*)?", host):
         return f"{scheme}://…"
     return f"{scheme}://{user.partition(':')[0]}{at}{host}{re.split(r'[?#]', behind)[0]}"

@@ -1,4 +1,4 @@
-"""Compressed sources: which compression it is, and its bytes without it, under limits.
+"""Unpacking compressed sources under limits, and recognising their compression.
 
 gzip may have several members and zero bytes after them, zstd several frames. A stream that ends too early is an error.
 """
@@ -16,18 +16,20 @@ else:
     from backports.zstd import ZstdDecompressor, ZstdError
 
 PIECE = 1 << 20
-"""At most this much is unpacked at a time, whatever a bomb would like."""
+"""At most so many bytes are unpacked at a time, even if the file is a decompression bomb."""
 SLICE = 16 << 10
-"""Fed to the unpackers at a time: what follows the end of a member is copied, and there may be very many members."""
+"""So many bytes are fed to the unpackers at a time. They copy what follows the end of a member, and a file may have
+very many members."""
 HEAD = 6
 """How many of the first bytes tell the compression."""
 FRAMES = 10_000
 SMALLEST_FRAME = 64
-"""After so many zstd frames, this is what they must have in bytes, packed and on average: each costs some 10 µs."""
+"""After `FRAMES` zstd frames, the frames must have so many packed bytes on average, because each costs some 10 µs."""
 WINDOW = "too much memory"
-"""What zstd says of a window above 128 MiB, which is how much it keeps at hand unless it is told to keep more."""
+"""Words in zstd's error about a window above 128 MiB, the most that it keeps in memory unless it is told to keep more.
+"""
 HARMLESS = 64 << 20
-"""Up to this size, no ratio is too high."""
+"""Up to this many unpacked bytes, no ratio is too high."""
 
 
 class Compression(StrEnum):
@@ -47,7 +49,7 @@ OTHERS = {
 
 
 def recognised(head: bytes) -> Compression:
-    """By the first bytes, never by the name."""
+    """Recognise the compression by a file's first bytes, never by its name."""
     if head.startswith(b"\x1f\x8b\x08"):
         return Compression.GZIP
     if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50):
@@ -56,7 +58,8 @@ def recognised(head: bytes) -> Compression:
 
 
 def decided(head: bytes, told: Compression | None, shown: str) -> Compression:
-    """The compression of a source that begins like this, when it is the one we were told, if we were."""
+    """Return the compression of a source that begins with these bytes. Raise `BadCompression` if it is another one than
+    `told`, or one that cannot be unpacked here."""
     found = recognised(head)
     other = next((name for magic, name in OTHERS.items() if head.startswith(magic)), "")
     if other and told is not Compression.NONE:
@@ -68,7 +71,7 @@ def decided(head: bytes, told: Compression | None, shown: str) -> Compression:
 
 
 def unpacked(pieces: Iterable[bytes], compression: Compression, shown: str) -> Iterator[bytes]:
-    """The bytes within, in pieces of limited size."""
+    """Return an iterator over the unpacked bytes, in pieces of limited size."""
     match compression:
         case Compression.NONE:
             return iter(pieces)
@@ -155,7 +158,8 @@ def cut_off(name: str, shown: str) -> BadCompression:
 def limited(
     pieces: Iterable[bytes], largest: int, ratio: float | None, arrived: Callable[[], int], shown: str
 ) -> Iterator[bytes]:
-    """The same pieces, until they are more than they may be: in all, or for what has `arrived` of the source."""
+    """Yield the same pieces, and raise `OverLimit` once they are too many bytes: more than `largest`, or more than
+    `ratio` times the bytes of the source that have `arrived`."""
     size = 0
     for piece in pieces:
         size += len(piece)

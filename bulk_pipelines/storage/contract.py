@@ -1,7 +1,7 @@
-"""What every storage promises; one test suite holds all of them to it.
+"""What every storage promises. One test suite checks all storages against these promises.
 
-A key is a relative path with forward slashes (`paths` has the rules). What is published appears whole or not at all.
-A stream that ends without an error gave every byte of the one version its entry names.
+A key is a relative path with forward slashes (`paths` has the rules). A file that is published appears whole or not at
+all. A stream that ends without an error gave every byte of the one version that its entry names.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 LARGEST = (1 << 63) - 1
 PAGE = 1_000
-"""About how many files a storage tells of at once."""
+"""About how many files a storage lists at once."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one stored file."""
+    """What the storage says of one file."""
 
     key: str
     size: int
     modified: datetime | None
-    """In UTC; None where the server does not tell."""
+    """The time of the last change, in UTC; None where the server does not tell it."""
     version: str
-    """Another one whenever the content changes: the ETag, else the time of change and the size."""
+    """A text that changes whenever the content changes: the ETag, else the time of change and the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class LeftOut:
     """What a listing passes over: a file whose name is no key, or what could not be looked at."""
 
     name: str
-    """As the other side has it, so it may be any text."""
+    """The name as the other side has it, so it may be any text."""
     why: str
     unread: bool = False
-    """It is there, and nobody knows what it is, or what lies below it."""
+    """Whether there is something of that name of which nobody knows what it is, or what lies below it."""
 
     def __str__(self) -> str:
         shown = self.name if len(self.name) <= paths.LONGEST_KEY else f"{self.name[: paths.LONGEST_KEY]}…"
@@ -58,13 +58,14 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Page:
-    """A part of a listing. An empty one says that the storage is still at it."""
+    """A part of a listing. An empty page says that the storage is still working on it."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Names and sizes are facts of the other side: what cannot be taken must not stop the listing."""
+        """Add a file, or leave it out if its name or size cannot be taken. The other side decides on names and sizes,
+        so a bad one must not stop the listing."""
         if problem := paths.fault(entry.key):
             self.leave_out(entry.key, problem)
         elif not 0 <= entry.size <= LARGEST:
@@ -92,7 +93,7 @@ class Reader:
 
 
 class Sink(io.RawIOBase):
-    """Where the bytes of a new file go: as much of a file object as writers of file formats ask for."""
+    """Where the bytes of a new file go. It has as much of a file object as the writers of file formats need."""
 
     def __init__(self, write: Callable[[Buffer], object]) -> None:
         super().__init__()
@@ -113,19 +114,19 @@ class Sink(io.RawIOBase):
 
 
 class Source(ABC):
-    """What can be read: a storage, or a web server."""
+    """A place whose files can be read: a storage, or a web server."""
 
     @abstractmethod
     def url_of(self, key: str) -> str:
-        """The address of a file, to show and to store: without password or query."""
+        """Return the address of a file to show and to store, without password and query."""
 
     @abstractmethod
     def stat(self, key: str) -> Entry:
-        """What is known of the file; `Missing` when there is none."""
+        """Return what the storage says of the file; raise `Missing` when there is none."""
 
     @abstractmethod
     def open(self, key: str) -> AbstractContextManager[Reader]:
-        """The whole file as a stream, in constant memory."""
+        """Open the whole file as a stream, in constant memory."""
 
     def exists(self, key: str) -> bool:
         try:
@@ -147,34 +148,37 @@ class Source(ABC):
 
 
 class Storage(Source):
-    """A folder of files, wherever it is. Threads may share it."""
+    """A folder of files, wherever it is. Threads may share a storage."""
 
     @abstractmethod
     def open(
         self, key: str, start: int = 0, stop: int | None = None, version: str | None = None
     ) -> AbstractContextManager[Reader]:
-        """The file, or its bytes from `start` to before `stop`, as a stream; `SourceChanged` if it is not `version`."""
+        """Open the file, or its bytes from `start` to before `stop`, as a stream. Raise `SourceChanged` if it is not
+        the version that is given."""
 
     def read(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> bytes:
-        """A range of the file as bytes; shorter, or empty, where the file ends before it."""
+        """Return a range of the file as bytes. They are fewer, or none, where the file ends before the range does."""
         with self.open(key, start, stop, version) as reader:
             return b"".join(reader)
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """The address of the folder, to show."""
+        """The address of the folder, as it may be shown."""
 
     @abstractmethod
     def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
-        """The files that match (`paths.Pattern`), but for those in the folders `aside`, which are not even looked into.
+        """List the files that match (`paths.Pattern`), except those in the folders `aside`, which are not even looked
+        into.
 
-        In no promised order, a bounded number at a time, without holding all of them in memory. Whoever has no time
-        left may stop after any page: there is one after every answer of a server, even if it is empty. A folder below
-        the first one that cannot be listed is left out, and so is a name that is no key; the others go on."""
+        The files come in no promised order, a bounded number at a time, and are never all held in memory. A caller who
+        has no time left may stop after any page: there is a page after every answer of a server, even if it is empty. A
+        folder below the first one that cannot be listed is left out, and so is a name that is no key; neither stops the
+        listing of the others."""
 
     def entries(self, pattern: str = "**") -> Iterator[Entry]:
-        """The files that match; what is left out is told to the log."""
+        """List the files that match. What is left out is logged."""
         for page in self.pages(pattern):
             for each in page.left_out:
                 log.warning("left out of the listing of %s: %s", self.url, each)
@@ -182,39 +186,44 @@ class Storage(Source):
 
     @abstractmethod
     def publish(self, key: str) -> AbstractContextManager[Sink]:
-        """Write a file: it appears, replacing one of that name, when the block ends; an error leaves nothing behind."""
+        """Write a file. It appears when the block ends, and replaces a file of that name; an error in the block leaves
+        nothing behind."""
 
     def put(self, key: str, data: bytes) -> Entry:
-        """Publish a small file at once."""
+        """Publish a small file whose bytes are all there."""
         with self.publish(key) as sink:
             sink.write(data)
         return self.stat(key)
 
     def put_again(self, key: str, data: bytes) -> Entry:
-        """After `put` was `Throttled`: a slower try, whose refusal tells for how long if the server says so."""
+        """Try `put` again after it was `Throttled`. This may be slower, but a refusal tells how long to wait if the
+        server says so."""
         return self.put(key, data)
 
     def patience(self, key: str) -> float | None:  # noqa: ARG002
-        """After something else was `Throttled`: for how many seconds, if the server says so when it is asked again."""
+        """After another request was `Throttled`, ask the server again and return how many seconds to wait, if it says
+        so."""
         return None
 
     @abstractmethod
     def delete(self, *keys: str) -> None:
-        """Remove files; one that is not there is no error."""
+        """Remove files. A file that is not there is no error."""
 
     @abstractmethod
     def move(self, key: str, to: str) -> None:
-        """Give a file another name in this storage, replacing a file of that name."""
+        """Give a file another name in this storage. It replaces a file of that name."""
 
     @abstractmethod
     def move_new(self, key: str, to: str) -> bool:
-        """As `move`, unless there is a file of that name: then nothing is moved, and the answer is False."""
+        """Move a file unless there is a file of the new name. If there is one, move nothing and return False."""
 
     def take_away(self, key: str, version: str, to: str | None = None) -> None:
-        """Move a file to a name of its own, or remove it where there is none, if it is this version.
+        """If the file is of this version, move it to the name `to`, which no other file has, or remove it if `to` is
+        None.
 
-        Another version stays where it is, or gets its name back if it came in between: `SourceChanged`. `Missing` when
-        there is no file. Called again after it was cut short, it comes to the same.
+        Another version stays where it is, or gets its name back if it was moved because it came in between; then raise
+        `SourceChanged`. Raise `Missing` when there is no file. After this was cut short, it can be called again with
+        the same result.
         """
         aside = to or paths.leaving(key, version)
         lies_there = self.version_of(key)
@@ -232,7 +241,7 @@ class Storage(Source):
         raise SourceChanged(f"{self.url_of(key)} is no longer the version {version}: it was written to")
 
     def version_of(self, key: str) -> str | None:
-        """None when there is no such file."""
+        """Return the version of a file; None when there is no such file."""
         try:
             return self.stat(key).version
         except Missing:
@@ -240,7 +249,8 @@ class Storage(Source):
 
     @abstractmethod
     def sweep(self, before: datetime, of: str = "") -> int:
-        """Remove the unfinished files that killed writers left before that time, all or those of one key; how many."""
+        """Remove the unfinished files that killed writers left before that time, and return how many that were. `of`
+        is the key whose unfinished files are meant; without it, all are."""
 
 
 def copy(source: Source, key: str, target: Storage, to: str) -> None:

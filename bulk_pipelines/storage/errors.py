@@ -1,4 +1,4 @@
-"""What can go wrong between us and a storage; `bulk_pipelines.errors` shows the whole tree.
+"""The errors of storages. `bulk_pipelines.errors` shows the whole tree.
 
 No message ever holds a secret.
 """
@@ -11,7 +11,7 @@ class SourceChanged(errors.Transient):
 
 
 class Missing(errors.Permanent, errors.NotFound):
-    """Nothing is there."""
+    """There is no such file, folder or bucket."""
 
 
 class Refused(errors.Permanent):

@@ -1,7 +1,7 @@
-"""Landing: a source is copied once into our storage; from then on nobody needs the source again.
+"""Landing copies a source once into our own storage. From then on nobody needs the source again.
 
 The copy is unpacked, hashed as it arrived and as it is kept, and published whole. Its name follows from the name that
-the caller gives and from the version of the source: landing again after a crash makes the same object again, and a
+the caller gives and from the version of the source. So landing again after a crash makes the same object again, and a
 straggler that still copies an older version cannot overwrite the newer one.
 """
 
@@ -22,14 +22,14 @@ from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import OverLimit
 
 INLINE = 4 << 20
-"""Up to this size, hashing is quicker than starting a thread for it."""
+"""Up to this many bytes, hashing is quicker than starting a thread for it."""
 AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     largest: int = 64 << 30
-    """In bytes, of the source and of what it unpacks to."""
+    """How many bytes a source may have, and how many it may unpack to."""
     ratio: float = 200.0
     """How many times its size a source may unpack to."""
 
@@ -43,15 +43,15 @@ class Landed:
     url: str
     bytes: int
     sha256: str
-    """Of the landed bytes: unpacked, if the source was compressed."""
+    """The hash of the landed bytes, which are unpacked if the source was compressed."""
     version: str
-    """Of the landed object: whoever reads ranges of it asks for this version."""
+    """The version of the landed object. Readers of its ranges ask for this version."""
     source: str
-    """The address as it may be shown."""
+    """The address of the source, as it may be shown."""
     source_version: str
     source_bytes: int
     source_sha256: str
-    """Of the bytes as they arrived: the same file dropped again has the same."""
+    """The hash of the bytes as they arrived. If the same file is dropped again, it has the same hash."""
     compression: Compression
 
 
@@ -65,10 +65,12 @@ def land(
     progress: Callable[[int], None] = lambda _: None,
     version: str | None = None,
 ) -> Landed:
-    """Copy a source into the storage under the name. `compression` is what it was said to be; None: find out.
+    """Copy a source into the storage under the name. `compression` is what the source was said to be; if it is None,
+    the first bytes tell.
 
-    `version` is the one that is wanted of a file in a storage: `SourceChanged` if another one lies there. `progress`
-    hears now and then how many bytes have arrived; what it raises ends the landing, and nothing is left.
+    `version` is the version that is wanted of a file in a storage; if another one lies there, raise `SourceChanged`.
+    `progress` is called now and then with how many bytes have arrived. An error that it raises ends the landing, and
+    nothing is left of it.
     """
     with locations.Sources(access) as sources:
         return land_from(sources, source_url, into, name, limits, compression, progress, version)
@@ -84,10 +86,10 @@ def land_from(
     progress: Callable[[int], None] = lambda _: None,
     version: str | None = None,
 ) -> Landed:
-    """`land` for one of many files: what reads them stays open from one to the next."""
+    """Land one of many files as `land` does. `sources` keeps connections open from one file to the next."""
     source, key = sources.source(source_url, "source")
     shown = source.url_of(key)
-    # Web servers are not asked for versions: what they tell of one is often nothing.
+    # Web servers are not asked for a version, because they often tell none.
     opened = source.open(key, version=version) if isinstance(source, Storage) else source.open(key)
     with opened as reader, Sha256() as arrived, Sha256() as kept:
         entry = reader.entry
@@ -124,7 +126,7 @@ def land_from(
 
 
 def landed_mark(shown: str, entry: Entry) -> str:
-    """Tells versions of a source apart in the names of what was landed."""
+    """Return the part of a landed object's name that tells the versions of its source apart."""
     return hashlib.sha256(f"{shown}\n{entry.version}\n{entry.size}".encode()).hexdigest()[:12]
 
 
@@ -136,7 +138,7 @@ def counted(pieces: Iterable[bytes], digest: "Sha256", progress: Callable[[int],
 
 
 def headed(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first few bytes, and all the pieces, those included."""
+    """Return the first few bytes, and an iterator over all pieces, which has these bytes too."""
     first: list[bytes] = []
     for piece in pieces:
         first.append(piece)
@@ -146,7 +148,8 @@ def headed(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 class Sha256:
-    """A hash that is computed beside the reading and writing, by a thread of its own once it is worth one."""
+    """A hash that is computed beside the reading and writing. Once there are bytes enough to be worth it, a thread of
+    its own computes it."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""From a URL to the storage it lies in."""
+"""Finding the storage that an address lies in."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ from bulk_pipelines.storage.errors import UnsafePath
 
 
 def folder(url: str, access: Access, field: str = "url") -> Storage:
-    """The storage whose root is that folder."""
+    """Return the storage whose root is the folder at this address."""
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(
@@ -26,7 +26,8 @@ def folder(url: str, access: Access, field: str = "url") -> Storage:
 
 
 def file(url: str, access: Access, field: str = "url", within: str | None = None) -> tuple[Storage, str]:
-    """The storage that holds that file, and the file's key in it; `within`: the folder that no link may lead out of."""
+    """Return the storage that holds the file at this address, and the file's key in it. `within` is the folder of this
+    machine that no link may lead out of."""
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(field, f"{addresses.redacted(url)} is a web address: it can only be read")
@@ -35,7 +36,7 @@ def file(url: str, access: Access, field: str = "url", within: str | None = None
 
 
 def source(url: str, access: Access, field: str = "url") -> tuple[Source, str]:
-    """What that file can be read from, and its key there."""
+    """Return what the file at this address can be read from, and its key there."""
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
         return web(address, access), address.path
@@ -43,10 +44,12 @@ def source(url: str, access: Access, field: str = "url") -> tuple[Source, str]:
 
 
 class Sources:
-    """Sources that stay open while many files are read: one login for all files of a server. Threads may share it."""
+    """Sources that stay open while many files are read, so that one login is enough for all files of a server. Threads
+    may share a `Sources`."""
 
     def __init__(self, access: Access, within: str | None = None) -> None:
-        """`within`: the folder of this machine that its files lie in, and that links must not lead out of."""
+        """Begin without an open source. `within` is the folder that local files must lie in, and that links must not
+        lead out of."""
         self.access = access
         self.within = within
         self.known: dict[tuple[str, str | None, str], Storage] = {}
@@ -74,14 +77,14 @@ class Sources:
 
 
 def split(address: Address, field: str, within: str | None = None) -> tuple[str, str]:
-    """The root of the storage that a file is in, and its key there."""
+    """Return the root of the storage that a file is in, and the file's key there."""
     if address.scheme == "file" and within is not None:
         path = Path(address.path)
         if not path.is_relative_to(within):
             raise UnsafePath(field, f"{path} is not in {within}")
         return within, paths.check(str(path.relative_to(within)), field)
     if address.scheme == "file":
-        # Whoever names a file may name it by a link; from here on, links are not to lead out of its folder.
+        # The address of a file may itself be a link. From here on, links must not lead out of the file's folder.
         root, _, key = os.path.realpath(address.path).rpartition("/")
         return root or "/", key
     key = address.path if address.scheme == "s3" else address.path.removeprefix("/")
@@ -95,7 +98,7 @@ def web(address: Address, access: Access) -> Source:
 
 
 def storage(address: Address, root: str, access: Access) -> Storage:
-    """The libraries of each storage load when it is needed."""
+    """Make the storage for an address. The libraries of each storage are imported when it is needed."""
     match address.scheme:
         case "file":
             from bulk_pipelines.storage.local.storage import LocalStorage  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """The names of files: what a key may look like, patterns over keys, and the names of unfinished files.
 
-A key is relative, in segments parted by `/`. Nothing in it can lead out of its folder on any of the storages, and it
-means the same file on all of them.
+A key is a relative path whose segments are separated by `/`. Nothing in it can lead out of its folder on any of the
+storages, and it means the same file on all of them.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ ANY_FOLDERS = r"(?:(?!\.)[^/]+/)*"
 
 
 def check(key: str, field: str = "path") -> str:
-    """The key itself, if it is one."""
+    """Return the key if it is a valid one, else raise `UnsafePath`."""
     if problem := fault(key):
         raise UnsafePath(field, f"{key[:200]!r} {problem}")
     return key
 
 
 def fault(key: str) -> str | None:  # noqa: PLR0911 - one line a rule
-    """Why this is not a key; None if it is."""
+    """Return why this text is not a key; None if it is one."""
     if not key:
         return "is empty"
     if CONTROL.search(key):
@@ -46,14 +46,15 @@ def fault(key: str) -> str | None:  # noqa: PLR0911 - one line a rule
 
 
 def unfinished(key: str, token: str) -> str:
-    """The name a file has while it is written, beside its place; `token` is 16 hexadecimal digits of chance."""
+    """Return the name that a file has while it is written, in the folder where it belongs. `token` is 16 random
+    hexadecimal digits."""
     folder, slash, name = key.rpartition("/")
     name = name.encode()[: LONGEST_SEGMENT - 24].decode(errors="ignore")
     return f"{folder}{slash}.{name}.{token}.part"
 
 
 def is_unfinished(key: str, of: str = "") -> bool:
-    """Whether it is the name of an unfinished file; with `of`, of that file."""
+    """Whether the key names an unfinished file. If `of` is given, it must be an unfinished file of that key."""
     if UNFINISHED.fullmatch(key.rpartition("/")[2]) is None:
         return False
     token = key.removesuffix(".part")[-16:]
@@ -61,7 +62,8 @@ def is_unfinished(key: str, of: str = "") -> bool:
 
 
 def leaving(key: str, version: str) -> str:
-    """The name a version of a file has while it is removed, beside its place: the same one at every try."""
+    """Return the name that a version of a file has while it is removed, in the folder where it was. Every try uses the
+    same name."""
     return unfinished(key, hashlib.sha256(version.encode()).hexdigest()[:16]).removesuffix(".part") + ".leaving"
 
 
@@ -70,12 +72,13 @@ def folder_of(key: str) -> str:
 
 
 def escape(key: str) -> str:
-    """A pattern that matches this key alone."""
+    """Return a pattern that matches only this key."""
     return WILD.sub(lambda found: f"[{found[0]}]", key)
 
 
 class Pattern:
-    """`*`, `?`, `[abc]` and `[!abc]` stay within one part of the path; the part `**` stands for any number of parts.
+    """A pattern over keys. `*`, `?`, `[abc]` and `[!abc]` match within one part of the path; the part `**` stands for
+    any number of parts.
 
     As in a shell, wildcards do not match a name that starts with a dot: many uploaders write under such names first.
     """
@@ -86,7 +89,7 @@ class Pattern:
         self.parts = text.split("/")
         *folders, name = self.parts
         try:
-            # One expression for each folder part, None for `**`; and the whole as one.
+            # `folders` has one expression for each folder part, None for `**`; `expression` is for the whole pattern.
             self.folders = [None if part == "**" else re.compile(expression_of(part)) for part in folders]
             expressions = [ANY_FOLDERS if part == "**" else expression_of(part) + "/" for part in folders]
             self.expression = re.compile("".join(expressions) + expression_of(name))
@@ -98,7 +101,7 @@ class Pattern:
 
     @property
     def folder(self) -> str:
-        """The folder that holds every match: the parts before the first wildcard."""
+        """The folder that holds every match. It consists of the parts before the first wildcard."""
         fixed = itertools.takewhile(lambda part: not WILD.search(part), self.parts[:-1])
         return "/".join(fixed)
 
@@ -121,7 +124,7 @@ class Pattern:
 
 
 def expression_of(part: str) -> str:
-    """The regular expression of one part of a pattern."""
+    """Return the regular expression for one part of a pattern."""
     pieces = [] if part.startswith(".") else [r"(?!\.)"]
     position = 0
     while position < len(part):
@@ -136,5 +139,5 @@ def expression_of(part: str) -> str:
 
 
 def escaped_set(members: str) -> str:
-    """Members of a `[…]`: ranges stay ranges, everything else stands for itself."""
+    """Escape the members of a `[…]`, so that ranges stay ranges and everything else stands for itself."""
     return re.sub(r"[\\\[\]^&~|]", lambda found: "\\" + found[0], members)

@@ -1,4 +1,5 @@
-"""Which certificates are trusted: the system's authorities, and those of one more file if there is one."""
+"""Which certificates are trusted: those of the system's authorities, and of the authorities in one more file if it is
+named."""
 
 import ssl
 from pathlib import Path
@@ -17,6 +18,6 @@ def context(ca_file: str) -> ssl.SSLContext:
 
 
 def authorities(ca_file: str) -> str:
-    """The extra authorities as PEM."""
+    """Return the extra authorities as PEM, once they are known to be valid."""
     context(ca_file)
     return Path(ca_file).read_text()

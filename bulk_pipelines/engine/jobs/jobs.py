@@ -93,7 +93,7 @@ class Sender:
     priority: int = 0
 
     def asks(self, kind: str, params: Mapping[str, Any], digest: bytes = b"") -> "Request":
-        """The request of this sender for a job of the kind."""
+        """Return the request of this sender for a job of the kind."""
         return Request(kind, params=params, digest=digest, **vars(self))
 
 

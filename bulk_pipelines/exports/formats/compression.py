@@ -1,4 +1,4 @@
-"""A stream of bytes, compressed."""
+"""Compressing a stream of bytes."""
 
 import sys
 import zlib
@@ -19,7 +19,7 @@ def compressed(pieces: Iterator[bytes], compression: Compression) -> Iterator[by
     if compression is Compression.NONE:
         yield from pieces
         return
-    # Without a name or a time in its header, the same content gives the same file.
+    # gzip's header gets no name and no time, so that the same content gives the same file.
     compressor = ZstdCompressor() if compression is Compression.ZSTD else zlib.compressobj(GZIP_LEVEL, wbits=GZIP_FRAME)
     for piece in pieces:
         if done := compressor.compress(piece):

@@ -1,4 +1,5 @@
-"""Parquet: a row group whenever there are rows enough for one, so that memory does not grow with the file."""
+"""Writing Parquet. A row group is written whenever there are rows enough for one, so that memory does not grow with the
+file."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,14 @@ from bulk_pipelines.resources.rules import OneOf
 from bulk_pipelines.storage.contract import Sink
 
 BATCH = 2 << 20
-"""Of rows handed over at a time: with smaller ones, the threads spend their time on waking each other."""
+"""Bytes of rows that a reader hands over at a time. With smaller batches, the threads spend their time on waking each
+other."""
 ROW_GROUP = 8 << 20
-"""Bytes of rows that are written as one group: readers like large ones, memory small ones."""
+"""Bytes of rows that are written as one group. Large groups are quicker to read, small ones take less memory to write.
+"""
 CODECS = {Compression.NONE: "zstd", Compression.GZIP: "gzip", Compression.ZSTD: "zstd"}
-"""Inside the file, which is always compressed; zstd is quicker than snappy here, in half the space."""
+"""The compression inside the file, which is always compressed. zstd is quicker than snappy here and takes half the
+space."""
 
 
 def schema(request: ExportRequest) -> pa.Schema:
@@ -48,8 +52,8 @@ def written(request: ExportRequest, batches: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def repeating(request: ExportRequest) -> list[str]:
-    """The columns, by their paths, whose values come again and again. For others a dictionary is made in vain:
-    it costs a third of the time, and is given up when it has grown too large."""
+    """Return the paths of the columns whose values repeat, which get a dictionary. For other columns a dictionary is
+    made in vain: it costs a third of the time, and is given up when it has grown too large."""
     referring = {reference.column for reference in request.declared.references}
     return [
         f"{column.name}.list.element" if column.kind is ColumnKind.TEXT_LIST else column.name

@@ -1,1 +1,1 @@
-"""The last stage of an export: the file is written under a temporary name and published whole."""
+"""The last stage of an export. The file is written under a temporary name, and gets its own name when it is whole."""

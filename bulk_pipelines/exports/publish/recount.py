@@ -1,4 +1,4 @@
-"""How many rows a published file has, by the file alone: what the database said of it is not asked."""
+"""Counting the rows of a published file from the file alone, to compare the count with that of the database."""
 
 import io
 import zipfile
@@ -13,19 +13,19 @@ from bulk_pipelines.storage import compression
 from bulk_pipelines.storage.contract import Storage
 
 WINDOW = 1 << 20
-"""Bytes read at a time where a format wants to jump about in its file."""
+"""Bytes that are read at a time of a Parquet or XLSX file, whose readers jump about in it."""
 ROW = b"<row "
 
 
 def rows_in(storage: Storage, key: str, request: ExportRequest) -> int:
-    """In constant memory."""
+    """Count the rows of the file, in constant memory."""
     match request.format:
         case Format.CSV:
             return max(0, ended_lines(unpacked(storage, key, request)) - 1)
         case Format.NDJSON:
             return sum(piece.count(b"\n") for piece in unpacked(storage, key, request))
         case Format.JSON:
-            # A line for each record, one for the bracket before them, one for that behind; `[]` is one line.
+            # Each record has a line, and so have the two brackets around them; `[]` is one line.
             lines = sum(piece.count(b"\n") for piece in unpacked(storage, key, request))
             return max(0, lines - 2)
         case Format.PARQUET:
@@ -44,7 +44,8 @@ def unpacked(storage: Storage, key: str, request: ExportRequest) -> Iterator[byt
 
 
 def ended_lines(pieces: Iterator[bytes]) -> int:
-    """Of CSV: line ends that stand outside of quotes. A doubled quote ends a quoted part and begins another one."""
+    """Count the line ends of a CSV file that stand outside of quotes. A doubled quote ends a quoted part and begins
+    another one."""
     lines, quoted = 0, False
     for piece in pieces:
         for number, part in enumerate(piece.split(b'"')):
@@ -54,7 +55,8 @@ def ended_lines(pieces: Iterator[bytes]) -> int:
 
 
 def rows_of_sheet(archive: zipfile.ZipFile, name: str) -> int:
-    """Without the header. In text, `<` is always escaped, so what looks like a row is one."""
+    """Count the rows of a sheet without its header. In text, `<` is always escaped, so whatever looks like a row is
+    one."""
     rows, before = -1, b""
     with archive.open(name) as sheet:
         while piece := sheet.read(WINDOW):
@@ -66,13 +68,13 @@ def rows_of_sheet(archive: zipfile.ZipFile, name: str) -> int:
 
 @contextmanager
 def opened(storage: Storage, key: str) -> Iterator[Any]:
-    """As a file that can be read anywhere."""
+    """Open a stored file as a file object that can seek."""
     with io.BufferedReader(Window(storage, key), WINDOW) as file:
         yield file
 
 
 class Window(io.RawIOBase):
-    """A stored file, read by ranges of the one version that was there first."""
+    """A stored file that is read by ranges. All of them are of the version that was there when it was opened."""
 
     def __init__(self, storage: Storage, key: str) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Where an export's file goes: into a folder, under a name that is its job's alone, or under a name that was given."""
+"""Where an export's file goes: into a folder under a name that belongs to its job alone, or under a name that was given
+for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,12 @@ FOLDER = "exports"
 
 @dataclass(frozen=True)
 class Place:
-    """The file of one export."""
+    """The place of one export's file: a storage and a key in it."""
 
     storage: Storage
     key: str
     is_ours: bool
-    """Whether nobody but this export writes a file of that name."""
+    """Whether only this export writes a file of that name."""
 
     @property
     def url(self) -> str:
@@ -30,7 +31,8 @@ class Place:
 
 
 def require_folder(to: str) -> None:
-    """A folder of this machine is made for a new export, but none on the way to it: those are mistyped, mostly."""
+    """Refuse a target on this machine whose parent folder is missing. The last folder is made for a new export, but no
+    folder above it, because a missing one is mostly mistyped."""
     address = addresses.parse(to, TARGET) if to else None
     if address is None or address.scheme != "file":
         return

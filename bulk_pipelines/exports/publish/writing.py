@@ -1,4 +1,4 @@
-"""An export as a file: published whole, or not at all."""
+"""Writing an export to a file, which is published whole or not at all."""
 
 import hashlib
 import time
@@ -17,12 +17,12 @@ from bulk_pipelines.storage.contract import Storage
 @dataclass(frozen=True)
 class ExportResult:
     rows: int
-    """As many as PostgreSQL says the query has."""
+    """How many rows the file has, which is as many as PostgreSQL counted."""
     bytes: int
     sha256: str
     location: str
     duration: float
-    """Seconds."""
+    """How many seconds the export took."""
     rows_per_second: float
     preview: tuple[Record, ...] = ()
 
@@ -46,10 +46,12 @@ def write(
     publishing: Callable[[ExportResult], AbstractContextManager[object]] = unguarded,
     preview: int = 0,
 ) -> ExportResult:
-    """Export to that file. An error, or `cancelled` saying yes, leaves nothing behind and a former file in place.
+    """Export to the file of this key. If there is an error, or `cancelled` returns true, nothing is left behind, and an
+    earlier file of that name stays in place.
 
-    `progress` is told after each piece how far the export has come. `publishing` gives a context that is entered when
-    everything is written and left when the file is published: an error of its beginning is the last way to stop that.
+    `progress` is called after each piece with how far the export has come. `publishing` makes a context that is entered
+    when everything is written and left when the file is published: an error on entering it is the last way to stop the
+    publication.
     """
     started = time.monotonic()
     tally, digest = Tally(), hashlib.sha256()

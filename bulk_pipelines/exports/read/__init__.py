@@ -1,1 +1,1 @@
-"""The first stage of an export: its rows, read from one snapshot over one or several connections."""
+"""The first stage of an export reads its rows from one snapshot, over one or several connections."""

@@ -1,4 +1,5 @@
-"""Rows as Arrow record batches, read by ADBC from COPY's binary form: for the formats with types of their own."""
+"""Reading rows as Arrow record batches, for the formats that have types of their own. ADBC makes the batches from
+COPY's binary form."""
 
 import re
 from collections.abc import Generator, Iterator
@@ -22,8 +23,8 @@ BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 TIMEOUT = 10
 """Seconds to wait for the server's answer to a new connection."""
 
-# 4713 BC, PostgreSQL's first moment. ADBC counts from 1970 where PostgreSQL counts from 2000, and what overflows by
-# that, infinity and the years after 294246, comes out before it.
+# 4713 BC, PostgreSQL's first moment, in microseconds from 1970. PostgreSQL counts from 2000, and where ADBC's sum
+# overflows, for infinity and the years after 294246, the result lies before this moment.
 FIRST_MOMENT = -210_866_803_200_000_000
 
 PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
@@ -31,7 +32,7 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 
 @contextmanager
 def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
-    """A connection of its own, whose batches have about so many bytes."""
+    """Open a lane: a connection of its own, which reads batches of about `batch` bytes."""
     with asked_of(resource, url), connected(url) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
@@ -56,9 +57,10 @@ class ArrowLane:
 
 @contextmanager
 def connected(url: URL) -> Iterator[Any]:
-    """A session of ADBC's, set up as those of the pool are: ADBC takes texts for UTF-8, whatever they are."""
+    """Open a session of ADBC and set it up as those of the pool are. ADBC takes every text for UTF-8, whatever the
+    session's encoding is."""
     address = make_conninfo(**session.arguments(url, "bulk export", TIMEOUT))
-    # What is set within a transaction goes with it.
+    # Settings that are made within a transaction would go when it is rolled back.
     with adbc.connect(address, autocommit=True) as connection:
         with connection.cursor() as cursor:
             version = session.refuse_old(int(connection.adbc_get_info()["vendor_version"]))
@@ -69,9 +71,9 @@ def connected(url: URL) -> Iterator[Any]:
 
 
 def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in the declaration's types, which for all but ids and the names of list members costs nothing.
+    """Convert a batch to the declared types. Only ids, and the names of list members, take time.
 
-    For the thread that writes, which has the time: the one that reads and PostgreSQL are what an export waits for.
+    The thread that writes calls this, because it has the time: an export waits for PostgreSQL and the reading thread.
     """
     columns = [in_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     for column, field in zip(columns, schema, strict=True):
@@ -92,7 +94,8 @@ def in_type(column: Any, kind: pa.DataType) -> Any:
 
 @contextmanager
 def asked_of(resource: str, url: URL) -> Iterator[None]:
-    """What ADBC raises, in one line: its own errors, and OSError for whatever happens while rows are coming."""
+    """Turn what ADBC raises into one line. It raises its own errors, and OSError for whatever happens while rows are
+    coming."""
     try:
         yield
     except (adbc.Error, OSError) as error:

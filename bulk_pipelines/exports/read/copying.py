@@ -1,4 +1,4 @@
-"""Rows as bytes that PostgreSQL wrote itself, by COPY.
+"""Reading rows by COPY, as bytes that PostgreSQL itself wrote.
 
 COPY is read through libpq's calls instead of psycopg's cursor: at a million rows a second the cursor's work for each
 row is what takes the time (docs/benchmarks.md).
@@ -26,7 +26,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole rows, in the format's form."""
+    """Some whole rows as bytes of the format."""
 
     data: bytes
     rows: int
@@ -39,13 +39,14 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
     text: str
-    """Of COPY, beside those that every export has."""
+    """The options of COPY for this format, beside those that every export has."""
     header: bool
 
 
 @contextmanager
 def lane(url: URL, plan: Plan, resource: str, options: CopyOptions) -> Iterator["CopyLane"]:
-    """A connection of its own: it is closed at the end, so a late request to cancel can hit nobody else."""
+    """Open a lane: a connection of its own, which is closed at the end, so that a late request to cancel can hit no
+    other query."""
     connection = pool.single(url.render_as_string(hide_password=False), application="bulk export")
     with closing(connection), asked_of(resource):
         connection.autocommit = False
@@ -72,7 +73,8 @@ class CopyLane:
 
 
 def copied(server: PGconn, statement: bytes, skipped: int) -> Generator[Chunk]:
-    """What COPY answers, in chunks of whole rows; `skipped` lines are no rows. PostgreSQL's own count is compared."""
+    """Yield what COPY sends, in chunks of whole rows. `skipped` of its lines are no rows. At the end the rows are
+    compared with PostgreSQL's own count."""
     poll = select.poll()
     poll.register(server.socket, select.POLLIN)
     send(server, statement)

@@ -1,5 +1,5 @@
-"""PostgreSQL's own count of an export's rows, in its snapshot: taken by the connection that planned it while others
-read, for drivers that keep to themselves what PostgreSQL said of the rows they brought."""
+"""Counting an export's rows in its snapshot by a query of its own, because ADBC does not pass on how many rows
+PostgreSQL said it had sent. The connection that planned the export counts while others read."""
 
 import threading
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from bulk_pipelines.exports.read.snapshot import Plan, asked_of, single
 
 
 class Counting:
-    """Begun by `start`; `check` waits for it. `done` gives the connection back. Leaving the context ends it."""
+    """The count of an export's rows. `start` begins it in a thread, `check` waits for it, and `stop` ends it early. It
+    calls `done` at its end, which gives the connection back."""
 
     def __init__(self, connection: Connection, plan: Plan, resource: str, done: Callable[[], None]) -> None:
         self.connection = connection
@@ -33,7 +34,7 @@ class Counting:
     def count(self) -> None:
         try:
             with asked_of(self.resource):
-                # Others are at work: this has the time that they take.
+                # The count needs no workers of its own: it has as much time as the lanes take to read.
                 self.connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
                 self.rows = single(self.connection, self.statement.encode())
             self.done()
@@ -41,7 +42,7 @@ class Counting:
             self.failure = error
 
     def check(self, rows: int) -> None:
-        """Whether so many are all of them."""
+        """Wait for the count, and raise `Unavailable` if it is another number than `rows`."""
         if self.thread is not None:
             self.thread.join()
         if self.failure is not None:

@@ -1,4 +1,4 @@
-"""Whether an export is still wanted, asked while a connection waits for PostgreSQL's answer."""
+"""Finding out whether an export is still wanted while a connection waits for PostgreSQL's answer."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from bulk_pipelines.errors import Cancelled
 LOOK = 0.2
 """Seconds between two looks at whether the caller wants to stop, while nothing arrives."""
 PATIENCE = 5.0
-"""Seconds to wait for the server to take a request to cancel."""
+"""Seconds to wait until the server accepts a request to cancel."""
 SAID = "the export was cancelled; nothing of it remains"
 
 
 @contextmanager
 def listening(connection: Connection, cancelled: Callable[[], bool]) -> Iterator[None]:
-    """`Cancelled` is raised, and what the connection asks is cancelled, as soon as `cancelled` says yes."""
+    """Cancel the connection's query as soon as `cancelled` returns true, and raise `Cancelled`."""
     over = threading.Event()
     heard: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""The first rows of an export, for people to look at; of the export's own snapshot."""
+"""The first rows of an export, for people to look at. They are read from the export's own snapshot."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,8 @@ Record = dict[str, Any]
 
 
 def first_rows(connection: Connection, request: ExportRequest, rows: int) -> list[Record]:
-    """So many records at most, as NDJSON would hold them. For a transaction that is the export's, or as it."""
+    """Return at most `rows` records, as NDJSON would hold them. The connection must be in the export's transaction, or
+    in one like it: the function sets the transaction's time zone."""
     if not rows:
         return []
     shown = replace(request, format=Format.NDJSON, compression=Compression.NONE, escape_formulas=False)

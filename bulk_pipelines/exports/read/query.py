@@ -1,4 +1,5 @@
-"""The request as SQL. Values are bound by SQLAlchemy and quoted by psycopg: COPY takes no parameters of its own."""
+"""The request as SQL. SQLAlchemy binds the values and psycopg quotes them into the text, because COPY takes no
+parameters."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -20,7 +21,8 @@ Element = sa.ColumnElement[Any]
 DIALECT: sa.Dialect = psycopg_dialect.dialect()  # type: ignore[no-untyped-call]
 Statement = sa.Select[*tuple[Any, ...]]
 
-# Stands in a composed statement for the blocks of the table; no value that anybody gives can be the same by chance.
+# This stands in a composed statement for the condition on the table's blocks. No value that anybody gives can equal it
+# by chance.
 BLOCKS = f"blocks_{secrets.token_hex(16)}"
 
 TYPES: dict[ColumnKind, sa.types.TypeEngine[Any]] = {
@@ -37,7 +39,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 COMPARISONS: dict[Operator, Callable[[Element, Any], Element]] = {
     Operator.EQUAL: lambda column, value: column == value,
-    # No value is another value: a plain != would leave such rows out.
+    # NULL counts as different from every value; a plain != would leave out the rows that have no value.
     Operator.NOT_EQUAL: lambda column, value: column.is_distinct_from(value),
     Operator.LESS: lambda column, value: column < value,
     Operator.AT_MOST: lambda column, value: column <= value,
@@ -48,7 +50,7 @@ COMPARISONS: dict[Operator, Callable[[Element, Any], Element]] = {
 
 
 def rows(request: ExportRequest) -> Statement:
-    """The rows asked for, with each column in the form its format needs."""
+    """Return the statement that selects the rows, with each column in the form that the file's format needs."""
     table = table_of(request.declared)
     selected: Statement = sa.select(*(shaped(request, column, table.c[column.name]) for column in request.columns))
     selected = narrowed(selected, request, table)
@@ -67,13 +69,14 @@ def count(request: ExportRequest) -> Statement:
 
 
 def composed(statement: Statement, connection: Connection) -> str:
-    """The statement with its values in it, quoted the way this connection's server reads them; `within` ends it."""
+    """Return the statement's text with its values in it, quoted the way this connection's server reads them. `within`
+    must still put the blocks in."""
     compiled = statement.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True})
     return psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)
 
 
 def within(composed_statement: str, blocks: range | None) -> str:
-    """The statement for the whole table, or for the rows in some of its blocks."""
+    """Return a composed statement for the whole table, or for the rows in some of its blocks."""
     if blocks is None:
         return composed_statement.replace(BLOCKS, "true")
     condition = f"ctid >= '({blocks.start},0)'::tid AND ctid < '({blocks.stop},0)'::tid"
@@ -104,7 +107,8 @@ def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Eleme
     if asked.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == asked.field and key.ignores_case for key in resource.keys):
-        # As the column's own: in the database's collation, a Turkish one, the lower case of I would be another letter.
+        # The "C" collation is the column's own. In the database's, which may be Turkish, the lower case of I may be
+        # another letter.
         column, bound = sa.func.lower(column), [sa.func.lower(sa.collate(value, "C")) for value in bound]
     if asked.operator is Operator.IN:
         return column.in_(bound)
@@ -114,9 +118,10 @@ def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Eleme
 
 
 def contains(column: Element, kind: ColumnKind, value: Element) -> Element:
-    """A list holds the text as one of its members; a text holds the words, as PostgreSQL's full text search has it.
+    """Return the condition that a list holds the value as one of its members, or that a text holds its words. The words
+    are found by PostgreSQL's full text search.
 
-    No language is assumed: words are found as they are written, in any case.
+    No language is assumed: words are found as they are written, in upper or lower case.
     """
     if kind is ColumnKind.TEXT_LIST:
         return value == sa.any_(column)

@@ -1,6 +1,7 @@
-"""Several connections read the parts of one export at the same time; their pieces come out in the parts' order.
+"""Several connections read the parts of one export at the same time, and their pieces come out in the order of the
+parts.
 
-Memory is bounded: a lane that is ahead of the others waits when what it has read fills its room.
+Memory is bounded: when the pieces that were read ahead fill their room, the lanes that are ahead wait.
 """
 
 import threading
@@ -13,7 +14,7 @@ from bulk_pipelines.errors import Cancelled
 from bulk_pipelines.exports.read.listening import LOOK, SAID
 
 ROOM = 8 << 20
-"""Bytes held ready: of the part whose turn it is, and of all parts after it together."""
+"""Bytes that are held ready at most: so many of the part whose turn it is, and so many of all later parts together."""
 
 
 class Piece(Protocol):
@@ -26,7 +27,7 @@ P_co = TypeVar("P_co", bound=Piece, covariant=True)
 
 
 class Lane(Protocol[P_co]):
-    """A connection that reads parts. Only `cancel` may be called from another thread."""
+    """A connection that reads parts of an export. Only `cancel` may be called from another thread."""
 
     def read(self, part: int) -> Generator[P_co]: ...
 
@@ -34,7 +35,7 @@ class Lane(Protocol[P_co]):
 
 
 class Stopped(Exception):
-    """Nobody wants the rest any more."""
+    """Nobody wants the rest of the rows any more, so the lane ends."""
 
 
 class Belt(Generic[P]):
@@ -43,7 +44,7 @@ class Belt(Generic[P]):
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.changed = threading.Condition()
-        # Of the parts that are begun and not yet taken whole.
+        # These three are about the parts that are begun and not yet taken whole.
         self.pieces: defaultdict[int, deque[P]] = defaultdict(deque)
         self.held: defaultdict[int, int] = defaultdict(int)
         self.ended: set[int] = set()
@@ -85,7 +86,8 @@ class Belt(Generic[P]):
             self.changed.notify_all()
 
     def full(self, part: int) -> bool:
-        """Whether this part has to wait. That whose turn it is waits only for its taker, or nothing would ever move."""
+        """Whether a piece of this part has to wait. The part whose turn it is has room of its own, else the parts ahead
+        of it could fill all the room and nothing would ever move."""
         return (self.held[part] if part == self.turn else self.ahead) >= ROOM
 
     def end(self, part: int) -> None:
@@ -106,13 +108,15 @@ class Belt(Generic[P]):
             self.changed.notify_all()
 
     def cancel(self) -> None:
-        """Cancel what the lanes are asking. None of them can leave, and close its connection, meanwhile."""
+        """Cancel the queries of all lanes. The lock is held, so that no lane can leave and close its connection
+        meanwhile."""
         with self.changed:
             for lane in self.lanes:
                 lane.cancel()
 
     def wait(self, ready: Callable[[], bool], cancelled: Callable[[], bool]) -> None:
-        """Until it is so. Called with `changed` held."""
+        """Block until `ready()` is true. Raise the error of a lane that failed, and `Cancelled` when `cancelled()` is
+        true. The caller holds `changed`."""
         while not ready():
             if self.failure is not None:
                 raise self.failure
@@ -148,9 +152,9 @@ def in_order(
     joined: Callable[[], None],
     cancelled: Callable[[], bool],
 ) -> Generator[P]:
-    """The pieces of all parts. `joined` is called when every lane is open.
+    """Yield the pieces of all parts, in order. `joined` is called when every lane is open.
 
-    Closing the iterator early cancels what the lanes are asking and waits for them.
+    Closing the generator early cancels the queries of the lanes and waits for the lanes to end.
     """
     belt: Belt[P] = Belt(parts)
     threads = [threading.Thread(target=work, args=(open_lane, belt), name="export", daemon=True) for _ in range(lanes)]

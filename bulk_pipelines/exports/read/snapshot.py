@@ -1,4 +1,5 @@
-"""One state of the database for the whole export, however many connections read it, as pg_dump does it."""
+"""Planning an export so that all its rows are of one state of the database, however many connections read them. They
+share an exported snapshot, as those of pg_dump do."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,31 +19,33 @@ from bulk_pipelines.exports.read.preview import Record, first_rows
 from bulk_pipelines.exports.request import ExportRequest
 
 PART = 4 << 20
-"""Bytes of the table that one part covers: so many that cutting costs little, so few that they can be held ready."""
+"""Bytes of the table that one part covers: enough that cutting costs little, and few enough to be held ready."""
 ROWS_WORTH_CUTTING = 100_000
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-# A migration that waits to change the table stands between the connections of one export, and would for ever.
+# A migration that waits to change the table blocks the connections of an export that have not locked it yet, and waits
+# for those that have. Without a limit, both would wait for ever.
 PATIENCE = "SET LOCAL lock_timeout = '10s'"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the connections need to read the same rows."""
+    """What the connections of an export need to read the same rows."""
 
     snapshot: str
     table: str
     select: str
     count: str
-    """Both composed: their values quoted, their blocks still to be told."""
+    """`select` and `count` are composed statements: their values are quoted in them, their blocks still have to be put
+    in."""
     expected_rows: int
     """The planner's estimate."""
     blocks: int = 0
-    """Of the table, as far as the snapshot sees it; none if it is not cut."""
+    """How many blocks the table has, as the snapshot sees it; 0 if the table is not cut."""
     step: int = 1
     preview: tuple[Record, ...] = ()
-    """The first records, if any were asked for."""
+    """The first records of the export, if any were asked for."""
 
     @property
     def parts(self) -> int:
@@ -52,20 +55,21 @@ class Plan:
         return query.within(self.select, self.blocks_of(part))
 
     def blocks_of(self, part: int) -> range | None:
-        """Reading the parts one after the other gives the order of reading the table whole."""
+        """Return the blocks of a part; None if the table is not cut. Reading the parts one after the other gives the
+        same order as reading the table whole."""
         return range(part * self.step, (part + 1) * self.step) if self.blocks else None
 
     def joining(self) -> Iterator[str]:
-        """What a connection has to say, in this order, to see the snapshot."""
+        """Yield the statements that a connection has to execute, in this order, to see the snapshot."""
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
         yield PATIENCE
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
-        # The same table gives the same file.
+        # Each scan begins at the table's first block, so that the same table gives the same file.
         yield "SET LOCAL synchronize_seqscans = off"
-        # Held by each connection, so that nothing rewrites the table between two parts.
+        # Each connection holds this lock, so that nothing rewrites the table between two parts.
         yield f"LOCK TABLE {self.table} IN ACCESS SHARE MODE"
 
 
@@ -73,7 +77,8 @@ class Plan:
 def planned(
     engine: Engine, request: ExportRequest, connections: int, preview: int, cancelled: Callable[[], bool]
 ) -> Iterator[tuple[Plan, Connection]]:
-    """The plan, and its snapshot held open by that connection until every other one has joined it."""
+    """Make the plan of an export. The connection that comes with it holds the snapshot open, and must stay open until
+    every other connection has joined it."""
     with asked_of(request.resource), pool.transaction(engine) as connection:
         with listening(connection, cancelled):
             plan = made(connection, request, preview)
@@ -81,7 +86,7 @@ def planned(
 
 
 def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
-    """The plan of reading the table whole. Its preview may have to read it whole, too."""
+    """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
     table = sql.Identifier(request.declared.table).as_string(connection)
@@ -98,7 +103,7 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
 
 
 def cut(connection: Connection, plan: Plan) -> Plan:
-    """The plan in parts, if it is worth it: a filter that finds few rows finds them best in one go."""
+    """Cut the plan into parts if that is worth it. The rows of a filter that finds few are best read in one go."""
     if plan.expected_rows < ROWS_WORTH_CUTTING:
         return plan
     block = int(single(connection, "SELECT current_setting('block_size')"))
@@ -119,7 +124,7 @@ def single(connection: Connection, statement: Any, values: Any = None) -> Any:
 
 @contextmanager
 def asked_of(resource: str) -> Iterator[None]:
-    """What PostgreSQL answers to an export, in one line."""
+    """Turn an error of PostgreSQL into one line that says why the export failed."""
     try:
         yield
     except psycopg.Error as error:

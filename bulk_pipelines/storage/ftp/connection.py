@@ -1,4 +1,4 @@
-"""One logged-in control connection to an FTP server. Paths are whole ones, from the server's root.
+"""One logged-in control connection to an FTP server. Its paths begin at the server's root.
 
 `ftps://` is encrypted from the first byte, usually on port 990; `ftpes://` begins in the clear and asks for TLS before
 the login, usually on port 21.
@@ -39,9 +39,9 @@ class Connection:
             self.ftp = SecureFTP(tls.context(access.ca_file), implicit=address.scheme == "ftps")
         self.ftp.encoding = "utf-8"
         self.between = True
-        """Between transfers: usable for the next command."""
+        """Whether the connection is between transfers, and so ready for the next command."""
         self.goodbye = ""
-        """What the server said at the end of the last transfer."""
+        """What the server answered at the end of the last transfer."""
         try:
             with failures(address.server):
                 self.log_in(address, access)
@@ -66,20 +66,21 @@ class Connection:
         self.ftp.voidcmd("TYPE I")
         try:
             features = self.ftp.sendcmd("FEAT").upper()
-        except ftplib.error_perm:  # older than that command
+        except ftplib.error_perm:  # the server is older than that command
             features = ""
         self.features = {line.strip().partition(" ")[0] for line in features.splitlines()}
         if "UTF8" in self.features:
             with suppress(ftplib.Error):
                 self.ftp.sendcmd("OPTS UTF8 ON")
         self.home = self.ftp.pwd().rstrip("/")
-        """Commands name files from the root, so that the working directory never matters."""
+        """The folder that the server puts the user in. Commands name files by paths from the root, so that the working
+        directory never matters."""
 
     def close(self) -> None:
         self.ftp.close()
 
     def alive(self) -> bool:
-        """Servers close connections that were idle for long."""
+        """Whether the connection still works. Servers close connections that were idle for long."""
         try:
             self.ftp.voidcmd("NOOP")
         except (OSError, EOFError, ftplib.Error):
@@ -87,7 +88,8 @@ class Connection:
         return True
 
     def answer(self, command: str) -> str | None:
-        """The server's answer to a question about a file; None when it says that there is no such file or command."""
+        """Send a command about a file, and return the server's answer; None when it says that there is no such file or
+        command."""
         try:
             return self.ftp.sendcmd(command)
         except (ftplib.error_perm, ftplib.error_temp) as error:
@@ -96,7 +98,7 @@ class Connection:
             raise
 
     def received(self, data: socket.socket) -> Iterator[bytes]:
-        """What a transfer sends us, to the end that the server confirms."""
+        """Yield the bytes that a transfer sends, until the server confirms its end."""
         try:
             while piece := data.recv(PIECE):
                 yield piece
@@ -105,7 +107,7 @@ class Connection:
             data.close()
 
     def begin(self, command: str, start: int = 0) -> socket.socket:
-        """Begin a transfer; until its end, nothing else can be asked on this connection."""
+        """Begin a transfer. Until it ends, this connection can send no other command."""
         self.between = False
         try:
             return self.ftp.transfercmd(command, start or None)
@@ -114,7 +116,7 @@ class Connection:
             raise
 
     def end(self, data: socket.socket) -> None:
-        """Close the data connection and hear what the server makes of the transfer."""
+        """Close the data connection and read the server's answer to the transfer."""
         goodbye(data)
         data.close()
         try:
@@ -134,7 +136,8 @@ class Connection:
         return moment(answer[4:]) if answer else None
 
     def stat(self, path: str) -> Listed | None:
-        """What the server tells of a path by itself; None when it says no, for whatever reason."""
+        """Return what the server tells of one path, without listing its folder; None when it refuses, for whatever
+        reason."""
         if "MLST" in self.features:
             lines = (self.answer(f"MLST {path}") or "").splitlines()
             return next((facts(line) for line in lines if line.startswith(" ")), None)
@@ -142,11 +145,12 @@ class Connection:
         return Listed(path, "file", int(answer[4:]), self.modified(path)) if answer else None
 
     def listing(self, path: str) -> Iterator[list[Listed]]:
-        """What lies in a folder, as it arrives; `NotListed` if there is no such folder, or it is not to be read."""
+        """Yield what lies in a folder, as it arrives. Raise `NotListed` if there is no such folder, or it must not be
+        read."""
         read: Callable[[str], Listed | None]
         if "MLST" in self.features:
             read, command = facts, f"MLSD {path}"
-        elif self.answer(f"CWD {path}"):  # not all servers take a name with a blank or a bracket in it for LIST
+        elif self.answer(f"CWD {path}"):  # some servers do not take a name with a blank or a bracket in LIST
             read, command = listed, "LIST -a"
         else:
             raise NotListed("there is no way into it")
@@ -160,15 +164,15 @@ class Connection:
                 raise NotListed(said(error), isinstance(error, ftplib.error_temp)) from None
             raise
         yield told([rest], read)
-        if "failed to open" in self.goodbye:  # so vsftpd ends the listing of what it must not read: with success
+        if "failed to open" in self.goodbye:  # vsftpd says this, as a success, after listing what it must not read
             raise NotListed(f"FTP answered {self.goodbye[:100]}")
 
     def rename(self, path: str, to: str) -> None:
-        """To a name that may be taken."""
+        """Rename a file. If there is a file of the new name, it is replaced."""
         try:
             self.ftp.rename(path, to)
         except ftplib.error_perm:
-            # Some servers do not replace. There, for a moment, no file has the name; the old one is never lost.
+            # Some servers do not replace files. On these, no file has the name for a moment; the old one is never lost.
             if not self.answer(f"SIZE {to}"):
                 raise
             aside = unfinished(to, secrets.token_hex(8))

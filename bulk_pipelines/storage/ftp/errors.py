@@ -1,4 +1,4 @@
-"""What an FTP server's answers mean, in the words of `errors`."""
+"""Translating an FTP server's answers into the errors of `errors`."""
 
 import ftplib
 import re
@@ -10,14 +10,14 @@ from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage.errors import Full, Refused
 
 NO_SUCH = {450, 501, 550, 551, 553}
-"""How servers say that there is no such file; they say other things by the same numbers."""
+"""The numbers by which servers say that there is no such file. They say other things by the same numbers."""
 NO_COMMAND = {500, 502, 504}
 NOT_NOW = {451, 530, 532}
-"""How servers refuse to list a folder, besides: a local error, or no permission."""
+"""Further numbers by which servers refuse to list a folder: for a local error, or for want of permission."""
 
 
 class NotListed(Exception):
-    """The server does not list a folder: there is none, or it must not be read. The connection is fine."""
+    """The server does not list a folder, because there is none or it must not be read. The connection is fine."""
 
     def __init__(self, message: str, passing: bool = False) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class NotListed(Exception):
 
 @contextmanager
 def failures(url: str) -> Iterator[None]:
-    """Errors of the connection and answers of the server, in the words of `errors`."""
+    """Translate errors of the connection, and refusals of the server, into the errors of `errors`."""
     try:
         yield
     except Failure:

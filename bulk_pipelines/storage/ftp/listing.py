@@ -1,4 +1,5 @@
-"""The lines of an FTP server's listings: MLSD where the server has it, else LIST as nearly all servers write it."""
+"""Parsing an FTP server's listings: those of MLSD where the server has it, else those of LIST as nearly all servers
+write them."""
 
 import re
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ NO_SIZE = -1
 class Listed:
     name: str
     kind: str
-    """`file`, `folder` or `other`."""
+    """Either `file`, `folder` or `other`."""
     size: int
     modified: datetime | None
-    """None where the listing does not tell it to the second."""
+    """The time of the last change; None where the listing does not tell it to the second."""
 
 
 def facts(line: str) -> Listed:
-    """One line of MLSD or MLST: `type=file;size=5;modify=20260101000000; name`."""
+    """Parse a line of MLSD or MLST, such as `type=file;size=5;modify=20260101000000; name`."""
     text, _, name = line.lstrip(" ").partition(" ")
     known = {key.lower(): value for key, _, value in (fact.partition("=") for fact in text.split(";") if fact)}
     kind = {"file": "file", "dir": "folder"}.get(known.get("type", "").lower(), "other")
@@ -29,7 +30,7 @@ def facts(line: str) -> Listed:
 
 
 def listed(line: str) -> Listed | None:
-    """One line of LIST; None for a line that tells of no file."""
+    """Parse a line of LIST. Return None for a line that is about no file."""
     if found := UNIX.fullmatch(line):
         kind = {"-": "file", "d": "folder"}.get(found[1], "other")
         return Listed(found[3], kind, size_of(found[2]), None)
@@ -40,12 +41,13 @@ def listed(line: str) -> Listed | None:
 
 
 def size_of(text: str) -> int:
-    """One line that makes no sense, such as the rest of a name with a line break in it, must not hide the others."""
+    """Parse a size; `NO_SIZE` if it is none. A line that makes no sense, such as the rest of a name with a line break
+    in it, must not hide the others."""
     return int(text) if re.fullmatch(r"[0-9]{1,30}", text) else NO_SIZE
 
 
 def moment(text: str) -> datetime | None:
-    """A time as MDTM, MLSD and MLST write it, in UTC: `20260101120000`, sometimes with a fraction."""
+    """Parse a time as MDTM, MLSD and MLST write it: in UTC, such as `20260101120000`, sometimes with a fraction."""
     found = re.match(r"\d{14}", text)
     try:
         return datetime.strptime(found[0], "%Y%m%d%H%M%S").replace(tzinfo=UTC) if found else None

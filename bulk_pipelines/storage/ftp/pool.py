@@ -1,4 +1,4 @@
-"""The connections to one FTP server: each transfer has one of its own, and idle ones are used again."""
+"""The connections to one FTP server. Each transfer has a connection of its own, and idle ones are used again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pool:
 
     @contextmanager
     def connection(self, url: str) -> Iterator[Connection]:
-        """For a few commands; what they fail with is said of `url`."""
+        """Lend a connection for a few commands. Their errors name `url`."""
         connection = self.take()
         try:
             with failures(url):

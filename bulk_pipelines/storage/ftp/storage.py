@@ -1,4 +1,4 @@
-"""A folder on an FTP server, with or without TLS; through ftplib.
+"""A folder on an FTP server, with or without TLS, that is reached by ftplib.
 
 A file is sent under a temporary name and renamed. Servers tell times to the second, so two contents of one size within
 one second look like one version.
@@ -48,7 +48,7 @@ class FtpStorage(Storage):
             paths.check(root.strip("/"))
         self.pool = Pool(address, access)
         self.folders: set[str] = set()
-        """Those that are known to exist."""
+        """The folders that are known to exist."""
 
     def url_of(self, key: str) -> str:
         return f"{self.url}/{quote(paths.check(key))}"
@@ -72,14 +72,14 @@ class FtpStorage(Storage):
     def stat_by(self, connection: Connection, key: str) -> Entry:
         if found := connection.stat(self.path(connection, key)):
             return self.entry(key, found)
-        # Servers say "no such file", "not a file" and "not now" by the same numbers: the folder's listing tells.
+        # Servers say "no such file", "not a file" and "not now" by the same numbers; only the folder's listing tells.
         folder, _, name = key.rpartition("/")
         with suppress(NotListed):
-            # To its end, or the connection would be left in the middle of it.
+            # The listing is read to its end, else the connection would be left in the middle of it.
             listing = [each for part in connection.listing(self.path(connection, folder)) for each in part]
             for each in listing:
                 if each.name == name:
-                    # With the exact time, as `timed`: what a listing calls its version must be what this calls it.
+                    # The exact time is needed, as in `timed`: `stat` and a listing must call a version the same.
                     exact = each.modified or connection.modified(self.path(connection, key))
                     return self.entry(key, replace(each, modified=exact))
         raise Missing(f"{self.url_of(key)} does not exist")
@@ -103,7 +103,7 @@ class FtpStorage(Storage):
                 entry, self.pieces(connection, entry, start, entry.size if stop is None else min(stop, entry.size))
             )
         finally:
-            self.pool.give(connection)  # a transfer that was left in the middle takes its connection with it
+            self.pool.give(connection)  # the pool closes it if its transfer was left in the middle
 
     def pieces(self, connection: Connection, entry: Entry, start: int, end: int) -> Generator[bytes, None, None]:
         if start >= end:
@@ -124,7 +124,7 @@ class FtpStorage(Storage):
         data = self.begun(connection, entry, start)
         try:
             yield from connection.received(data)
-        except ftplib.Error as error:  # after it had begun: the file was touched, or the disk failed
+        except ftplib.Error as error:  # the transfer had begun, so the file was touched, or the disk failed
             self.same(connection, entry)
             raise Transient(f"{self.url_of(entry.key)}: the server broke the transfer off ({said(error)})") from None
 
@@ -135,7 +135,7 @@ class FtpStorage(Storage):
         except (ftplib.error_perm, ftplib.error_temp) as error:
             if code(error) not in NO_SUCH:
                 raise
-            self.same(connection, entry)  # else it was being replaced just then
+            self.same(connection, entry)  # if it is the same, it was missing for a moment while it was being replaced
             return connection.begin(command, start)
 
     def same(self, connection: Connection, entry: Entry) -> None:
@@ -154,7 +154,7 @@ class FtpStorage(Storage):
             yield from self.timed(chosen)
 
     def timed(self, files: list[tuple[str, Listed]]) -> Iterator[Page]:
-        """Pages with the exact times, which LIST does not tell."""
+        """Yield pages of these files with their exact times, which LIST does not tell."""
         for start in range(0, len(files), AT_ONCE):
             chosen = files[start : start + AT_ONCE]
             if any(each.modified is None for _, each in chosen):
@@ -199,19 +199,20 @@ class FtpStorage(Storage):
             self.pool.give(connection)
 
     def confirm(self, connection: Connection, path: str, size: int) -> None:
-        """Not every server says so when a disk runs full."""
+        """Check that the server kept all bytes, because some servers do not say when a disk runs full."""
         answer = connection.answer(f"SIZE {path}")
         if answer and int(answer[4:]) != size:
             raise Transient(f"{self.url}: the server kept {answer[4:]} of {size} bytes")
 
     def discard(self, connection: Connection, path: str) -> None:
-        """Remove an unfinished file: by the same connection, once the server has let go of it, else by another one."""
+        """Remove an unfinished file by the same connection, once the server has let go of the file; if that fails, by
+        another connection."""
         try:
             if not connection.between:
                 connection.ftp.getmultiline()
                 connection.between = True
             connection.ftp.delete(path)
-        except ftplib.error_perm:  # it never came to be
+        except ftplib.error_perm:  # the file never came to be
             pass
         except (OSError, EOFError, ftplib.Error):
             connection.between = False
@@ -246,7 +247,8 @@ class FtpStorage(Storage):
                 connection.rename(self.path(connection, key), self.path(connection, to))
 
     def move_new(self, key: str, to: str) -> bool:
-        """The protocol has no renaming that never replaces, so the name is looked at just before."""
+        """Move a file unless there is one of the new name. The protocol has no renaming that never replaces, so the new
+        name is looked at just before."""
         with self.pool.connection(self.url_of(key)) as connection:
             self.stat_by(connection, key)
             self.make_folder(connection, to)

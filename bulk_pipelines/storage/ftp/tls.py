@@ -1,4 +1,4 @@
-"""FTP with TLS as servers of today want it."""
+"""FTP with TLS, as today's servers want it."""
 
 import ftplib
 import socket
@@ -8,7 +8,7 @@ SECONDS = 30.0
 
 
 class SecureFTP(ftplib.FTP_TLS):
-    """FTP_TLS, whose data connections resume the session of the control connection: many servers insist on it."""
+    """An FTP_TLS whose data connections resume the session of the control connection. Many servers insist on that."""
 
     def __init__(self, context: ssl.SSLContext, implicit: bool) -> None:
         super().__init__(context=context)

@@ -1,4 +1,4 @@
-"""The files of a folder on an FTP server and of the folders in it, a folder at a time."""
+"""Listing the files of a folder on an FTP server and of the folders in it, one folder at a time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.ftp.storage import FtpStorage
 
 Files = list[tuple[str, "Listed"]]
-"""By their keys."""
+"""Files with their keys."""
 
 
 def walk(storage: FtpStorage, first: str, reaches: Callable[[str], bool]) -> Iterator[tuple[Files, list[LeftOut]]]:
-    """Each folder's files, and what is left out; nothing of both, several times, while a listing arrives."""
+    """Yield the files of each folder, and what is left out of them. While a listing arrives, yield empty lists several
+    times."""
     with storage.pool.connection(storage.url) as connection:
         if not connection.answer(f"CWD {storage.path(connection, '')}"):
             raise Missing(f"{storage.url} does not exist")
@@ -47,13 +48,14 @@ def walk(storage: FtpStorage, first: str, reaches: Callable[[str], bool]) -> Ite
 
 
 def not_listed(storage: FtpStorage, folder: str, refusal: NotListed, first: str) -> list[LeftOut]:
-    """A folder that was taken away since is nothing to speak of; one that must not be read is left out."""
+    """Return what is left out because the server does not list a folder: nothing if the folder was removed since, else
+    the folder. Raise an error if it is the first folder."""
     if folder:
         try:
             storage.stat(folder)
         except Missing:
             return []
-        except Permanent:  # it is a folder
+        except Permanent:  # it is there, and it is a folder
             pass
     if folder == first:
         url = f"{storage.url}/{quote(folder)}".rstrip("/")
@@ -62,7 +64,7 @@ def not_listed(storage: FtpStorage, folder: str, refusal: NotListed, first: str)
 
 
 def sorted_out(folder: str, found: list[Listed]) -> tuple[Files, list[str], list[LeftOut]]:
-    """The files in a folder, the folders in it, and what cannot be taken."""
+    """Return the files in a folder, the folders in it, and what cannot be taken."""
     files: Files = []
     folders: list[str] = []
     left_out: list[LeftOut] = []

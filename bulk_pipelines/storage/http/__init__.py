@@ -1,1 +1,1 @@
-"""Files of web servers as a read-only storage."""
+"""Files of web servers, as a source that can only be read."""

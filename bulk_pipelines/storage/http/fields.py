@@ -1,4 +1,4 @@
-"""What some fields of an HTTP answer say."""
+"""Parsing some fields of an HTTP answer."""
 
 import re
 from datetime import UTC, datetime
@@ -8,7 +8,8 @@ import httpx
 
 
 def retry_after(fields: httpx.Headers) -> float | None:
-    """Seconds; a date counts from the server's own clock."""
+    """Return the seconds that the server asks to wait; None if it does not say. A date in Retry-After is compared with
+    the server's own clock."""
     text = fields.get("Retry-After", "")
     if re.fullmatch(r"\d{1,9}", text):
         return float(text)

@@ -1,7 +1,7 @@
-"""Connections to web servers that may only be public ones, and only for so long.
+"""Connections that only lead to public web servers, and only last for a limited time.
 
-A name is resolved once for a connection; all its addresses are judged, and one of those is connected to: a name that
-points somewhere else a moment later gains nothing. TLS and the Host header still go by the name.
+A name is resolved once for a connection. All its addresses are judged, and the connection goes to one of them, so a
+name that points somewhere else a moment later gains nothing. TLS and the Host header still use the name.
 """
 
 import socket
@@ -19,7 +19,7 @@ from bulk_pipelines.storage.errors import OverLimit, UnsafePath
 IPAddress = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], list[str]]
 
-# Address ranges of IPv6 whose addresses stand for one of IPv4, and by how many bits that lies above the lowest one.
+# Ranges of IPv6 addresses that stand for an IPv4 address, and the position of its lowest bit in them.
 EMBEDDING = [
     (IPv6Network("::/96"), 0),
     (IPv6Network("::ffff:0:0/96"), 0),
@@ -30,7 +30,7 @@ EMBEDDING = [
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether the address is one of the open internet, through whatever form of IPv6 it is written."""
+    """Whether the address belongs to the open internet, in whatever form of IPv6 it is written."""
     if isinstance(address, IPv6Address):
         if address.is_site_local or address in IPv6Network("2001::/32") or address in IPv6Network("64:ff9b:1::/48"):
             return False
@@ -41,12 +41,12 @@ def is_public(address: IPAddress) -> bool:
 
 
 def system_resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name, as the system finds them."""
+    """Return the addresses that the system finds for a name."""
     return list(dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
 
 
 def permitted(host: str, port: int, allowed: Callable[[IPAddress], bool], resolve: Resolve) -> list[str]:
-    """The addresses of a host, when every one of them may be called."""
+    """Return the addresses of a host. Raise `UnsafePath` unless every one of them may be called."""
     try:
         found = resolve(host, port)
     except (OSError, UnicodeError) as error:
@@ -59,7 +59,7 @@ def permitted(host: str, port: int, allowed: Callable[[IPAddress], bool], resolv
 
 
 class Deadline:
-    """The time that is left for all of a download."""
+    """The time limit of a whole download."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -67,7 +67,8 @@ class Deadline:
         self.end = clock() + seconds
 
     def within(self, seconds: float | None) -> float:
-        """A time limit for one step that also keeps the whole within its limit."""
+        """Return the time limit for one step: `seconds`, or the time that is left for the whole download if that is
+        less."""
         self.check()
         left = self.end - self.clock()
         return left if seconds is None else min(seconds, left)
@@ -106,7 +107,7 @@ class GuardedNetwork(httpcore.NetworkBackend):
 
 
 class TimedStream(httpcore.NetworkStream):
-    """However the bytes trickle, no step lasts beyond the deadline."""
+    """A stream of which no step lasts beyond the deadline, however slowly the bytes trickle."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self.stream = stream

@@ -1,7 +1,7 @@
-"""Files of web servers, read only: with limits on where, how long and how far, see `http_guard`.
+"""Reading files of web servers, with limits on where they may lie and how long a download takes (see `guard`).
 
-httpcore, the transport of httpx, is used by itself: no cookies, no proxies and no credentials of the environment take
-part. Redirects are followed here, each judged like the first address.
+httpcore, the transport of httpx, is used without httpx's client, so no cookies, proxies or credentials of the
+environment take part. Redirects are followed here, up to a limit, and each is judged like the first address.
 """
 
 import base64
@@ -25,7 +25,7 @@ from bulk_pipelines.storage.http.guard import Deadline, GuardedNetwork, IPAddres
 TIMEOUTS = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 10.0}
 REDIRECTS = {301, 302, 303, 307, 308}
 ENCODINGS = {"", "identity", "gzip", "x-gzip", "zstd"}
-"""Landing unpacks these as it does compressed files."""
+"""The content encodings that are taken. Landing unpacks them as it does compressed files."""
 UNKNOWN_SIZE = -1
 
 
@@ -37,7 +37,8 @@ class HttpSource(Source):
         allowed: Callable[[IPAddress], bool] | None = None,
         resolve: Resolve = system_resolve,
     ) -> None:
-        """`allowed` judges addresses in the place of the setting."""
+        """Prepare to read files of the address's server. `allowed`, if it is given, judges addresses instead of the
+        setting."""
         self.address = address
         self.server = replace(address, user=None).server
         self.limits = access.http
@@ -49,7 +50,7 @@ class HttpSource(Source):
         return redacted(f"{self.server}/{key}")
 
     def stat(self, key: str) -> Entry:
-        with self.open(key) as reader:  # not every server answers a HEAD as it answers a GET
+        with self.open(key) as reader:  # some servers answer a HEAD otherwise than a GET
             return reader.entry
 
     @contextmanager
@@ -72,7 +73,7 @@ class HttpSource(Source):
 
     @contextmanager
     def answer(self, pool: httpcore.ConnectionPool, key: str) -> Iterator[httpcore.Response]:
-        """What the server says in the end, after redirects."""
+        """Request the file, follow redirects, and yield the last answer."""
         shown = self.url_of(key)
         url = first = parsed(f"{self.server}/{key}", shown)
         for _ in range(self.limits.redirects + 1):
@@ -126,7 +127,7 @@ def entry_of(key: str, fields: httpx.Headers) -> Entry:
 
 
 def refusal(status: int, fields: httpx.Headers, shown: str, credentials: bool) -> Failure:
-    """What an answer other than 200 means."""
+    """Return the error that an answer other than 200 means."""
     said = f"the web server answered {status} for {shown}"
     if status in {429, 503}:
         return Throttled(said, retry_after(fields))

@@ -1,7 +1,7 @@
-"""Files below a folder that others may write to: reached part by part, without following links.
+"""Reaching files below a folder that others may write to, part by part and without following links.
 
 Between a look at a path and its use, whoever may write to one of its folders can put a link in the place of a part.
-So a path is only used by way of its folder, held open, and of the one name that is left.
+So the file's folder is opened and held, and the file is only used by its name in that folder.
 """
 
 import errno
@@ -17,10 +17,11 @@ FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", o
 
 @contextmanager
 def held(root: Path, key: str, *, follow: bool, make: int | None = None) -> Iterator[tuple[int, str]]:
-    """The folder of the key's file, opened, and the file's name in it; `make`: the mode of the folders that are missing
-    and made then.
+    """Open the folder of the key's file, and yield it with the file's name in it. Folders that are missing are made
+    with the mode `make`, if it is given.
 
-    Links that lie there when it is called may lead elsewhere below the root, and with `follow` so may the file itself.
+    Links that are there when this is called may lead elsewhere below the root; with `follow`, the file itself may be
+    such a link.
     """
     parts = within(root, key, follow)
     if not parts:
@@ -37,7 +38,7 @@ def held(root: Path, key: str, *, follow: bool, make: int | None = None) -> Iter
 
 
 def within(root: Path, key: str, follow: bool) -> tuple[str, ...]:
-    """The parts of the key's path below the root, without links."""
+    """Return the parts of the key's path below the root, once links are resolved."""
     place, top = root / key, real_path(root)
     real = real_path(place) if follow else real_path(place.parent) / place.name
     if not real.is_relative_to(top):
@@ -57,5 +58,6 @@ def opened(name: str, folder: int, make: int | None) -> int:
 
 
 def real_path(path: Path) -> Path:
-    """Without links. (Path.resolve raises errors of its own at links in circles, which opening the file then tells.)"""
+    """Resolve the links of a path. (`Path.resolve` raises errors of its own at links in circles; here, opening the file
+    tells of these.)"""
     return Path(os.path.realpath(path))

@@ -1,8 +1,8 @@
 """A folder of this machine.
 
-A file is written under a temporary name beside its place, brought to the disk, and renamed: whoever reads finds the
-old file or the new one. It is for its owner alone, and so are the folders that are made for it. Symbolic links may not
-lead out of the folder, not even one that appears between two steps.
+A file is written under a temporary name beside its place, brought to the disk, and renamed, so a reader finds the old
+file or the new one. It is for its owner alone, and so are the folders that are made for it. Symbolic links may not lead
+out of the folder, not even one that appears between two steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 20
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""Taken away since; or links in circles."""
+"""The errors of a file that was taken away since it was listed, or of links in circles."""
 LEADS_OUT = "is a link that leads out of the folder"
 KINDS: dict[int, type[Failure]] = {
     **dict.fromkeys([errno.EACCES, errno.EPERM, errno.EROFS], Refused),
@@ -39,7 +39,8 @@ KINDS: dict[int, type[Failure]] = {
 }
 
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""How systems say that a file cannot have a second name: because of its disk, or because it is somebody else's."""
+"""The errors by which systems say that a file cannot have a second name: because of its disk, or because it belongs to
+another user."""
 
 
 class LocalStorage(Storage):
@@ -52,11 +53,12 @@ class LocalStorage(Storage):
     def held(
         self, key: str, *, follow: bool = False, make: int | None = None
     ) -> AbstractContextManager[tuple[int, str]]:
-        """The opened folder of the key's file, and the file's name in it; `follow` also looks through the file."""
+        """Open the folder of the key's file, and yield it with the file's name in it. With `follow`, the file itself
+        may be a link."""
         return beneath.held(self.root, paths.check(key), follow=follow, make=make)
 
     def inner(self, folder: str) -> Path:
-        """A folder in this one, once it is certain that no link leads out."""
+        """Return the path of a folder in this one, once it is certain that no link leads out."""
         beneath.within(self.root, folder, follow=True)
         return self.root / folder
 
@@ -123,7 +125,7 @@ class LocalStorage(Storage):
                 if folder == wanted.folder:
                     raise error_of(error, str(self.root / folder)) from error
                 yield Page([], [LeftOut(folder, f"cannot be listed: {error.strerror}", unread=True)])
-            except UnsafePath:  # replaced by a link since
+            except UnsafePath:  # the folder was replaced by a link since it was listed
                 if folder == wanted.folder:
                     raise
                 yield Page([], [LeftOut(folder, LEADS_OUT)])
@@ -131,7 +133,7 @@ class LocalStorage(Storage):
     def pages_of(
         self, folder: str, wanted: paths.Pattern, aside: Collection[str], waiting: list[str]
     ) -> Iterator[Page]:
-        """The files of one folder; the folders in it are left `waiting`."""
+        """Yield the files of one folder, and add the folders in it to `waiting`."""
         page = Page()
         for found in scanned(self.inner(folder) if folder else self.root):
             key = f"{folder}/{found.name}" if folder else found.name
@@ -147,7 +149,7 @@ class LocalStorage(Storage):
         yield page
 
     def add(self, page: Page, wanted: paths.Pattern, key: str, found: os.DirEntry[str]) -> None:
-        """What a listing says of a file. Of what is no file, such as a pipe or a link to a folder, it says nothing."""
+        """Add a file to a page of a listing. What is no file, such as a pipe or a link to a folder, is passed over."""
         if problem := paths.fault(key):
             page.leave_out(key, problem)
         elif wanted.matches(key) and not paths.is_unfinished(key):
@@ -188,7 +190,7 @@ class LocalStorage(Storage):
                     synced(folder)
             finally:
                 if not published:
-                    with suppress(OSError):  # what stopped the writing may stop the last flush too
+                    with suppress(OSError):  # closing flushes, which may fail as the writing did
                         file.close()
                     with suppress(FileNotFoundError):
                         os.unlink(written, dir_fd=folder)
@@ -217,7 +219,7 @@ class LocalStorage(Storage):
                 synced(target)
 
     def copy_over(self, key: str, to: str) -> None:
-        """To another disk, with the time of change: moved, it is the same version."""
+        """Move a file to another disk by copying it. Its time of change is kept, so that it stays the same version."""
         before = self.stat(key).version
         with self.open(key, version=before) as reader, self.publish(to) as sink:
             for piece in reader:
@@ -265,7 +267,7 @@ class LocalStorage(Storage):
 
 
 def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The names in a folder; none if it is gone."""
+    """Yield the entries of a folder; none if the folder is gone."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
         yield from found
 
@@ -305,7 +307,7 @@ def synced(folder: int) -> None:
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """The system's errors in the words of `errors`."""
+    """Translate the system's errors into the errors of `errors`."""
     try:
         yield
     except Failure:

@@ -1,4 +1,4 @@
-"""What an S3 server's refusals mean, in the words of `errors`; from obstore's exceptions or from a plain answer."""
+"""Translating an S3 server's refusals into the errors of `errors`, from obstore's exceptions or from a plain answer."""
 
 import re
 
@@ -26,11 +26,12 @@ ELSEWHERE = {
 
 
 class NotSatisfiable(Permanent):
-    """The range begins behind the end."""
+    """The range that was asked for begins behind the end of the object."""
 
 
 def error_of(error: Exception, url: str, signed: bool) -> Failure:
-    """obstore tells the server's answer only in its text, which also holds more than we want to show."""
+    """Return the error that an exception of obstore means. obstore tells the server's answer only in the exception's
+    text, which also holds more than may be shown."""
     text = str(error)
     code = re.search(r"<Code>(\w+)</Code>", text)
     if status := re.search(r"status code: (\d{3})", text):
@@ -48,7 +49,7 @@ def error_of(error: Exception, url: str, signed: bool) -> Failure:
 
 
 def answered(status: int, code: str, url: str, signed: bool, retry_after: float | None = None) -> Failure:  # noqa: PLR0911
-    """What an answer other than success means."""
+    """Return the error that an answer other than success means."""
     said = f"S3 answered {status}{f' {code}' if code else ''} for {url}"
     if status in {429, 503} or code in SLOWER:
         return Throttled(said, retry_after)

@@ -1,7 +1,7 @@
-"""Listings of a bucket, by the protocol itself.
+"""Listing a bucket by requests of the protocol itself.
 
 obstore takes every key for a path, and breaks the whole listing off at the first that is none (`a//b`, `a/../b`, one
-with a control character). Keys are facts of the other side: here they come as they are.
+with a control character). The other side decides on its keys, so here they come as they are.
 """
 
 import re
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 KEYS = 1_000
-"""What S3 tells in one answer."""
+"""The most keys that S3 tells in one answer."""
 RETRY_SECONDS = 20.0
 FIRST_DELAY = 0.1
 NOT_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:[0-8bBcCeEfF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));"
 )
-"""Control characters of keys, as servers write them that do not encode keys as they are asked to."""
+"""Control characters in keys, as servers write them that do not encode keys although they are asked to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object as a listing tells of it."""
+    """What a listing tells of an object."""
 
     name: str
     size: int
@@ -44,7 +44,8 @@ class Listed:
 
     @property
     def is_marker(self) -> bool:
-        """Whether it stands for a folder, as consoles (`folder/`) and Hadoop (`folder_$folder$`) make them."""
+        """Whether the object only stands for a folder. Consoles (`folder/`) and Hadoop (`folder_$folder$`) make such
+        objects."""
         return self.size == 0 and self.name.endswith(("/", "_$folder$"))
 
 
@@ -55,7 +56,7 @@ class Listing:
         self.url = url
 
     def pages(self, prefix: str, after: str | None) -> Iterator[list[Listed]]:
-        """The objects whose names begin so, behind that name; sorted, as the server has them."""
+        """Yield the objects whose names begin with `prefix` and come behind `after`, sorted as the server has them."""
         token: str | None = None
         while True:
             asked = {"list-type": "2", "max-keys": str(KEYS), "encoding-type": "url", "prefix": prefix}
@@ -71,7 +72,7 @@ class Listing:
                 return
 
     def answer(self, asked: dict[str, str]) -> bytes:
-        """With as many more tries as obstore makes."""
+        """Send a request, with as many more tries as obstore makes."""
         began = time.monotonic()
         for attempt in range(self.access.retries + 1):
             try:
@@ -96,7 +97,7 @@ class Listing:
         return response.content
 
     def headers(self, url: str) -> dict[str, str]:
-        """The signature."""
+        """Return the headers that sign the request."""
         credentials = credentials_of(self.access)
         if credentials is None:
             return {}
@@ -113,7 +114,7 @@ class Listing:
 
 
 def read(answer: bytes, url: str) -> tuple[list[Listed], bool, str | None]:
-    """The objects of a page, whether there are more, and by which token they are asked for."""
+    """Return the objects of a page, whether there are more, and the token by which to ask for these."""
     try:
         root = parsed(answer)
         fields = {name_of(each): each.text or "" for each in root}

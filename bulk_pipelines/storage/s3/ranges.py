@@ -1,7 +1,7 @@
-"""Requests that obstore has signed and that are sent plainly, where obstore cannot do what is needed.
+"""Requests that obstore signs and that httpx sends, where obstore cannot do what is needed.
 
 Some servers of the S3 protocol (rclone's, lakeFS's) answer a request for a range with 200 and a Content-Range, where S3
-says 206. obstore does not take that; nor does it tell the headers of a refusal, or remove an object on a condition.
+answers 206. obstore does not take that. Nor does it tell the headers of a refusal, or remove an object on a condition.
 """
 
 import re
@@ -38,7 +38,7 @@ class PlainRanges:
         self.signed = signed
         self.ca_file = ca_file
         self.needed = False
-        """Whether the server was seen to need this."""
+        """Whether the server has answered a request for a range in a way that obstore does not take."""
         self.client: httpx.Client | None = None
         self.lock = threading.Lock()
 
@@ -66,7 +66,7 @@ class PlainRanges:
 
     @contextmanager
     def open(self, key: str, name: str, start: int, stop: int) -> Iterator[tuple[Entry, Iterator[bytes]]]:
-        """The object as it is now, and the bytes of the range."""
+        """Request a range, and yield the object as it is now with the bytes of the range."""
         shown = f"s3://{self.bucket}/{name}"
         try:
             headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -78,11 +78,11 @@ class PlainRanges:
                 if not found or int(found[1]) != start:
                     raise Permanent(f"the S3 server of {shown} cannot send a range of an object")
                 yield entry_of(key, int(found[2]), response.headers), response.iter_raw(PIECE)
-        except httpx.HTTPError:  # its text would show the signed address
+        except httpx.HTTPError:  # the error's text would show the signed address
             raise unreachable(shown) from None
 
     def put(self, key: str, name: str, data: bytes) -> Entry:
-        """A small upload. obstore does not tell the headers of a refusal, and so no Retry-After; this does."""
+        """Upload a small object. Unlike obstore, this tells the headers of a refusal, and so its Retry-After."""
         shown = f"s3://{self.bucket}/{name}"
         try:
             response = self.connected().put(self.address(name, "PUT"), content=data)
@@ -93,11 +93,12 @@ class PlainRanges:
         return Entry(key, len(data), None, version_of(response.headers))
 
     def delete(self, name: str, version: str) -> None:
-        """If it is that version, on servers that know conditions for this (Amazon's does)."""
+        """Remove an object if it is of that version. Servers that know no condition for this remove it in any case;
+        Amazon's knows it."""
         shown = f"s3://{self.bucket}/{name}"
         try:
             response = self.connected().delete(self.address(name, "DELETE"), headers={"If-Match": f'"{version}"'})
-            if response.status_code == 501:  # it knows none, and says so
+            if response.status_code == 501:  # the server says that it knows no such condition
                 response = self.connected().delete(self.address(name, "DELETE"))
         except httpx.HTTPError:
             raise unreachable(shown) from None

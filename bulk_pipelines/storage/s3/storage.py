@@ -1,7 +1,8 @@
-"""A folder of an S3 bucket, Amazon's or any server that speaks the protocol; through obstore.
+"""A folder of an S3 bucket, of Amazon or of any server that speaks the protocol, that is reached by obstore.
 
-An object appears when its upload is complete, so publishing is atomic by nature. Reading goes by ranges, a few of them
-at once, each pinned to the version that the first one saw. obstore retries a failed request a few times within seconds.
+An object appears when its upload is complete, so publishing is atomic by nature. Files are read by ranges, a few of
+them at once, and each is pinned to the version that the first one saw. obstore retries a failed request a few times
+within seconds.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
 PIECE = 8 << 20
 AHEAD = 3
-"""Pieces that are fetched before they are asked for."""
+"""How many pieces are fetched at once while a file is read in order."""
 PART = 16 << 20
-"""Of a multipart upload, which has 10,000 parts at most: 160 GB in one object."""
+"""Bytes of one part of a multipart upload. An upload has 10,000 parts at most, so an object has 160 GB at most."""
 UPLOADS = 4
 LARGEST_COPY = 1 << 30
-"""What S3 copies within itself in one request and in good time."""
+"""The most bytes that S3 copies within itself in one request and in good time."""
 LAST = "\U0010ffff"
 FAILURES = (BaseError, OSError, ValueError)
 
@@ -55,7 +56,7 @@ class S3Storage(Storage):
         return f"s3://{self.bucket}/{self.name(key)}"
 
     def name(self, key: str) -> str:
-        """The object's whole name in the bucket."""
+        """Return the object's whole name in the bucket."""
         return paths.check(f"{self.root}/{paths.check(key)}" if self.root else key)
 
     def close(self) -> None:
@@ -67,7 +68,7 @@ class S3Storage(Storage):
 
     @contextmanager
     def open(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> Iterator[Reader]:
-        # The first range also tells size and version: one request for a small object.
+        # The first range also tells size and version, so one request is enough for a small object.
         try:
             entry, first = self.fetch(key, start, start + PIECE if stop is None else min(stop, start + PIECE), version)
         except NotSatisfiable:
@@ -90,7 +91,7 @@ class S3Storage(Storage):
                 raise SourceChanged(f"{self.url_of(entry.key)} was removed while it was read") from None
 
     def ahead(self, entry: Entry, start: int, end: int) -> Iterator[bytes]:
-        """The pieces in order, while the next ones are on their way."""
+        """Yield the pieces in order, while the next ones are on their way."""
         starts = iter(range(start, end, PIECE))
         coming: deque[Future[tuple[Entry, bytes]]] = deque()
         with ThreadPoolExecutor(AHEAD, thread_name_prefix="s3") as threads:
@@ -119,7 +120,7 @@ class S3Storage(Storage):
             raise SourceChanged(f"{self.url_of(entry.key)} became shorter while it was read")
 
     def fetch(self, key: str, start: int, stop: int, version: str | None) -> tuple[Entry, bytes]:
-        """One range in one request, whole and of that version."""
+        """Fetch a range in one request. Raise `SourceChanged` if it is not whole or not of that version."""
         if start >= stop:
             entry, data = self.stat(key), b""
         elif self.plain.needed:
@@ -159,7 +160,8 @@ class S3Storage(Storage):
         return f"s3://{self.bucket}/{self.root}".rstrip("/")
 
     def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
-        """Names come sorted, so a folder that the pattern does not reach is skipped, not paged through."""
+        """List the files that match, as `Storage.pages` says. Names come sorted, so a folder that the pattern does not
+        reach can be skipped without paging through it."""
         wanted = paths.Pattern(pattern)
         root = f"{self.root}/" if self.root else ""
         prefix = f"{root}{wanted.folder}/" if wanted.folder else root
@@ -202,7 +204,7 @@ class S3Storage(Storage):
                 published = True
         finally:
             if not published:
-                with suppress(*FAILURES):  # given an exception, it takes the parts back
+                with suppress(*FAILURES):  # given an exception, the writer removes the parts that were uploaded
                     writer.__exit__(Abandoned, Abandoned(), None)
 
     def put(self, key: str, data: bytes) -> Entry:
@@ -226,7 +228,7 @@ class S3Storage(Storage):
                 obstore.delete(self.store, [self.name(key) for key in keys])
 
     def move(self, key: str, to: str) -> None:
-        """A copy, then a removal: between them, both are there."""
+        """Move a file by copying it and then removing it. Between the two, it is there under both names."""
         if key == to:
             self.stat(key)
             return
@@ -247,8 +249,9 @@ class S3Storage(Storage):
         return True
 
     def take_away(self, key: str, version: str, to: str | None = None) -> None:
-        """A copy counts if the version lay there before and after it. The removal names the version: servers that do
-        not know such a condition remove whatever came since the last look, some milliseconds before."""
+        """Move or remove a file if it is of this version. A copy counts if this version lay there before and after it.
+        The removal names the version; servers that do not know such a condition remove whatever has come since the last
+        look, some milliseconds before."""
         entry = self.stat(key)
         self.same(entry, version)
         if to is not None:
@@ -258,10 +261,11 @@ class S3Storage(Storage):
             self.plain.delete(self.name(key), version)
         except SourceChanged:
             self.still(key, version, to)
-            self.delete(key)  # the server has no ETags, and took the condition for one
+            self.delete(key)  # the version still lies there: this server has no ETags to compare the condition with
 
     def still(self, key: str, version: str, copied: str | None) -> None:
-        """`SourceChanged` if it is another version by now; and if it was that one which was copied, the copy goes."""
+        """Raise `SourceChanged` if another version lies there by now. If it was that one which was copied, remove the
+        copy."""
         now = self.stat(key).version
         if now != version:
             if copied is not None and self.version_of(copied) == now:
@@ -269,7 +273,8 @@ class S3Storage(Storage):
             raise SourceChanged(f"{self.url_of(key)} is no longer the version {version}: it was written to")
 
     def sweep(self, before: datetime, of: str = "") -> int:  # noqa: ARG002
-        """Uploads that were never completed are not objects; a lifecycle rule of the bucket removes them."""
+        """Remove nothing: uploads that were never completed are not objects, and a lifecycle rule of the bucket removes
+        them."""
         return 0
 
     @contextmanager
@@ -289,7 +294,7 @@ def within(folders: Collection[str], key: str) -> bool:
 
 
 def unreached(wanted: paths.Pattern, aside: Collection[str], key: str) -> str | None:
-    """The outermost folder of the key that holds no match."""
+    """Return the outermost folder of the key that can hold no match; None if each of them can."""
     parts = key.split("/")[:-1]
     folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
     return next((folder for folder in folders if folder in aside or not wanted.reaches(folder)), None)

@@ -1,4 +1,4 @@
-"""How an S3 bucket is reached: obstore's client, its time limits and retries, and where credentials come from."""
+"""Reaching an S3 bucket: obstore's client, its time limits and retries, and where the credentials come from."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,7 +19,8 @@ FOUND_CREDENTIALS_LAST = timedelta(minutes=10)
 
 @lru_cache(maxsize=64)
 def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store, bool]:
-    """The client of a bucket, and whether it signs its requests. It keeps connections, so it is made once."""
+    """Return the client of a bucket, and whether it signs its requests. A client keeps connections, so it is made only
+    once."""
     client: ClientConfig = {
         "allow_http": access.endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=5),
@@ -52,7 +53,8 @@ def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store,
 
 @lru_cache(maxsize=64)
 def address_of(bucket: str, access: S3Access) -> str:
-    """The bucket's web address, as obstore makes it of the settings and the environment (such as AWS_ENDPOINT_URL)."""
+    """Return the bucket's web address, as obstore makes it of the settings and the environment (such as
+    AWS_ENDPOINT_URL)."""
     config: S3Config = {"region": access.region, "access_key_id": "any", "secret_access_key": "any"}
     if access.endpoint:
         config["endpoint"] = access.endpoint
@@ -62,7 +64,7 @@ def address_of(bucket: str, access: S3Access) -> str:
 
 @lru_cache(maxsize=64)
 def credentials_of(access: S3Access) -> "Credentials | None":
-    """Those of the settings, else what boto3 finds in its usual places; None when it finds nothing."""
+    """Return the credentials of the settings, else those that boto3 finds in its usual places; None if there are none."""
     from botocore.credentials import Credentials  # noqa: PLC0415 - slow to import, and needed only here
 
     if access.access_key_id:
@@ -73,7 +75,7 @@ def credentials_of(access: S3Access) -> "Credentials | None":
 
 
 def found_credentials(access: S3Access) -> "S3CredentialProvider | None":
-    """Asked again when they run out; None when there are none."""
+    """Return a function that obstore calls for credentials, and again when they run out; None when there are none."""
     credentials = credentials_of(access)
     if credentials is None:
         return None

@@ -1,6 +1,6 @@
-"""Listings of SFTP folders, by the protocol's own requests.
+"""Listing SFTP folders by the protocol's own requests.
 
-paramiko's listings decode every name as UTF-8, and end in an error at the first that is something else.
+paramiko's own listings decode every name as UTF-8, and end in an error at the first name that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     import paramiko
 
 AHEAD = 16
-"""Requests that are on their way at once: servers answer each with some hundred names."""
+"""How many requests are on their way at once. Servers answer each with some hundred names."""
 
 
 def listing(channel: paramiko.SFTPClient, path: str) -> Iterator[list[tuple[str, SFTPAttributes]]]:
-    """The names in a folder and what is known of them, one answer of the server at a time. Bytes of a name that are not
-    UTF-8 become surrogates."""
-    protocol: Any = channel  # what paramiko's own methods are made of
+    """Yield the names in a folder with their attributes, one answer of the server at a time. Bytes of a name that are
+    not UTF-8 become surrogates."""
+    protocol: Any = channel  # its private methods are used, as paramiko's public ones do
     _, opened = protocol._request(CMD_OPENDIR, path)
     handle = opened.get_string()
     asked = deque(protocol._async_request(type(None), CMD_READDIR, handle) for _ in range(AHEAD))
     while True:
         try:
             _, answer = protocol._read_response(asked.popleft())
-        except EOFError:  # the server's word for the end; a broken connection is an SSHException here
+        except EOFError:  # the server said that the listing is over; a broken connection is an SSHException here
             break
         asked.append(protocol._async_request(type(None), CMD_READDIR, handle))
         yield [each for each in told(answer) if each[0] not in {".", ".."}]
@@ -40,7 +40,7 @@ def listing(channel: paramiko.SFTPClient, path: str) -> Iterator[list[tuple[str,
 def told(answer: paramiko.Message) -> Iterator[tuple[str, SFTPAttributes]]:
     for _ in range(answer.get_int()):
         name = answer.get_string().decode(errors="surrogateescape")
-        answer.get_string()  # a line as `ls` writes it
+        answer.get_string()  # a line as `ls` writes it, which is not needed
         about = SFTPAttributes()
         about._unpack(answer)  # type: ignore[attr-defined] # as above
         yield name, about

@@ -1,4 +1,4 @@
-"""The connection to one SSH server: operations share it, each on a channel of its own; idle channels are used again."""
+"""The connection to one SSH server. Operations share it, each on a channel of its own. Idle channels are used again."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Pool:
 
     @contextmanager
     def channel(self, url: str) -> Iterator[paramiko.SFTPClient]:
-        """For a few requests; what they fail with is said of `url`."""
+        """Lend a channel for a few requests. Their errors name `url`."""
         with failures(url):
             channel = self.take()
             usable = False
             try:
                 yield channel
                 usable = True
-            except OSError as error:  # an answer of the server, so the channel is fine
+            except OSError as error:  # after these answers of the server, the channel is fine
                 usable = error.errno in {errno.ENOENT, errno.EACCES}
                 raise
             except Permanent:
@@ -73,7 +73,7 @@ class Pool:
         self.end(channel)
 
     def end(self, channel: paramiko.SFTPClient) -> None:
-        with suppress(OSError, EOFError, paramiko.SSHException):  # the connection is broken, and its end with it
+        with suppress(OSError, EOFError, paramiko.SSHException):  # a channel of a broken connection cannot be closed
             channel.close()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Pool:
         key_file = self.login.key_file or None
         if key_file and not Path(key_file).is_file():
             raise InvalidInput("BULK_SFTP_KEY_FILE", f"{key_file} does not exist")
-        client = paramiko.SSHClient()  # refuses servers whose key is not known
+        client = paramiko.SSHClient()  # it refuses servers whose key is not known
         try:
             client.load_system_host_keys(self.login.known_hosts or None)
         except OSError:
@@ -130,7 +130,7 @@ class Pool:
 
 @contextmanager
 def failures(url: str) -> Iterator[None]:
-    """Errors of the connection and answers of the server, in the words of `errors`."""
+    """Translate errors of the connection, and refusals of the server, into the errors of `errors`."""
     try:
         yield
     except FileNotFoundError:

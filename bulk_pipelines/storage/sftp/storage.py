@@ -1,4 +1,4 @@
-"""A folder on an SSH server; through paramiko.
+"""A folder on an SSH server that is reached by paramiko.
 
 A file is sent under a temporary name and renamed. Servers tell times to the second, so two contents of one size within
 one second look like one version.
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.addresses import Address
 
 REQUEST = 32 << 10
-"""What every server reads or writes in one request."""
+"""Bytes that every server reads or writes in one request."""
 PIECE = 4 << 20
-"""Asked for at once, in many requests, so that distance costs little."""
+"""Bytes that are asked for at once, in many requests, so that a distant server costs little time."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class SftpStorage(Storage):
             paths.check(root.strip("/"))
         self.pool = Pool(address, access.login)
         self.folders: set[str] = set()
-        """Those that are known to exist."""
+        """The folders that are known to exist."""
 
     def url_of(self, key: str) -> str:
         return f"{self.url}/{quote(paths.check(key))}"
@@ -87,7 +87,7 @@ class SftpStorage(Storage):
             end = entry.size if stop is None else min(stop, entry.size)
             yield Reader(entry, self.pieces(channel, file, entry, start, end))
         finally:
-            self.pool.end(channel)  # with answers possibly still on their way
+            self.pool.end(channel)  # answers may still be on their way, so it cannot be used again
 
     def pieces(
         self, channel: paramiko.SFTPClient, file: paramiko.SFTPFile, entry: Entry, start: int, end: int
@@ -119,7 +119,7 @@ class SftpStorage(Storage):
             yield page
 
     def walk(self, first: str, reaches: Callable[[str], bool]) -> Iterator[Page]:
-        """The files of a folder and of those in it that are reached, one answer of the server at a time."""
+        """Yield the files of a folder and of the folders in it that are reached, one answer of the server at a time."""
         with self.pool.channel(self.url) as channel:
             channel.stat(self.path(""))
         waiting = [first]
@@ -132,7 +132,7 @@ class SftpStorage(Storage):
             except Missing:
                 continue
             except Failure as error:
-                # Servers say many things by one word, "failure": those that still answer mean the folder.
+                # Servers say many things by one word, "failure". If the server still answers, it meant the folder.
                 if folder == first or not self.answers():
                     raise
                 why = str(error).removeprefix(f"{self.url}: ")
@@ -218,7 +218,8 @@ class SftpStorage(Storage):
                 self.folders.add(folder)
 
     def rename(self, channel: paramiko.SFTPClient, key: str, to: str) -> None:
-        """By the extension that replaces, which OpenSSH and nearly all others have; others refuse to replace."""
+        """Rename a file by the extension that replaces a file of the new name. OpenSSH and nearly all other servers
+        have it; those that do not refuse to replace."""
         try:
             channel.posix_rename(self.path(key), self.path(to))
         except OSError as error:
@@ -240,7 +241,8 @@ class SftpStorage(Storage):
                 self.rename(channel, key, to)
 
     def move_new(self, key: str, to: str) -> bool:
-        """By the plain renaming, which should not replace; for servers where it does, the name is looked at first."""
+        """Move a file by the plain renaming, which should not replace a file. Because on some servers it does, the new
+        name is looked at first."""
         if self.exists(to):
             return False
         with self.pool.channel(self.url_of(key)) as channel:
@@ -249,7 +251,7 @@ class SftpStorage(Storage):
             with suppress(OSError):
                 channel.rename(self.path(key), self.path(to))
                 return True
-        if self.exists(to):  # it came just then
+        if self.exists(to):  # a file of that name came just then
             return False
         raise Transient(f"{self.url_of(key)} could not be given the name {to}")
 
