@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
+from bulk_pipelines.distribution import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.resources import RESOURCES
@@ -44,7 +45,7 @@ def examine(chosen: Settings) -> list[Finding]:
         return findings  # the embedded server keeps its data in that folder
     findings.append(server(chosen))
     if findings[-1].ok:
-        findings += [schema(chosen), instance(chosen)]
+        findings += [schema(chosen), distribution(chosen), instance(chosen)]
     return findings
 
 
@@ -186,6 +187,21 @@ def closed_tables(chosen: Settings) -> list[str]:
             f"SELECT name FROM unnest(%s::text[]) AS name WHERE NOT ({rights})".encode(), [tables]
         )
         return [name for (name,) in rows]
+
+
+def distribution(chosen: Settings) -> Finding:
+    """The query for the data of distributed files is one that PostgreSQL takes, now."""
+    subject, named = "distribution query", chosen.distribution_query
+    try:
+        engine = pool.connect(address.url(chosen), application="bulk doctor", size=1)
+        try:
+            columns = data.columns(engine, data.query_of(named))
+        finally:
+            engine.dispose()
+    except BulkError as error:
+        remedy = f"mend {named}, see docs/distribution.md" if named else "let this role read index_data, or migrate"
+        return Finding(subject, False, str(error), f"{remedy}; until then every file fails")
+    return Finding(subject, True, f"{named or 'the rows of index_data'}: {', '.join(columns)}")
 
 
 def definitions() -> Finding:

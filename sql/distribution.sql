@@ -1,10 +1,3 @@
--- name: index_file
--- The default query for the data of one input; BULK_DISTRIBUTION_QUERY names another one.
-SELECT index_key, effective_date, asof_indicator, constituent, weight, close
-FROM index_data
-WHERE index_key = :index_key AND effective_date = :effective_date AND asof_indicator = :asof_indicator
-ORDER BY constituent;
-
 -- name: find_artifacts
 -- The registry's rows for the inputs of a claim.
 SELECT found.*

@@ -1,5 +1,4 @@
-"""The settings that every session with PostgreSQL makes for itself, so that nothing depends on the role, the database or
-the environment.
+"""What every session with PostgreSQL says for itself, so that nothing depends on role, database or environment.
 
 They are made by `set_config` and not by libpq's `options`, which a pooler such as PgBouncer ignores or refuses.
 """
@@ -117,7 +116,7 @@ def named(url: URL) -> dict[str, str]:
 
 
 def from_options(options: str) -> dict[str, str]:
-    """Parse the settings in libpq's `options`, which are `-c name=value` or `--name=value`. Anything else is refused."""
+    """Parse the settings in libpq's `options`: `-c name=value` or `--name=value`. Anything else is refused."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in WORD.findall(options)]
     found = {}
     while words:
@@ -132,7 +131,7 @@ def from_options(options: str) -> dict[str, str]:
 
 
 def statement(chosen: dict[str, str], version: int) -> str:
-    """Return one SELECT that makes all settings and tells the facts. It has only literals, so every driver can send it."""
+    """Return one SELECT that makes all settings and tells the facts. It has only literals: every driver can send it."""
     since_17 = SETTINGS_SINCE_17 if version >= 17 else {}
     calls = [
         f"pg_catalog.set_config({quoted(name)}, {quoted(value)}, false)" for name, value in (chosen | since_17).items()

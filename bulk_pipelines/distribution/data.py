@@ -1,34 +1,35 @@
 """The data of the files: CSV that PostgreSQL writes itself, from one query for many inputs or a stream for a large one.
 
 The query is written for one input, with `:index_key`, `:effective_date` and `:asof_indicator` in it. For many inputs it
-stands in a LATERAL join, so that it is planned and run as written, once for each of them, in one statement.
+stands in a LATERAL join, so that it is planned once and run as written for each of them, in one statement.
 """
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.distribution import placeholders
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
+from bulk_pipelines.settings import CHECKOUT
 
 MOST_ROWS = 5_000
 """Of an input whose data is read together with others'; one with more is streamed."""
 CHUNK = 1 << 18
 
 TYPES = {"index_key": "text", "effective_date": "date", "asof_indicator": "text"}
-NAMES = "|".join(TYPES)
-PARAMETER = re.compile(rf"(?<![:\w]):({NAMES})\b")
+DEFAULT = CHECKOUT / "sql" / "index_file.sql"
+INPUT = "input_of_this_file"
+"""The name under which a query finds its input: one that no query of anybody's has by chance."""
 COPY_OPTIONS = "(FORMAT csv, ENCODING 'UTF8')"
 WANTED = """unnest(
     %(positions)s::int[], %(index_keys)s::text[], %(effective_dates)s::date[], %(asof_indicators)s::text[]
@@ -61,47 +62,47 @@ class Stream:
 
 @dataclass(frozen=True)
 class Query:
-    """A SELECT for one input, its parameters as psycopg names them."""
+    """A SELECT for one input, which it finds as the one row of a common table expression.
+
+    So its parameters are bound in one way wherever its rows go, and are values of its own: an aggregate over a column
+    of an outer query would be that query's.
+    """
 
     text: str
 
+    def asked(self, values: str) -> str:
+        return f"WITH {INPUT} AS NOT MATERIALIZED (SELECT {values}) SELECT * FROM (\n{self.text}\n) AS asked"
+
     def joined(self) -> str:
         """For many inputs, `wanted` and their `data`."""
-        named = re.sub(rf"%\(({NAMES})\)s", r"wanted.\1", self.text)
-        return f"{WANTED}\nCROSS JOIN LATERAL (SELECT * FROM (\n{named}\n) AS asked LIMIT {MOST_ROWS + 1}) AS data"
+        each = self.asked(", ".join(f"wanted.{name}" for name in TYPES))
+        return f"{WANTED}\nCROSS JOIN LATERAL ({each} LIMIT {MOST_ROWS + 1}) AS data"
 
     def alone(self) -> str:
-        return re.sub(rf"%\(({NAMES})\)s", lambda found: f"{found[0]}::{TYPES[found[1]]}", self.text)
+        return self.asked(", ".join(f"%({name})s::{kind} AS {name}" for name, kind in TYPES.items()))
 
 
 def query_of(file: str) -> Query:
     """The query in a file; the default one without."""
-    if not file:
-        return Query(ended(queries.text("distribution", "index_file")))
     try:
-        text = Path(file).expanduser().read_text(encoding="utf-8")
+        text = (Path(file).expanduser() if file else DEFAULT).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("BULK_DISTRIBUTION_QUERY", f"{file} cannot be read: {error}") from None
-    # A percent sign of its own, as in LIKE, must not look like a parameter.
-    named = PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
-    missing = [f":{name}" for name in TYPES if f"%({name})s" not in named]
+        raise InvalidInput(placeholders.FIELD, f"{file} cannot be read: {error}") from None
+    text, used = placeholders.replaced(placeholders.statement(text), TYPES, parameter)
+    missing = [f":{name}" for name in TYPES if name not in used]
     if missing:
-        raise InvalidInput("BULK_DISTRIBUTION_QUERY", f"{file} does not ask for {', '.join(missing)}")
-    return Query(ended(named))
+        raise InvalidInput(placeholders.FIELD, f"{file} does not ask for {', '.join(missing)}")
+    return Query(text)
 
 
-def ended(text: str) -> str:
-    return text.strip().removesuffix(";")
+def parameter(name: str) -> str:
+    """The cast says nothing new; with it, `IN (…)` takes this for a value and not for a subquery."""
+    return f"(SELECT {name} FROM {INPUT})::{TYPES[name]}"
 
 
 def read(pool: Engine, query: Query, wanted: Sequence[Input]) -> list[Content | None]:
     """The files of many inputs, by one statement; None for one with too many rows to be read together with others."""
-    values = {
-        "positions": list(range(len(wanted))),
-        "index_keys": [each.index_key for each in wanted],
-        "effective_dates": [each.effective_date for each in wanted],
-        "asof_indicators": [each.asof for each in wanted],
-    }
+    values = together(wanted)
     lines: list[list[bytes]] = [[] for _ in wanted]
     with asked(), transaction(pool) as connection:
         read_at = moment(connection)
@@ -120,15 +121,10 @@ def read(pool: Engine, query: Query, wanted: Sequence[Input]) -> list[Content | 
 @contextmanager
 def stream(pool: Engine, query: Query, wanted: Input) -> Iterator[Stream]:
     """The file of one input in constant memory, whatever its size."""
-    values = {
-        "index_key": wanted.index_key,
-        "effective_date": wanted.effective_date,
-        "asof_indicator": wanted.asof,
-    }
-    text = query.alone()
+    text, values = query.alone(), by_itself(wanted)
     with asked(), transaction(pool) as connection:
         read_at = moment(connection)
-        header = header_of(connection, f"SELECT * FROM (\n{text}\n) AS data LIMIT 0", values)
+        header = header_of(connection, f"{text} LIMIT 0", values)
         with (
             connection.cursor() as cursor,
             cursor.copy(f"COPY (\n{text}\n) TO STDOUT {COPY_OPTIONS}", values) as copy,
@@ -155,11 +151,35 @@ def moment(connection: Connection) -> datetime:
     return found
 
 
+def columns(pool: Engine, query: Query) -> list[str]:
+    """The names of a file's columns. The query is planned in both ways, and not run."""
+    example = Input("", date(2000, 1, 1), "")
+    with asked(), transaction(pool) as connection:
+        names_of(connection, f"SELECT data.* FROM {query.joined()} LIMIT 0", together([example]))
+        return names_of(connection, f"{query.alone()} LIMIT 0", by_itself(example))
+
+
+def together(wanted: Sequence[Input]) -> dict[str, Any]:
+    return {
+        "positions": list(range(len(wanted))),
+        "index_keys": [each.index_key for each in wanted],
+        "effective_dates": [each.effective_date for each in wanted],
+        "asof_indicators": [each.asof for each in wanted],
+    }
+
+
+def by_itself(wanted: Input) -> dict[str, Any]:
+    return {"index_key": wanted.index_key, "effective_date": wanted.effective_date, "asof_indicator": wanted.asof}
+
+
+def names_of(connection: Connection, statement: str, values: dict[str, Any]) -> list[str]:
+    """The columns as they are now. Never prepared: the tables behind the query may change."""
+    return [column.name for column in connection.execute(statement, values, prepare=False).description or ()]
+
+
 def header_of(connection: Connection, statement: str, values: dict[str, Any]) -> bytes:
-    """The names of the columns as they are now. Never prepared: the tables behind the query may change."""
-    described = connection.execute(statement, values, prepare=False).description
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow([column.name for column in described or ()])
+    csv.writer(line, lineterminator="\n").writerow(names_of(connection, statement, values))
     return line.getvalue().encode()
 
 

@@ -66,8 +66,8 @@ class ExportRequest:
     """Whether an apostrophe is put before text that a spreadsheet would take for a formula. Such a file is for people:
     an import that reads it keeps the apostrophe as a part of the text."""
     to: str = ""
-    """A folder, or the file's own address, which may hold a secret. When it is empty, the file goes into the folder that
-    the settings name."""
+    """A folder, or the file's own address, which may hold a secret. When it is empty, the file goes into the folder
+    that the settings name."""
 
     @classmethod
     def parse(cls, params: Mapping[str, object]) -> Self:

@@ -163,6 +163,9 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                 raise  # this may pass: the step is tried again
             except BulkError as error:
                 job = failed_unless_planned(database.engine, job, error)
+                if job.status is JobState.CANCELLED:
+                    tell_end(context, f"job {job.job_key} was cancelled while it was planned")
+                    return
                 if job.planned_at is None:
                     raise failure(context, pipeline, database.engine, job) from error
         with transaction(database.engine) as connection:
@@ -176,12 +179,14 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
 
 
 def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
-    """Fail the job, unless it has been planned. The orphan of an earlier try may have planned the job while this try
-    was at it: then all is well."""
+    """Fail the job, unless it has been planned or cancelled. The orphan of an earlier try may have planned the job
+    while this try was at it: then all is well."""
     with transaction(pool) as connection:
         jobs.locked(connection, job.job_key)
         found = jobs.find(connection, job.job_key)
-        return found if found.planned_at is not None else jobs.fail(connection, job.job_key, str(error))
+        if found.planned_at is not None or found.finished:
+            return found
+        return jobs.fail(connection, job.job_key, str(error))
 
 
 def lane_op(pipeline: Pipeline) -> dg.OpDefinition:

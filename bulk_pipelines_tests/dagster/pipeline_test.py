@@ -267,6 +267,17 @@ def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engi
     assert (job.status, job.total_items) == (JobState.RUNNING, 1)
 
 
+def test_a_job_that_was_cancelled_while_it_was_planned_stays_cancelled(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        request = jobs.Request("echo", "me", {"items": [{}]})
+        stale = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        jobs.start(connection, stale.job_key)
+    jobs.cancel(engine, stale.job_key)
+    with pytest.raises(Conflict) as met:
+        echo_definitions.plan(engine, stale)
+    assert failed_unless_planned(engine, stale, met.value).status is JobState.CANCELLED
+
+
 def test_a_pause_is_not_undone_by_the_next_step_of_a_person_s_run(
     engine: Engine, instance: dg.DagsterInstance, database_url: str
 ) -> None:

@@ -49,7 +49,7 @@ def test_all_is_well(prepared: Settings) -> None:
     subjects = [each.subject for each in findings]
     assert subjects == [
         *("python", "packages", "settings", "storage", "drops", "definitions"),
-        *("database", "migrations", "dagster instance"),
+        *("database", "migrations", "distribution query", "dagster instance"),
     ]
 
 
@@ -287,6 +287,35 @@ def test_a_database_that_is_ahead(chosen: Settings) -> None:
     assert not finding.ok
     assert "9999_from_the_future" in finding.message
     assert finding.remedy.startswith("update this program")
+
+
+def test_the_query_of_distribution(chosen: Settings) -> None:
+    finding = doctor.distribution(chosen)
+    assert (finding.ok, finding.message.partition(", ")[0]) == (True, "the rows of index_data: index_key")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT close FROM index_dta WHERE (:index_key, :effective_date, :asof_indicator) IS NOT NULL", "index_dta"),
+        ("SELECT 1 + :index_key, :effective_date, :asof_indicator", "operator does not exist: integer + text"),
+        ("SELECT :index_key, :effective_date, :asof_indicator FROM a WHERE b = 'c", "text that does not end"),
+        ("DELETE FROM job WHERE (:index_key, :effective_date, :asof_indicator) IS NOT NULL", "syntax error"),
+        ("SELECT 1", "does not ask for :index_key"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_query_of_distribution_that_is_wrong(
+    chosen: Settings, tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "query.sql"
+    if text:
+        file.write_text(text)
+    finding = doctor.distribution(replace(chosen, distribution_query=str(file)))
+    assert not finding.ok
+    assert message in finding.message
+    assert "\n" not in finding.message
+    assert finding.remedy.startswith(f"mend {file}")
 
 
 def test_definitions_that_do_not_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,9 @@ def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bulk-pgbouncer-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        lines = ["[databases]", f"* = host={server.seen(server.socket_directory)} user=postgres", "[pgbouncer]"]
+        # It need not have a way to the folder: it is put there.
+        socket = "/proc/self/cwd" if root else server.socket_directory
+        lines = ["[databases]", f"* = host={socket} user=postgres", "[pgbouncer]"]
         lines += [f"{key} = {value}" for key, value in chosen.items()]
         (folder / "pgbouncer.ini").write_text("\n".join(lines))
         with (folder / "log").open("wb") as log:

@@ -1,7 +1,7 @@
 """The user that a server runs as, and the programs that this user can run.
 
 PostgreSQL refuses to run as root. Root runs it as the owner of its data, and new data belong to a user of their own.
-That user needs no way to the data through the folders above them: it is put into their folder, and calls it `HERE`.
+That user needs no way to the data through the folders above them: it is handed their folder, opened.
 """
 
 import hashlib
@@ -15,9 +15,6 @@ from pathlib import Path
 from bulk_pipelines.errors import Unavailable
 
 SYSTEM_USER = "embedded_postgres"
-
-HERE = Path("/proc/self/cwd")
-"""The folder that a process is in: Linux asks for no permission on those above it."""
 
 COPIES = Path("/var/cache/bulk_pipelines")
 """Where root keeps PostgreSQL's programs for another user, when that user cannot reach the installed ones."""
@@ -43,6 +40,14 @@ def of(data: Path) -> tuple[int, int]:
     return entry.pw_uid, entry.pw_gid
 
 
+def seen(descriptor: int) -> str:
+    """Return the name of an open folder for a process that inherits it: Linux asks for no permission on those above.
+
+    It is not the folder that the process is in: programs before PostgreSQL 16 leave that to find themselves, and cannot
+    come back."""
+    return f"/proc/self/fd/{descriptor}"
+
+
 def runnable(binaries: Path) -> Path:
     """These programs where the server's user can run them: copied, when they lie where only root can go."""
     binaries = binaries.resolve()
@@ -53,7 +58,8 @@ def runnable(binaries: Path) -> Path:
     copy = COPIES / f"postgres-{key}"
     package = binaries.parent.parent
     if not copy.exists():
-        copied([package, package.with_name(f"{package.name}.libs")], copy)
+        libraries = package.with_name(f"{package.name}.libs")  # beside the package, where it comes from a wheel
+        copied([package, libraries] if libraries.exists() else [package], copy)
     return copy / binaries.relative_to(package.parent)
 
 

@@ -27,6 +27,9 @@ from bulk_pipelines.errors import Unavailable
 
 SOCKET = ".s.PGSQL.5432"
 
+FOLDER = "{folder}"
+"""What stands for the folder of the data in the arguments of PostgreSQL's programs."""
+
 PARAMETERS = {
     "listen_addresses": "",
     "unix_socket_directories": ".",
@@ -69,7 +72,7 @@ class Server:
             raise
         options = " ".join(f"-c {name}='{value}'" for name, value in PARAMETERS.items())
         failure = self.run(
-            *("pg_ctl", "start", "-D", self.seen(self.data), "-l", f"{self.seen(self.data)}/{self.log.name}"),
+            *("pg_ctl", "start", "-D", FOLDER, "-l", f"{FOLDER}/{self.log.name}"),
             *("-w", "-t", str(int(timeout)), "-o", options),
             folder=self.data,
             keeps=lock,
@@ -156,7 +159,7 @@ class Server:
         os.chown(unfinished, *owner.of(self.data))
         locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         failure = self.run(
-            *("initdb", "-D", self.seen(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"),
+            *("initdb", "-D", FOLDER, "-U", "postgres", "--auth=trust", "--encoding=UTF8"),
             *(locale if self.version >= 17 else ["--locale=C.UTF-8"]),
             folder=unfinished,
         )
@@ -226,37 +229,35 @@ class Server:
             time.sleep(0.01)
         return True
 
-    def seen(self, folder: Path) -> str:
-        """What the server calls the folder it is in."""
-        return str(owner.HERE if os.geteuid() == 0 else folder)
-
     def run(self, program: str, *arguments: str, folder: Path, keeps: int | None = None) -> str | None:
-        """Run one of the server's programs in this folder, as the server's user; None, or what it said when it failed.
+        """Run one of the server's programs, as the server's user; return None, or what it said when it failed.
 
-        `keeps`: a lock that from now on belongs to the program, and to the server that it leaves behind.
+        `FOLDER` in the arguments stands for the folder that it works on. `keeps` is a lock on that folder which from
+        now on belongs to the program, and to the server that it leaves behind.
         """
         environment = {name: value for name, value in settings.environment().items() if not name.startswith("PG")}
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if keeps is None else keeps
         # A file, not a pipe: the server inherits it and would keep a pipe open.
         with tempfile.TemporaryFile("w+") as output:
             try:
                 root = os.geteuid() == 0
                 user, group = owner.of(folder)
+                seen = owner.seen(descriptor) if root else str(folder)
                 running = subprocess.Popen(
-                    [owner.runnable(self.binaries) / program, *arguments],
+                    [owner.runnable(self.binaries) / program, *(each.replace(FOLDER, seen) for each in arguments)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=environment,
-                    cwd=folder,
+                    cwd="/",
                     user=user if root else None,
                     group=group if root else None,
                     extra_groups=[] if root else None,
                     umask=folders.UMASK,
-                    pass_fds=[] if keeps is None else [keeps],
+                    pass_fds=[descriptor],
                 )
             finally:
-                if keeps is not None:
-                    os.close(keeps)
+                os.close(descriptor)
             if running.wait() == 0:
                 return None
             output.seek(0)

@@ -15,11 +15,14 @@ from bulk_pipelines.resources.declaration import Column
 CELL_CHARACTERS = 32_767
 """Of a cell, in UTF-16, as Excel counts them."""
 
-# Excel's times are days since the last day but one of 1899, right from March 1900 on; they end with the year 9999.
+# Excel's times are days since the last day but one of 1899, right from March 1900 on; they end with the year 9999. As
+# numbers, those behind its last whole millisecond would be told as the year 10000.
 DAY = 86_400_000_000
 EXCEL_ZERO = -25_569 * DAY
 FIRST_MOMENT = 61 * DAY
-END_OF_TIME = 2_958_466 * DAY
+LAST_MOMENT = 2_958_466 * DAY - 1_000
+# The calendar repeats itself after 400 years.
+CYCLE_YEARS, CYCLE = 400, 146_097 * DAY
 
 # What XML cannot hold, and the text that stands for such a character, are written as _xHHHH_. A lone carriage return
 # would be read back as a line feed.
@@ -81,12 +84,25 @@ def moment(column: Column, values: Values, first: int) -> Pieces:
     whole = pc.divide(since, DAY)
     part = pc.divide(pc.subtract(since, pc.multiply(whole, DAY)).cast(pa.float64()), float(DAY))
     days = pc.add(whole.cast(pa.float64()), part).cast(pa.string())
-    within = pc.and_(pc.greater_equal(since, FIRST_MOMENT), pc.less(since, END_OF_TIME))
+    within = pc.and_(pc.greater_equal(since, FIRST_MOMENT), pc.less_equal(since, LAST_MOMENT))
     if pc.all(within).as_py() is not False:
         return [f'" s="{MOMENT}"><v>', days, "</v>"]
     as_number = pc.binary_join_element_wise(f'" s="{MOMENT}"><v>', days, "</v>", "")
-    as_text = pc.binary_join_element_wise(*merged(plain(column, values.cast(pa.string()), first)), "")
+    as_text = pc.binary_join_element_wise(*merged(plain(column, moment_text(values), first)), "")
     return [pc.if_else(within, as_number, as_text)]
+
+
+def moment_text(values: Values) -> Values:
+    """As PostgreSQL reads it, `0044-03-15 00:00:00.000000Z BC`. Arrow has no years before Christ, and takes those after
+    32767 for others; so it writes the same moment of a cycle near 1970, and the year is put in its place."""
+    moments = values.cast(pa.int64())
+    cycles = pc.divide(moments, CYCLE)
+    near = pc.subtract(moments, pc.multiply(cycles, CYCLE)).cast(values.type)
+    years = pc.add(pc.year(near), pc.multiply(cycles, CYCLE_YEARS))
+    before_christ = pc.less(years, 1)
+    shown = pc.if_else(before_christ, pc.subtract(1, years), years).cast(pa.string())
+    year, rest = pc.utf8_lpad(shown, 4, "0"), pc.utf8_slice_codeunits(near.cast(pa.string()), 4)
+    return pc.binary_join_element_wise(year, rest, pc.if_else(before_christ, " BC", ""), "")
 
 
 CONTENTS: dict[ColumnKind, Callable[[Column, Values, int], Pieces]] = {

@@ -23,8 +23,8 @@ BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 TIMEOUT = 10
 """Seconds to wait for the server's answer to a new connection."""
 
-# 4713 BC, PostgreSQL's first moment, in microseconds from 1970. PostgreSQL counts from 2000, and where ADBC's sum
-# overflows, for infinity and the years after 294246, the result lies before this moment.
+# 4713 BC, PostgreSQL's first moment. ADBC counts from 1970 where PostgreSQL counts from 2000, and what overflows by
+# that, infinity and what is after 294247-01-10 04:00:54.775807, comes out before it.
 FIRST_MOMENT = -210_866_803_200_000_000
 
 PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
@@ -81,7 +81,9 @@ def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             first = pc.min(column.cast(pa.int64())).as_py()
             if first is not None and first < FIRST_MOMENT:
                 raise InvalidInput(
-                    field.name, "a row holds infinity, which only csv, ndjson and json can write: use one, or a filter"
+                    field.name,
+                    "a row holds infinity, or a time after 294247-01-10, which only csv, ndjson and json can write: "
+                    "use one, or a filter",
                 )
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

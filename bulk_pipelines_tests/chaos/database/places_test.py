@@ -18,7 +18,7 @@ import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded import locks, machine, owner, shared
-from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.database.embedded.server import FOLDER, Server
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.waiting import until
@@ -219,7 +219,7 @@ def test_a_server_started_by_hand_is_used_and_not_started_again(folder: Path, bi
     server = Server(folder / "postgres", binaries)
     server.start()
     server.stop()
-    by_hand = ["start", "-D", server.seen(server.data), "-w", "-o", "-h '' -k ."]
+    by_hand = ["start", "-D", FOLDER, "-w", "-o", "-h '' -k ."]
     assert server.run("pg_ctl", *by_hand, folder=server.data) is None
     assert not server.start()
     assert server.running()

@@ -36,7 +36,7 @@ def whole(scene: Scene, query: Query, one: Input) -> bytes:
 
 def query_file(folder: Path, text: str) -> str:
     file = folder / "query.sql"
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     return str(file)
 
 
@@ -174,9 +174,69 @@ def test_a_statement_that_is_cut_off_passes(scene: Scene, tmp_path: Path) -> Non
         data.read(scene.pool, query, checked([wanted("ABC")]))
 
 
+AWKWARD_QUERIES = {
+    "bare parameters": "SELECT :index_key, :effective_date, :asof_indicator",
+    "a comment behind the end": "SELECT :index_key AS a, :effective_date AS b, :asof_indicator AS c; -- :index_key; '",
+    "two semicolons": "SELECT :index_key AS a, :effective_date AS b, :asof_indicator AS c; /* ; */ ;",
+    "aggregates over parameters": """
+        SELECT max(:index_key), count(:effective_date), string_agg(:asof_indicator, ',') AS s FROM generate_series(1, 3)
+    """,
+    "parameters in literals": r"""
+        SELECT ':index_key' AS a, E'\' :index_key' AS b, $x$:index_key$x$ AS c, U&':index_key' AS d, 1 AS ":index_key",
+            :index_key AS e, :effective_date AS f, :asof_indicator AS g
+    """,
+    "casts and slices": """
+        SELECT ':index_key'::text AS a, (ARRAY[1, 2, 3])[1:index_key] AS b, ARRAY[:index_key] AS c,
+            :effective_date::timestamp AS d, upper(:asof_indicator)::text AS e
+        FROM (SELECT 2 AS index_key) AS one
+    """,
+    "names of ours": """
+        SELECT wanted.index_key, asked.n, data.n AS m, :index_key AS a, :effective_date AS b, :asof_indicator AS c
+        FROM (SELECT 'own' AS index_key) AS wanted, (SELECT 1 AS n) AS asked, (SELECT 2 AS n) AS data
+    """,
+    "parts with names": """
+        WITH RECURSIVE n (i, k) AS (
+            SELECT 1, :index_key UNION ALL SELECT i + 1, :index_key FROM n WHERE i < length(:index_key)
+        )
+        SELECT i, k, :effective_date, :asof_indicator FROM n ORDER BY i
+    """,
+    "grouped": """
+        SELECT :index_key, count(*), max(n) FROM generate_series(1, 3) AS n
+        WHERE :effective_date IS NOT NULL AND :asof_indicator IN (:asof_indicator) GROUP BY :index_key, n ORDER BY n
+    """,
+    "a comment in a comment": "SELECT :index_key /* a /* b */ :index_key; */ , :effective_date, :asof_indicator",
+    "percent signs": "SELECT '%s %(index_key)s %%' AS a, 7 % 4, :index_key, :effective_date, :asof_indicator -- 10 %",
+    "a mark before the text": "\ufeffSELECT :index_key, :effective_date, :asof_indicator",
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD_QUERIES)
+def test_a_file_is_the_same_read_together_or_streamed(scene: Scene, tmp_path: Path, name: str) -> None:
+    query = data.query_of(query_file(tmp_path, AWKWARD_QUERIES[name]))
+    inputs = checked([wanted("ABC"), wanted("it's :index_key")])
+    for one, content in zip(inputs, data.read(scene.pool, query, inputs), strict=True):
+        assert content is not None
+        assert content.data == whole(scene, query, one)
+        header = records(content.data)[0]
+        assert "text" not in header
+        if "bare" in name:
+            assert header == ["index_key", "effective_date", "asof_indicator"]
+        if "literals" in name:
+            assert records(content.data)[1] == [
+                *(":index_key", "' :index_key", ":index_key", ":index_key", "1"),
+                *(one.index_key, "2024-02-02", "CLS"),
+            ]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("SELECT 1; SELECT 2", "holds more than one statement"),
+        ("SELECT 'a", "has a text that does not end, from line 1 on"),
+        ("SELECT 1\n, $x$ a $y$", "has a text that does not end, from line 2 on"),
+        ("\n\nSELECT 1 /* a /* b */", "has a comment that does not end, from line 3 on"),
+        ('SELECT 1 AS "a', "has a name that does not end, from line 1 on"),
+        ("SELECT 1 WHERE ':index_key' = ''", "does not ask for :index_key, :effective_date, :asof_indicator"),
         ("SELECT 1 WHERE :index_key = ''", "does not ask for :effective_date, :asof_indicator"),
         ("SELECT 1, a::index_key", "does not ask for :index_key, :effective_date, :asof_indicator"),
     ],

@@ -50,18 +50,37 @@ def test_the_later_reading_of_the_data_wins(scene: Scene, faulty_s3: FaultyProxy
     assert scene.job(slow.job_key).status == "COMPLETED"
 
 
+WITHOUT_A_TABLE = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE 'no such table' USING ERRCODE = 'undefined_table'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON export_artifact FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+"""As if a table were missing that a registration needs: whatever the values are, it cannot be written."""
+
+
 def test_the_row_commits_with_the_item_or_not_at_all(scene: Scene) -> None:
-    """What cannot be recorded is not settled; the items wait for their rescue."""
+    """What cannot be recorded now is not settled; the items wait for their rescue."""
     scene.have(many(5))
     job = scene.started(many(5))
     with transaction(scene.pool) as connection:
-        connection.execute("ALTER TABLE export_artifact ADD CONSTRAINT nothing CHECK (false) NOT VALID")
-    with pytest.raises(Exception, match="nothing"):
+        connection.execute(WITHOUT_A_TABLE)
+    with pytest.raises(Exception, match="no such table"):
         scene.work(job)
     assert scene.registry() == {}
     assert set(scene.statuses(job).values()) == {"RUNNING"}
     with transaction(scene.pool) as connection:
-        connection.execute("ALTER TABLE export_artifact DROP CONSTRAINT nothing")
+        connection.execute("DROP TRIGGER refuse ON export_artifact")
         connection.execute(ALL_RUN_OUT)
     scene.work(job)
     scene.check(job, many(5))
+
+
+def test_what_the_registry_refuses_is_a_dead_letter(scene: Scene) -> None:
+    """The table says the same each time, so the items do not wait for another try; nothing of them is registered."""
+    scene.have(many(5))
+    job = scene.started(many(5))
+    with transaction(scene.pool) as connection:
+        connection.execute("ALTER TABLE export_artifact ADD CONSTRAINT nothing CHECK (false) NOT VALID")
+    scene.work(job)
+    assert scene.registry() == {}
+    assert set(scene.statuses(job).values()) == {"DLQ"}

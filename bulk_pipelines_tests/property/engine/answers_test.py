@@ -20,7 +20,7 @@ from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.errors import BulkError, ErrorClass, Failure
+from bulk_pipelines.errors import BulkError, ErrorClass, Failure, Transient
 from bulk_pipelines_tests.conftest import fresh_database
 from bulk_pipelines_tests.scenes.engine_jobs import check_counters, kind, only, rows, running
 
@@ -179,7 +179,7 @@ def test_a_number_without_end_and_an_answer_that_changes_while_it_is_read(pool: 
 def test_whole_and_broken_seconds_in_one_batch(pool: Engine) -> None:
     """One statement takes them all."""
     answers = {"a": RetryLater("x", after=30), "b": RetryLater("x", after=0.5), "c": RetryLater("x"), "d": 7}
-    found = ended(pool, {**answers, "e": Strange("x", ErrorClass.TRANSIENT, 10**30)}, 1)
+    found = ended(pool, {**answers, "e": Transient("x", retry_after=10**30)}, 1)
     assert [found[key].status for key in "abce"] == [ItemState.RETRY_WAIT] * 4
     assert found["d"].status == ItemState.DLQ
     assert found["e"].due_at is not None

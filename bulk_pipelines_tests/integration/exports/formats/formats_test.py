@@ -151,7 +151,7 @@ def test_escaping_leaves_other_text_alone(filled: Engine) -> None:
 def test_times_beyond_a_formats_reach_are_an_error_and_never_another_time(engine: Engine, moment: str) -> None:
     insert(engine, "users", [{"id": ID, "email": "a@b.c", "name": "Ann", "role": "author", "created_at": moment}])
     for format_ in (Format.PARQUET, Format.XLSX):
-        with pytest.raises(InvalidInput, match="created_at"):
+        with pytest.raises(InvalidInput, match=r"^created_at: .* infinity, or a time after 294247-01-10"):
             exported(engine, ExportRequest("users", format_))
     assert exported(engine, ExportRequest("users", Format.CSV, ("created_at",))).decode() == f"created_at\n{moment}\n"
     told = json.loads(exported(engine, ExportRequest("users", Format.NDJSON, ("created_at",))))["created_at"]

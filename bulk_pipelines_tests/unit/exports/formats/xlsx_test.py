@@ -65,6 +65,9 @@ def test_no_value_is_no_cell_and_empty_text_is_a_cell() -> None:
         ("1900-03-01T00:00:00", datetime(1900, 3, 1, tzinfo=UTC)),
         ("1900-02-28T23:59:59.999999", "1900-02-28 23:59:59.999999Z"),
         ("9999-12-31T23:59:59.998", datetime(9999, 12, 31, 23, 59, 59, 998_000, UTC)),
+        ("9999-12-31T23:59:59.999", datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)),
+        ("9999-12-31T23:59:59.999001", "9999-12-31 23:59:59.999001Z"),
+        ("9999-12-31T23:59:59.999999", "9999-12-31 23:59:59.999999Z"),
         ("1969-12-31T23:59:59.999", datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)),
     ],
 )
@@ -73,12 +76,25 @@ def test_times_that_excel_has_are_numbers_and_others_text(moment: str, cell: obj
     assert read_xlsx(data)["articles"][1] == (cell,)
 
 
-def test_a_year_of_five_digits_is_text() -> None:
+@pytest.mark.parametrize(
+    ("moment", "cell"),
+    [
+        (253_402_300_800_000_000, "10000-01-01 00:00:00.000000Z"),
+        (971_890_963_199_999_999, "32767-12-31 23:59:59.999999Z"),
+        (971_890_963_200_000_000, "32768-01-01 00:00:00.000000Z"),
+        (9_223_372_036_854_775_807, "294247-01-10 04:00:54.775807Z"),
+        (-62_135_596_800_000_000, "0001-01-01 00:00:00.000000Z"),
+        (-62_135_596_800_000_001, "0001-12-31 23:59:59.999999Z BC"),
+        (-63_517_824_000_000_000, "0044-03-15 00:00:00.000000Z BC"),
+        (-210_866_803_200_000_000, "4714-11-24 00:00:00.000000Z BC"),
+    ],
+)
+def test_years_that_have_not_four_digits_are_text(moment: int, cell: str) -> None:
     request = ExportRequest("users", Format.XLSX, ("created_at",))
-    far = pa.array([253_402_300_800_000_000, None, 0]).cast(pa.timestamp("us", tz="UTC"))
+    far = pa.array([moment, None, 0]).cast(pa.timestamp("us", tz="UTC"))
     batch = pa.RecordBatch.from_arrays([far], schema=xlsx.schema(request))
     sheet = read_xlsx(b"".join(xlsx.written(request, iter([batch]))))["users"]
-    assert sheet[1:] == [("10000-01-01 00:00:00.000000Z",), (None,), (datetime(1970, 1, 1, tzinfo=UTC),)]
+    assert sheet[1:] == [(cell,), (None,), (datetime(1970, 1, 1, tzinfo=UTC),)]
 
 
 def test_the_longest_text_fits_and_a_longer_one_is_an_error() -> None:
