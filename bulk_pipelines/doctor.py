@@ -10,10 +10,13 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from bulk_pipelines import resources, settings
+from bulk_pipelines import settings
 from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
+from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
 from bulk_pipelines.up.services import MODULE
 from bulk_pipelines.up.storage import SCHEMA
@@ -35,7 +38,7 @@ class Finding:
 def examine(chosen: Settings) -> list[Finding]:
     """Every check, in the order in which a person would put things right. What needs the database waits for it."""
     kept = storage(chosen)
-    findings = [python(), packages(), variables(), kept, definitions()]
+    findings = [python(), packages(), variables(), kept, *drops(chosen), definitions()]
     if not kept.ok and not chosen.database_url:
         return findings  # the embedded server is in that folder
     findings.append(server(chosen))
@@ -94,6 +97,22 @@ def storage(chosen: Settings) -> Finding:
     if free < SMALLEST_DISK:
         return Finding("storage", False, f"{free // 1_000_000} MB are left on the disk of {folder}", "make room")
     return Finding("storage", True, f"{folder}, {free / 1e9:.0f} GB free")
+
+
+def drops(chosen: Settings) -> list[Finding]:
+    """The sources of dropped files are configured right, and can be looked at."""
+    file = chosen.drops_file
+    if not file.exists():
+        return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
+    try:
+        found = sources.load(file, [each.name for each in RESOURCES], chosen.home / "inbox")
+    except BulkError as error:
+        return [Finding("drops", False, str(error), f"mend {file}, see docs/drops.md; until then nothing is taken")]
+    wrong = probing.problems(found, access_of(chosen))
+    remedy = "compare its address and the credentials with the server, and see that it can be reached from here"
+    if wrong:
+        return [Finding("drops", False, f"{name}: {why}", remedy) for name, why in wrong.items()]
+    return [Finding("drops", True, f"{', '.join(each.name for each in found) or 'none'}, as {file} names them")]
 
 
 def server(chosen: Settings) -> Finding:
@@ -157,7 +176,7 @@ def schema(chosen: Settings) -> Finding:
 
 def closed_tables(chosen: Settings) -> list[str]:
     """Tables that the role of this installation may not read and write."""
-    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in resources.RESOURCES)]
+    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in RESOURCES)]
     rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
     with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
         rows = connection.execute(

@@ -55,6 +55,8 @@ class FaultyProxy:
         self.lock = threading.Lock()
         self.requests: list[tuple[str, str, str]] = []
         """Method, path and the fault, or an empty text, of every request so far."""
+        self.conditions: list[tuple[str, str]] = []
+        """Method and If-Match of every request that had one."""
         self.is_down = False
         self.server = Server(self)
 
@@ -161,6 +163,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def relay(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if condition := self.headers.get("If-Match"):
+            self.server.proxy.conditions.append((self.command, condition))
         fault = self.server.proxy.pick(self.command, self.path)
         kind = fault.kind if fault else ""
         if self.server.proxy.is_down or kind == "drop":

@@ -86,7 +86,8 @@ class Installation:
                     found.append(process)
             except (psutil.Error, OSError):
                 continue
-        return [*found, *processes.marked(processes.identity(self.folder))]
+        marked = processes.marked(processes.identity(self.folder)) if self.folder.exists() else []
+        return [*found, *marked]
 
     def all_daemons_healthy(self) -> bool:
         statuses = self.ask(DAEMONS)["instance"]["daemonHealth"]["allDaemonStatuses"]

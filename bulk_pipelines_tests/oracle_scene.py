@@ -1,7 +1,7 @@
 """Whole imports by several lanes in this process, that something may happen to at any of their transactions."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,14 +12,18 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import drain, jobs
+from bulk_pipelines.engine.adaptive import BatchSizer
 from bulk_pipelines.engine.errors import ErrorClass, WrongState
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.leases import Lease
 from bulk_pipelines.engine.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.runner import Worker
+from bulk_pipelines.engine.tools import Tools
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import blocks, cutting, first_wins, handling, last_wins, planning, winding_up
 from bulk_pipelines.imports.kinds import KINDS
+from bulk_pipelines.imports.loading import BatchResult
 from bulk_pipelines_tests import engine_jobs
 
 AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
@@ -55,6 +59,20 @@ def small(sizes: Sizes) -> Iterator[None]:
         patch.object(drain, "IDLE_PAUSE", 0.01),
         patch("bulk_pipelines.engine.runner.LOOK_SECONDS", 0.0),
     ):
+        yield
+
+
+@contextmanager
+def not_written(lines: Collection[int]) -> Iterator[None]:
+    """Whatever holds one of these lines cannot be written."""
+    write = handling.write
+
+    def failing(lease: Lease, tools: Tools, read: handling.Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+        if set(lines) & set(read.block.spans.lines.tolist()):
+            raise RuntimeError("it cannot be written")
+        return write(lease, tools, read, sizer, direct)
+
+    with patch.object(handling, "write", failing):
         yield
 
 

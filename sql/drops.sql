@@ -199,7 +199,8 @@ UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error,
     coalesce(job.dlq_items, 0) AS dlq_items,
     coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
-    file_drop.status = 'FAILED' AS failed_before
+    file_drop.status = 'FAILED' AS failed_before,
+    coalesce(jsonb_array_length(job.params -> 'files'), 1) AS files_of_job
 FROM file_drop
 LEFT JOIN job USING (job_id)
 WHERE file_drop.source = :source
@@ -212,7 +213,14 @@ LIMIT :most;
 
 -- name: outcomes_of_files
 -- What the imports noted of files, by the addresses they were imported from.
-SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note
+SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
+    (
+        SELECT min(item.error_message) FROM job_item AS item
+        WHERE item.job_id = file_drop.job_id AND item.status = 'DLQ' AND EXISTS (
+            SELECT FROM jsonb_array_elements(item.input -> 'ranges') AS part
+            WHERE (part ->> 0)::int = import_file.number
+        )
+    ) AS range_error
 FROM unnest(:drop_ids::bigint[], :addresses::text[]) AS wanted (drop_id, address)
 JOIN file_drop USING (drop_id)
 JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.source = wanted.address;

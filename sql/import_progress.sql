@@ -66,3 +66,7 @@ ORDER BY taken_at, step;
 SELECT
     (SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step WHERE job_id = :job_id AND worker <> 'persist'),
     (SELECT coalesce(sum(size), 0)::bigint FROM import_file WHERE job_id = :job_id AND landed IS NOT NULL);
+
+-- name: first_burial
+-- Why the first of an import's buried ranges could not be loaded.
+SELECT error_message FROM job_item WHERE job_id = :job_id AND status = 'DLQ' ORDER BY item_id LIMIT 1;

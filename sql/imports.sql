@@ -84,8 +84,8 @@ WHERE job_id = :job_id AND line IN (
 );
 
 -- name: table_columns
--- The columns of a table: the type as people write it, the type at the bottom of a domain by its name and sort, whether
--- the column is generated, and whether a row needs a value for it that nothing but the row gives.
+-- The columns of a table: the type as people write it, the name of the type at the bottom of a domain, whether the column
+-- is generated, and whether a row needs a value for it that nothing but the row gives.
 WITH RECURSIVE found AS (
     SELECT a.*, has_trigger
     FROM pg_attribute AS a,
@@ -101,7 +101,7 @@ WITH RECURSIVE found AS (
     UNION ALL
     SELECT attnum, t.* FROM base JOIN pg_type AS t ON t.oid = base.typbasetype WHERE base.typtype = 'd'
 )
-SELECT attname, format_type(atttypid, atttypmod), base.typname, base.typtype, attgenerated <> '' OR attidentity = 'a',
+SELECT attname, format_type(atttypid, atttypmod), base.typname, attgenerated <> '' OR attidentity = 'a',
     attnotnull AND NOT atthasdef AND attidentity = '' AND NOT has_trigger
 FROM found JOIN base USING (attnum)
 WHERE base.typtype <> 'd'

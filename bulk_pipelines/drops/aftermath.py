@@ -12,7 +12,7 @@ from bulk_pipelines.drops.ledger import Ended, LastWord, Outcome
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Missing
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 SUCCESS = {"COMPLETED", "COMPLETED_WITH_ERRORS"}
 AT_A_TIME = 200
@@ -79,19 +79,12 @@ def put_away(source: DropSource, storage: Storage, file: Ended, outcome: Outcome
     good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder
     delete = good and source.after is After.DELETE
-    note = outcome.note or (None if good else file.last_error or f"its job is {file.job_status}")
+    note = outcome.note if good else why_not(file, outcome)
     # Below the job's key, so that a file of the same name never replaces an earlier one.
     target = f"{folder}/{file.job_key}/" if folder else None
     try:
-        lies = lies_in(source, storage, file) if target or delete else None
-        if lies is not None and lies != target:
-            # The marker first: where it is missing, its file is still put away by the next try.
-            for path in [f"{file.path}{source.marker}", file.path] if source.marker else [file.path]:
-                with suppress(Missing):  # moved before, by this function or by a person
-                    if target:
-                        storage.move(lies + path, target + path)
-                    else:
-                        storage.delete(lies + path)
+        if target or delete:
+            clear(source, storage, file, target)
     except BulkError as error:
         if isinstance(error, Unavailable) and file.seconds_since_end < PUT_AWAY_PATIENCE:
             raise
@@ -106,13 +99,44 @@ def succeeded(file: Ended, outcome: Outcome) -> bool:
     return file.job_status in SUCCESS and not left_out and not file.dlq_items
 
 
-def lies_in(source: DropSource, storage: Storage, file: Ended) -> str | None:
-    """What stands before the file's path: nothing where it was dropped; None when it, or this version, is gone."""
-    if file.failed_before and source.failed_folder:
-        aside = f"{source.failed_folder}/{file.job_key}/"
-        if storage.exists(aside + file.path):
-            return aside
+def why_not(file: Ended, outcome: Outcome) -> str:
+    """What is wrong with this file; if it is nothing that is known, what became of its import."""
+    own = outcome.note or outcome.range_error
+    if own is not None:
+        return own
+    told = file.last_error or f"its job is {file.job_status}"
+    if file.files_of_job < 2:
+        return told
+    together = f"its import of {file.files_of_job} files is {file.job_status}"
+    # Before an import has noted its files, what it says last may be about another one of them.
+    return f"{together}: {told}" if outcome.sha256 and file.job_status != "CANCELLED" else f"{together}: see its job"
+
+
+def clear(source: DropSource, storage: Storage, file: Ended, target: str | None) -> None:
+    """Move the file, and its marker, below the target; or delete them, without one."""
+    aside = f"{source.failed_folder}/{file.job_key}/" if file.failed_before and source.failed_folder else None
+    if aside is not None and storage.exists(aside + file.path):
+        if aside != target:
+            clear_aside(source, storage, file, aside, target)
+        return
     try:
-        return "" if storage.stat(file.path).version == file.version else None
+        storage.take_away(file.path, file.version, target and target + file.path)
+    except SourceChanged:
+        return  # and the marker may be that of the newer version
     except Missing:
-        return None
+        pass  # put away before, by this function or by a person
+    if source.marker:
+        with suppress(Missing, SourceChanged):
+            marker = storage.stat(file.path + source.marker)
+            if not storage.exists(file.path):  # else it is the marker of what lies there now
+                storage.take_away(marker.key, marker.version, target and target + marker.key)
+
+
+def clear_aside(source: DropSource, storage: Storage, file: Ended, aside: str, target: str | None) -> None:
+    """From the folder of failed files, where nobody drops any: its import was tried again and ended well."""
+    for path in [f"{file.path}{source.marker}", file.path] if source.marker else [file.path]:
+        with suppress(Missing):
+            if target:
+                storage.move(aside + path, target + path)
+            else:
+                storage.delete(aside + path)

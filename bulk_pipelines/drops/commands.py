@@ -10,6 +10,8 @@ from bulk_pipelines import settings
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from bulk_pipelines.drops.sources import DropSource
+
 STATES = ["watched", "taken", "done", "duplicate", "failed", "vanished", "unmatched"]
 
 
@@ -17,6 +19,14 @@ def connected() -> "Engine":
     from bulk_pipelines.database import ready
 
     return ready.opened(settings.current(), "bulk cli")
+
+
+def known_sources() -> "list[DropSource]":
+    from bulk_pipelines.drops import sources
+    from bulk_pipelines.resources import RESOURCES
+
+    chosen = settings.current()
+    return sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
 
 
 @click.group(name="drops")
@@ -29,7 +39,7 @@ def group() -> None:
 @click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only in this state.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many to show.")
 def list_files(source: str | None, state: str | None, limit: int) -> None:
-    """The ledger of dropped files, the newest first."""
+    """The ledger of dropped files, the newest first. A mistake in the sources' file, which stops all looks, is told."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.drops import ledger
 
@@ -47,6 +57,8 @@ def list_files(source: str | None, state: str | None, limit: int) -> None:
             each.note or "",
         ]
         click.echo("  ".join(part for part in parts if part))
+    if settings.current().drops_file.exists():
+        known_sources()
 
 
 @group.command()
@@ -54,14 +66,12 @@ def list_files(source: str | None, state: str | None, limit: int) -> None:
 @click.option("--source", help="The source, where several know a file of that name.")
 def retry(files: Sequence[str], source: str | None) -> None:
     """Take files again whose import failed: FILE as `bulk drops list` names it. It is put back to where it was."""
-    from bulk_pipelines.drops import retrying, sources
-    from bulk_pipelines.resources import RESOURCES
+    from bulk_pipelines.drops import retrying
     from bulk_pipelines.storage.access import access_of
 
     chosen = settings.current()
     pool = connected()
-    known = sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
-    configured = {each.name: each for each in known}
+    configured = {each.name: each for each in known_sources()}
     for path in files:
         file = retrying.retry(pool, configured, access_of(chosen), path, source)
         click.echo(f"{file.source}: {path} is taken again by the next look")

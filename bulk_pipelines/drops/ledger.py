@@ -65,6 +65,7 @@ class Ended(NamedTuple):
     seconds_since_end: float
     failed_before: bool
     """It has been put away already: its job failed, was tried again, and is over again."""
+    files_of_job: int
 
 
 class Outcome(NamedTuple):
@@ -73,6 +74,8 @@ class Outcome(NamedTuple):
     sha256: str | None = None
     duplicate: bool = False
     note: str | None = None
+    range_error: str | None = None
+    """Of one of its ranges that is a dead letter."""
 
 
 class Listed(NamedTuple):

@@ -37,7 +37,7 @@ class Submit(Protocol):
     def __call__(
         self, connection: Connection, source: str, files: Sequence[File], **rule: str | None
     ) -> tuple[int, str]:
-        """`rule`: resource, format, mode and on_error."""
+        """`rule`: resource, format, mode, on_error, and the folder of this machine that the files lie `within`."""
         ...
 
 
@@ -206,7 +206,7 @@ def take(
                 for file in group.files
             ]
             rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
-            job_id, job_key = submit(connection, source.name, files_of_job, **rule)
+            job_id, job_key = submit(connection, source.name, files_of_job, within=source.folder, **rule)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
     return keys, complete

@@ -75,7 +75,8 @@ def put_back(storage: Storage, place: DropSource, file: Dropped) -> None:
         if aside is None:
             raise NotFound(f"{file.path} is not where it was: drop it again")
         try:
-            storage.move(f"{aside}/{file.path}", file.path)
+            if not storage.move_new(f"{aside}/{file.path}", file.path):
+                raise Conflict(f"another version of {file.path} lies there now: it is taken by itself")
         except Missing:
             raise NotFound(f"{file.path} is neither where it was nor in {aside}: drop it again") from None
     if place.marker:

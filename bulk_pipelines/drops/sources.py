@@ -1,5 +1,6 @@
 """Which sources are looked at, and what becomes of their files: read from a TOML file."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +17,9 @@ from bulk_pipelines.storage.paths import Pattern
 FIELD = "BULK_DROPS_FILE"
 VALUES: dict[object, tuple[Any, str]] = {float: (int | float, "a number"), int: (int, "a whole number")}
 """What fields of these types take; all others are texts."""
+FORMATS = ("csv", "ndjson", "json")
+ON_ERROR = re.compile(r"continue|abort|\d+|(\d+)%")
+"""What imports take: told when the file is read, and not only when a file is dropped."""
 
 
 class After(StrEnum):
@@ -57,6 +61,12 @@ class DropSource:
     @property
     def scheme(self) -> str:
         return addresses.parse(self.where, FIELD).scheme
+
+    @property
+    def folder(self) -> str | None:
+        """Of this machine; None where the source lies elsewhere."""
+        address = addresses.parse(self.where, FIELD)
+        return address.path if address.scheme == "file" else None
 
     def import_address(self, url: str) -> str:
         """By which an import reads the file at this address: with the password that the source's own address names."""
@@ -114,7 +124,7 @@ def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) ->
     if "after" in values:
         values["after"] = choice(After, values["after"], f"{place}: after")
     source = DropSource(**values, rules=rules)
-    addresses.parse(source.where, FIELD)
+    check_address(source.where, place)
     if min(source.settle_seconds, source.stalled_seconds) < 0 or min(source.max_files, source.max_bytes) < 1:
         raise InvalidInput(FIELD, f"{place}: settle_seconds, stalled_seconds, max_files and max_bytes must be positive")
     if "" in (source.marker, source.failed_folder):
@@ -135,8 +145,28 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):
         raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
+    if table.get("format", FORMATS[0]) not in FORMATS:
+        raise InvalidInput(FIELD, f"{place}: format {table['format']!r} is none of {', '.join(FORMATS)}")
+    if not is_limit(table.get("on_error", "continue")):
+        told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
+        raise InvalidInput(FIELD, f"{place}: on_error {told}")
     Pattern(table["glob"])
     return Rule(**table)
+
+
+def is_limit(on_error: str) -> bool:
+    found = ON_ERROR.fullmatch(on_error)
+    return found is not None and (found[1] is None or int(found[1]) <= 100)
+
+
+def check_address(where: str, place: str) -> None:
+    """What every look would stumble over."""
+    address = addresses.parse(where, FIELD)
+    if address.scheme in {"http", "https"}:
+        raise InvalidInput(FIELD, f"{place}: {addresses.redacted(where)} is a web address: it has no files to look for")
+    folder = address.path.strip("/") if address.scheme != "s3" else address.path.rstrip("/")
+    if address.scheme != "file" and folder and (fault := paths.fault(folder)):
+        raise InvalidInput(FIELD, f"{place}: where: {folder!r} {fault}")
 
 
 def are_tables(value: object) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import psycopg
 
+from bulk_pipelines.database import faults
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import finish, jobs, leases, rescue
 from bulk_pipelines.engine.runner import Slice, Worker
@@ -120,7 +121,8 @@ def outlasting_outages(worker: Worker, step: Callable[[], Answer]) -> Answer:
         try:
             return step()
         except (Unavailable, psycopg.OperationalError) as error:
-            if worker.clock() > deadline or worker.stop_asked.is_set():
+            lasts = isinstance(error, psycopg.Error) and not faults.passes(error)
+            if lasts or worker.clock() > deadline or worker.stop_asked.is_set():
                 raise
             log.warning("worker %s waits for the database: %s", worker.name, error)
             worker.stop_asked.wait(OUTAGE_PAUSE)

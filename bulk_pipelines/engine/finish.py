@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import jobs, payload
+from bulk_pipelines.engine import jobs, outcomes, payload, retry
+from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Connection, Ending, Finish, Kind
 from bulk_pipelines.engine.states import JobEvent, JobState
@@ -17,6 +19,8 @@ from bulk_pipelines.errors import InvalidInput, Unavailable
 log = logging.getLogger(__name__)
 
 BATCH = 1_000
+TRIES = 3
+"""How often the end is tried when it is not known whether the error passes."""
 
 
 def verdict(job: Job) -> Ending:
@@ -39,8 +43,33 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
             return job  # somebody else is at it
+        return brought_to_its_end(pool, kind, job_key)
+
+
+def brought_to_its_end(pool: Engine, kind: Kind, job_key: str) -> Job:
+    """Settle and end the job. One that cannot be ended fails with the reason, instead of running for ever; what may
+    pass is left to a later try."""
+    for left in reversed(range(TRIES)):
         job = look(pool, job_key)  # whoever was at it before may have ended the job
-        return end(pool, kind, job_key) if is_due(job) and kind.settle(pool, job) else look(pool, job_key)
+        if not is_due(job) or kind.settle is None:
+            return job
+        try:
+            return end(pool, kind, job_key) if kind.settle(pool, job) else look(pool, job_key)
+        except Exception as error:
+            error_class = retry.class_of(error)
+            if error_class in (ErrorClass.TRANSIENT, ErrorClass.THROTTLED):
+                raise
+            log.exception("job %s cannot be ended", job_key)
+            if error_class is ErrorClass.PERMANENT or not left:
+                failed = Ending(JobEvent.FAIL, error=retry.storable(f"it could not be ended: {outcomes.text(error)}"))
+                with transaction(pool) as connection:
+                    end_in(connection, partial(always, failed), job_key)
+                break
+    return look(pool, job_key)
+
+
+def always(ending: Ending, _: Connection, __: Job) -> Ending:
+    return ending
 
 
 def look(pool: Engine, job_key: str) -> Job:

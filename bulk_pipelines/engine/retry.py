@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import psycopg
+
+from bulk_pipelines.database import faults
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.errors import ErrorClass
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
@@ -110,7 +113,15 @@ def class_of(error: Exception) -> ErrorClass:
         return ErrorClass(said)
     if isinstance(error, Unavailable):
         return ErrorClass.TRANSIENT
+    if isinstance(error, psycopg.Error):
+        return of_the_database(error)
     return ErrorClass.PERMANENT if isinstance(error, BulkError) else ErrorClass.UNKNOWN
+
+
+def of_the_database(error: psycopg.Error) -> ErrorClass:
+    if faults.passes(error):
+        return ErrorClass.TRANSIENT
+    return ErrorClass.PERMANENT if faults.lasts(error) else ErrorClass.UNKNOWN
 
 
 def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, spacing: float = 1.0) -> Settlement:

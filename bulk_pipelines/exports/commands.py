@@ -22,7 +22,8 @@ from bulk_pipelines import settings
 )
 @click.option(
     "--to",
-    help="A folder, or a file's name: a path, or an address such as s3://bucket/folder. [default: BULK_EXPORTS_URL]",
+    help="A folder, or a file's name: a path, or an address such as s3://bucket/folder; - for standard output. "
+    "[default: BULK_EXPORTS_URL]",
 )
 @click.option("--idempotency-key", help="The same key again, with the same request, answers with the first export.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
@@ -30,15 +31,27 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     """Write the rows of users, articles or comments to a file, whole or not at all. Ctrl-C asks to cancel.
 
     bulk export users --format parquet --fields id,email --where role=admin --to exports/
+
+    bulk export users --format ndjson --to - | head
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.exports import submission, watching
+    from bulk_pipelines.errors import InvalidInput
+    from bulk_pipelines.exports import printing, submission, target, watching
     from bulk_pipelines.exports.asked import Asked
 
     given = {name: value for name, value in options.items() if value is not None}
+    to_stdout = given.get(target.FIELD) == target.STDOUT
+    if to_stdout:
+        del given[target.FIELD]
     asked = Asked.parse(given | {"resource": resource, "where": list(where)})
+    if to_stdout and (idempotency_key is not None or priority):
+        raise InvalidInput(target.FIELD, "an export to standard output is no job: leave key and priority out")
+    target.require_folder(asked.to)
     pool = ready.opened(settings.current(), "bulk cli")
+    if to_stdout:
+        printing.print_out(pool, asked.request, sys.stdout.buffer)
+        return
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(

@@ -155,9 +155,11 @@ class ExportConfig(dg.Config):
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
     params = config.model_dump()
     key, priority = params.pop("idempotency_key"), params.pop("priority")
+    asked = Asked.parse(params)
+    target.require_folder(asked.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(
-            connection, Asked.parse(params), owner="ui", origin="ui", idempotency_key=key, priority=priority
+            connection, asked, owner="ui", origin="ui", idempotency_key=key, priority=priority
         )
     said = "submitted" if submitted.created else "submitted before, under this idempotency key"
     context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -18,7 +19,7 @@ from bulk_pipelines.exports import handling, progress, target
 from bulk_pipelines.exports.asked import Asked
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.target import Place
-from bulk_pipelines.storage.errors import Permanent, StorageError
+from bulk_pipelines.storage.errors import Missing, Permanent, SourceChanged, StorageError
 
 log = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
@@ -58,8 +59,11 @@ def removed(job: Job, found: Progress) -> bool:
     asked = Asked.parse(job.params)
     try:
         with target.opened(asked.to, asked.request, job.job_key, settings.current()) as place:
-            if place.is_ours or is_to_be_taken_back(place, found):
+            if place.is_ours:
                 place.storage.delete(place.key)
+            elif version := to_be_taken_back(place, found):
+                with suppress(Missing, SourceChanged):  # it is somebody else's by now
+                    place.storage.take_away(place.key, version)
             handling.sweep(place)
     except Permanent as error:
         log.info("export %s left nothing that could be removed: %s", job.job_key, error)
@@ -69,10 +73,12 @@ def removed(job: Job, found: Progress) -> bool:
     return True
 
 
-def is_to_be_taken_back(place: Place, found: Progress) -> bool:
-    """The file of a name that was given, if it is this export's and took nobody's place: the earlier one cannot come
-    back, and without this one there would be none."""
-    return found.written is not None and not found.written.get(handling.REPLACES) and handling.is_written(place, found)
+def to_be_taken_back(place: Place, found: Progress) -> str | None:
+    """The version of the file of a name that was given, if it is this export's and took nobody's place: the earlier one
+    cannot come back, and without this one there would be none."""
+    if found.written is None or found.written.get(handling.REPLACES):
+        return None
+    return handling.written_version(place, found)
 
 
 def wind_up_all(pool: Engine) -> int:

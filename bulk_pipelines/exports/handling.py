@@ -27,6 +27,7 @@ from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.streaming import Tally
 from bulk_pipelines.exports.target import Place
 from bulk_pipelines.exports.writing import ExportResult, write
+from bulk_pipelines.storage.errors import SourceChanged
 
 TELL_SECONDS = 0.5
 """Between two notes of how far the export is."""
@@ -143,23 +144,24 @@ def published_before(place: Place, tools: Tools) -> dict[str, Any] | None:
     """What a try before this one published, if it died before it could say so."""
     with transaction(tools.pool) as connection:
         found = progress.read(connection, tools.job.job_id)
-    return found.written if found is not None and is_written(place, found) else None
+    return found.written if found is not None and written_version(place, found) else None
 
 
-def is_written(place: Place, found: Progress) -> bool:
-    """Whether the file that is there is the one that was about to be published."""
+def written_version(place: Place, found: Progress) -> str | None:
+    """The version of the file that is there, if it is the one that was about to be published."""
     if found.written is None:
-        return False
+        return None
     try:
-        if place.storage.stat(place.key).size != found.written["bytes"]:
-            return False
+        entry = place.storage.stat(place.key)
+        if entry.size != found.written["bytes"]:
+            return None
         digest = hashlib.sha256()
-        with place.storage.open(place.key) as reader:
+        with place.storage.open(place.key, version=entry.version) as reader:
             for piece in reader:
                 digest.update(piece)
-    except NotFound:
-        return False
-    return digest.hexdigest() == str(found.written["sha256"])
+    except (NotFound, SourceChanged):
+        return None
+    return entry.version if digest.hexdigest() == str(found.written["sha256"]) else None
 
 
 def sweep(place: Place) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.request import ExportRequest, Format
@@ -13,6 +14,7 @@ from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 
 FIELD = "to"
+STDOUT = "-"
 FOLDER = "exports"
 FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
 
@@ -31,10 +33,27 @@ class Place:
         return self.storage.url_of(self.key)
 
 
+def require_folder(to: str) -> None:
+    """A folder of this machine is made for a new export, but none on the way to it: those are mistyped, mostly."""
+    address = addresses.parse(to, FIELD) if to else None
+    if address is None or address.scheme != "file":
+        return
+    path = Path(address.path)
+    if not names_file(to) and path.is_dir():
+        return
+    if not path.parent.is_dir():
+        is_ = "is not a folder" if path.parent.exists() else "does not exist"
+        raise InvalidInput(FIELD, f"the folder {path.parent} {is_}: make it, or name another one")
+    if not names_file(to) and path.exists():
+        raise InvalidInput(FIELD, f"{path} is a file, and not named as one of this format is; name a folder")
+
+
 def checked(to: str, request: ExportRequest) -> str:
     """A target as a job keeps it: a local path whole, since it is for another process. Empty: the settings' folder."""
     if not to:
         return ""
+    if to == STDOUT:
+        raise InvalidInput(FIELD, "only `bulk export` has a standard output, -: name a folder or a file")
     address = addresses.parse(to, FIELD)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(FIELD, f"{addresses.redacted(to)} is a web address: it can only be read")

@@ -20,7 +20,6 @@ TYPES = {
     Kind.TIMESTAMP: {"timestamptz"},
     Kind.TEXT_LIST: {"_text"},
 }
-ENUM = "e"
 
 
 def check(connection: Connection, resource: Resource, mode: Mode) -> None:
@@ -49,8 +48,8 @@ def problems(
         if column.name not in there:
             found.append(f"it has no column {column.name}")
             continue
-        shown, base, kind, is_generated, _ = there[column.name]
-        if base not in TYPES[column.kind] and not (kind == ENUM and column.kind is Kind.TEXT):
+        shown, base, is_generated, _ = there[column.name]
+        if base not in TYPES[column.kind]:
             found.append(f"its column {column.name} is {shown}, declared is {column.kind.postgres}")
         if is_generated:
             found.append(f"its column {column.name} is generated")
@@ -59,7 +58,7 @@ def problems(
         known = {*resource.column_names, *PROVENANCE}
         found += [
             f"its column {name} needs a value, and no such column is declared"
-            for name, (_, _, _, _, needs_value) in there.items()
+            for name, (_, _, _, needs_value) in there.items()
             if needs_value and name not in known
         ]
     held = connection.execute(queries.text("imports", "table_rights"), {"table": table, "rights": rights}).fetchall()

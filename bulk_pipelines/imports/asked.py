@@ -88,6 +88,8 @@ class Asked:
     on_error: str = "continue"
     replay_of: str | None = None
     """The job whose rejects these are."""
+    within: str | None = None
+    """The folder of this machine that the files were found in, where others may put links: none leads out of it."""
 
     @property
     def declared(self) -> Resource:
@@ -116,7 +118,7 @@ class Asked:
 
     def as_params(self) -> dict[str, Any]:
         """As a job keeps it. Whoever shows it redacts the addresses."""
-        return {
+        told = {
             "resource": self.resource,
             "files": [file.as_params() for file in self.files],
             "mode": self.mode,
@@ -126,6 +128,7 @@ class Asked:
             "on_error": self.on_error,
             "replay_of": self.replay_of,
         }
+        return told if self.within is None else told | {"within": self.within}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
@@ -140,6 +143,7 @@ class Asked:
             params["match_on"],
             params["on_error"],
             params["replay_of"],
+            params.get("within"),
         )
 
 
@@ -155,6 +159,7 @@ class Options:
     on_error: str = "continue"
     validate_only: bool = False
     replay_of: str | None = None
+    within: str | None = None
 
     def asked(self, files: tuple[AskedFile, ...]) -> Asked:
         if self.mode not in ("insert", "upsert"):
@@ -174,4 +179,5 @@ class Options:
             self.match_on,
             self.on_error,
             self.replay_of,
+            self.within,
         ).check()

@@ -107,6 +107,10 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
     elif not total:
         gone = (job.result or {}).get("rejected", 0)
         click.echo(f"retention has removed its {gone:,} rejects" if gone else "no record was rejected")
+        if job.dlq_items:
+            click.echo(
+                f"{job.dlq_items} of {job.total_items} ranges could not be loaded: bulk dlq list --job {job_key}"
+            )
 
 
 @group.command()
@@ -149,6 +153,10 @@ def undo(job_key: str, yes: bool) -> None:
         click.confirm("Take them back?", abort=True)
     removed = sum(undoing.take_back(lambda: transaction(pool), resource, job.job_id))
     click.echo(f"{removed:,} rows taken back")
+    if removed < found.free:
+        click.echo(
+            f"{found.free - removed:,} stay: the table did not give them back, or somebody has come to need them"
+        )
 
 
 def follow(pool: "Engine", job_key: str) -> None:

@@ -94,7 +94,7 @@ def stage(connection: Connection, resource: Resource, validated: Validated) -> N
     connection.execute(
         sql.SQL(
             "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT 0::bigint AS number, {} FROM {} WITH NO DATA"
-        ).format(tables.listed(map(sql.Identifier, names)), tables.table(resource))
+        ).format(tables.plain(resource, names), tables.table(resource))
     )
     columns = {name: arrow.column(validated.good, name) for name in names}
     columns["number"] = pa.array(np.arange(len(validated.lines)))

@@ -12,12 +12,13 @@ from bulk_pipelines.engine import finish as engine_finish
 from bulk_pipelines.engine.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines.imports import progress, report, settlement, unreached, unread
+from bulk_pipelines.imports import progress, rejects, report, settlement, unreached, unread
 from bulk_pipelines.imports.asked import Asked
 from bulk_pipelines.imports.control import Begin, Control
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.handling import Plan, plan_of
 from bulk_pipelines.imports.landed import opened
+from bulk_pipelines.imports.parsed import shown
 from bulk_pipelines.imports.progress import ImportFile, Progress
 
 log = logging.getLogger(__name__)
@@ -96,14 +97,14 @@ def finish(connection: Connection, job: Job) -> Ending:
     reason = Asked.from_params(job.params).policy.broken_by(counts, at_end=True)
     if reason is not None:
         return Ending(JobEvent.FAIL, result, reason)
-    buried = f"{job.dlq_items} of {job.total_items} ranges could not be loaded: bulk dlq list --job {job.job_key}"
+    buried = why_buried(connection, job)
     if counts.waiting:
         return Ending(JobEvent.FAIL, result, f"nothing was decided, as {buried}")
     if not counts.loaded + counts.valid:
         if job.dlq_items:
             return Ending(JobEvent.FAIL, result, f"nothing was loaded, as {buried}")
         if counts.read or counts.unprocessed:
-            return Ending(JobEvent.FAIL, result, nothing_loaded(counts))
+            return Ending(JobEvent.FAIL, result, f"{nothing_loaded(counts)}{first_reject(connection, job)}")
     if job.dlq_items:
         return Ending(JobEvent.COMPLETE_WITH_ERRORS, result, buried)
     clean = not counts.rejected and not counts.unprocessed and not result["files_left_out"]
@@ -117,6 +118,24 @@ def nothing_loaded(counts: Counts) -> str:
         f"nothing could be loaded: {counts.rejected:,} records were rejected, {counts.superseded:,} superseded, "
         f"{counts.unprocessed:,} never reached"
     )
+
+
+def why_buried(connection: Connection, job: Job) -> str:
+    """How many ranges are in the DLQ, the first one's error, and where the others are found; empty for none."""
+    if not job.dlq_items:
+        return ""
+    row = connection.execute(queries.text("import_progress", "first_burial"), {"job_id": job.job_id}).fetchone()
+    error = " ".join((row[0] if row and row[0] else "no reason was recorded").split())
+    many = f"{job.dlq_items} of {job.total_items} ranges could not be loaded"
+    return f"{many} ({shown(error)}): bulk dlq list --job {job.job_key}"
+
+
+def first_reject(connection: Connection, job: Job) -> str:
+    for first in rejects.page(connection, job.job_id, limit=1):
+        reason = first.reasons[0]
+        said = ": ".join(str(reason[name]) for name in ("code", "field", "detail") if reason.get(name))
+        return f", the one in line {first.line} for {said}: bulk import errors {job.job_key}"
+    return ""
 
 
 def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]:

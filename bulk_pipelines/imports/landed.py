@@ -5,13 +5,12 @@ from contextlib import contextmanager, suppress
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.imports.asked import AskedFile
+from bulk_pipelines.imports.asked import Asked, AskedFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.source import LocalFile, Source, StoredFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines.storage.compression import Compression
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Missing, Permanent
 from bulk_pipelines.storage.landing import Landed
@@ -23,19 +22,20 @@ def place(chosen: Settings) -> str:
     return chosen.landing_url or str(chosen.home / "landed")
 
 
-def land(file: AskedFile, name: str, compression: Compression | None, chosen: Settings) -> Landed:
+def land(asked: Asked, file: AskedFile, name: str, chosen: Settings) -> Landed:
     """Under a name that belongs to the job, so that landing again comes to the same file."""
     access = access_of(chosen)
     with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
         limits = landing.limits_of(chosen)
-        return landing.land(file.source, into, name, access, limits, compression, version=file.version)
+        with locations.Sources(access, asked.within) as sources:
+            return landing.land_from(sources, file.source, into, name, limits, asked.compression, version=file.version)
 
 
-def gone(file: AskedFile, chosen: Settings) -> str | None:
+def gone(asked: Asked, file: AskedFile, chosen: Settings) -> str | None:
     """Why the version that is meant can never be landed; None if it lies there, or any would do."""
     if file.version is None:
         return None
-    storage, key = locations.file(file.source, access_of(chosen), "source")
+    storage, key = locations.file(file.source, access_of(chosen), "source", asked.within)
     with storage:
         try:
             same = storage.stat(key).version == file.version

@@ -57,21 +57,30 @@ def plan(pool: Engine, job: Job) -> None:
         # No file has more lines than bytes, so the lines of two files never meet.
         base += found.size or 0
     if not any(file.landed or file.duplicate for file in files):
+        note_files(pool, job, files)
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
-        for file in files:
-            progress.add_file(connection, job.job_id, file)
+    note_files(pool, job, files)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
     with transaction(pool) as connection:
         jobs.seal(connection, job.job_id)
 
 
+def note_files(pool: Engine, job: Job, files: list[ImportFile]) -> None:
+    """What each is: whoever looks after one of them need not read what is wrong with the others."""
+    with transaction(pool) as connection:
+        for file in files:
+            progress.add_file(connection, job.job_id, file)
+
+
 def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int, ImportFile]:
     """The files as a try noted them that was cut short afterwards. There may be items of theirs already, so whatever
-    became of the sources since is of no matter."""
+    became of the sources since is of no matter. If none of them was good, there are none, and all are tried again."""
     with transaction(pool) as connection:
         noted = progress.files(connection, job.job_id)
+    if not any(file.landed or file.duplicate for file in noted):
+        return {}
     return {file.number: file for file in noted if landed.is_there(file, chosen)}
 
 
@@ -92,10 +101,10 @@ def land(job: Job, asked: Asked, number: int, file: AskedFile, chosen: settings.
     """The copy that everything else reads. A file that is no good is not the end of the others."""
     shown = addresses.redacted(file.source)
     try:
-        copy = landed.land(file, f"{job.job_key}/{number:06}", asked.compression, chosen)
+        copy = landed.land(asked, file, f"{job.job_key}/{number:06}", chosen)
     except BulkError as error:
         # A version that is gone never comes back: to try again would be of no use, and to take another one wrong.
-        gone = landed.gone(file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        gone = landed.gone(asked, file, chosen) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # may pass: the whole plan is tried again
         return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))

@@ -43,12 +43,14 @@ def submit_drop(
     connection: Connection, source: str, files: Sequence[tuple[str, int, str, list[str]]], **rule: str | None
 ) -> tuple[int, str]:
     """For files that were dropped at a source: each its address, size, the version that was taken, and the contents it
-    was imported with before."""
+    was imported with before. `rule` holds resource, mode, format, on_error, and the folder of this machine that they
+    lie `within`."""
     options = Options(
         resource=rule["resource"] or "",
         mode=rule["mode"] or "insert",
         format=rule["format"],
         on_error=rule["on_error"] or "continue",
+        within=rule["within"],
     )
     asked = options.asked(tuple(AskedFile(url, size, tuple(known), version) for url, size, version, known in files))
     job = submit(connection, asked, owner=source, origin="sensor").job

@@ -27,6 +27,16 @@ def columns(resource: Resource, alias: str | None = None) -> sql.Composed:
     return listed(sql.Identifier(*([alias] if alias else []), name) for name in names)
 
 
+def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:
+    """These columns by their declared types, for a copy that takes values which a domain, or a length, would refuse."""
+    return listed(
+        sql.SQL("{name}::{type} AS {name}").format(
+            name=sql.Identifier(name), type=sql.SQL(resource.column(name).kind.postgres)
+        )
+        for name in names
+    )
+
+
 def key(key: Key, alias: str) -> sql.Composed:
     """What is compared when the key is: the expression of its unique index."""
     column = sql.SQL("{}").format(sql.Identifier(alias, key.column))

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors, sql
 
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import conflicts, tables
+from bulk_pipelines.imports import conflicts, refusals, tables
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines.resources.declaration import Resource
 
@@ -19,9 +19,6 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 
 # Pages of the table for one transaction: with rows of ordinary size some ten thousand rows.
 PAGES = 500
-
-# Somebody has just begun to refer to a row: the next attempt leaves it alone.
-PASSING = (errors.ForeignKeyViolation, errors.DeadlockDetected)
 
 
 @dataclass(frozen=True)
@@ -52,25 +49,35 @@ def count(connection: Connection, resource: Resource, job_id: int) -> Undoable:
 
 
 def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
-    """Removes the free rows, piece by piece, each in its own transaction; how many each time. Can be cut short and
-    called again."""
+    """Remove the free rows, piece by piece, each in its own transaction; how many each time. What the table does not
+    give back stays. Can be cut short and called again."""
     with begin() as connection:
         first, last = pages(connection, resource, job_id)
-    statement = sql.SQL(
-        "DELETE FROM {} t WHERE t.ctid >= %s::tid AND t.ctid < %s::tid AND t.import_job = {} AND {}"
-    ).format(tables.table(resource), job_id, is_free(resource))
     for page in range(first, last + 1, PAGES):
+        piece = sql.SQL("t.ctid >= {}::tid AND t.ctid < {}::tid").format(f"({page},0)", f"({page + PAGES},0)")
         with begin() as connection:
+            refusals.at_once(connection)
             removed = conflicts.persistently(
-                connection,
-                PASSING,
-                partial(remove, connection, statement, [f"({page},0)", f"({page + PAGES},0)"]),
+                connection, (errors.DeadlockDetected,), partial(remove, connection, resource, job_id, piece)
             )
         yield removed
 
 
-def remove(connection: Connection, statement: sql.Composed, borders: list[str]) -> int:
-    return connection.execute(statement, borders).rowcount
+def remove(connection: Connection, resource: Resource, job_id: int, piece: sql.Composed) -> int:
+    """Remove the free rows of a piece of the table; row by row when it refuses."""
+    table = tables.table(resource)
+    condition = sql.SQL("t.import_job = {} AND {}").format(job_id, is_free(resource))
+    try:
+        with connection.transaction():
+            statement = sql.SQL("DELETE FROM {} t WHERE {} AND {}").format(table, piece, condition)
+            return connection.execute(statement).rowcount
+    except psycopg.Error as error:
+        if not refusals.about_rows(error):
+            raise
+    query = sql.SQL("SELECT t.id FROM {} t WHERE {} AND {}").format(table, piece, condition)
+    ids = [found for (found,) in connection.execute(query)]
+    one = sql.SQL("DELETE FROM {} t WHERE t.id = ANY ({}) AND {}").format(table, refusals.CHUNK, condition)
+    return refusals.attempt(connection, one, "uuid", ids).written
 
 
 def is_free(resource: Resource) -> sql.Composed:

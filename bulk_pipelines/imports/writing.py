@@ -42,9 +42,9 @@ def write(
 def lay_out(connection: Connection, terms: Terms, rows: Encoded) -> None:
     """Puts the rows into a temporary table, by their lines."""
     connection.execute(
-        sql.SQL("CREATE TEMP TABLE tried ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
-            tables.columns(terms.resource), tables.table(terms.resource)
-        )
+        sql.SQL(
+            "CREATE TEMP TABLE tried ON COMMIT DROP AS SELECT {}, import_job, import_line FROM {} WITH NO DATA"
+        ).format(tables.plain(terms.resource, terms.resource.column_names), tables.table(terms.resource))
     )
     binary_copy.copy(connection, TRIED, rows)
     connection.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (import_line)").format(TRIED))

@@ -21,6 +21,11 @@ SLICE = 16 << 10
 """Fed to the unpackers at a time: what follows the end of a member is copied, and there may be very many members."""
 HEAD = 6
 """How many of the first bytes tell the compression."""
+FRAMES = 10_000
+SMALLEST_FRAME = 64
+"""After so many zstd frames, this is what they must have in bytes, packed and on average: each costs some 10 µs."""
+WINDOW = "too much memory"
+"""What zstd says of a window above 128 MiB, which is how much it keeps at hand unless it is told to keep more."""
 HARMLESS = 64 << 20
 """Up to this size, no ratio is too high."""
 
@@ -102,20 +107,27 @@ def ungzipped(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
 
 def unzstd(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
     frame = None
-    finished = 0
+    finished = arrived = 0
     for piece in sliced(pieces):
         data = piece
+        arrived += len(piece)
         while data or (frame and not frame.needs_input):
             frame = frame or ZstdDecompressor()
             try:
                 out = frame.decompress(data, PIECE)
-            except ZstdError:
-                raise damaged("zstd", shown, finished) from None
+            except ZstdError as error:
+                raise too_long(shown) if WINDOW in str(error) else damaged("zstd", shown, finished) from None
             data = b""
             if out:
                 yield out
             if frame.eof:
                 data, frame, finished = frame.unused_data, None, finished + 1
+                if finished > FRAMES and arrived < finished * SMALLEST_FRAME:
+                    raise OverLimit(
+                        "source",
+                        f"{shown} is cut into very many tiny zstd frames, {finished} of them in its first {arrived} "
+                        f"bytes: compress it as a whole",
+                    )
     if frame or not finished:
         raise cut_off("zstd", shown)
 
@@ -129,6 +141,11 @@ def sliced(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def damaged(name: str, shown: str, finished: int) -> BadCompression:
     where = f"after {finished} whole parts, " if finished else ""
     return BadCompression("source", f"{shown}: {where}the {name} data is damaged")
+
+
+def too_long(shown: str) -> OverLimit:
+    remedy = "compress it again with --long=27, or without --long"
+    return OverLimit("source", f"{shown} was compressed with a window above 128 MiB, the most that is kept: {remedy}")
 
 
 def cut_off(name: str, shown: str) -> BadCompression:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.errors import Missing
+from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -205,6 +205,38 @@ class Storage(Source):
     @abstractmethod
     def move(self, key: str, to: str) -> None:
         """Give a file another name in this storage, replacing a file of that name."""
+
+    @abstractmethod
+    def move_new(self, key: str, to: str) -> bool:
+        """As `move`, unless there is a file of that name: then nothing is moved, and the answer is False."""
+
+    def take_away(self, key: str, version: str, to: str | None = None) -> None:
+        """Move a file to a name of its own, or remove it where there is none, if it is this version.
+
+        Another version stays where it is, or gets its name back if it came in between: `SourceChanged`. `Missing` when
+        there is no file. Called again after it was cut short, it comes to the same.
+        """
+        aside = to or paths.leaving(key, version)
+        lies_there = self.version_of(key)
+        if lies_there == version:
+            self.move(key, aside)
+        taken = self.version_of(aside)
+        if taken is None and lies_there is None:
+            raise Missing(f"{self.url_of(key)} does not exist")
+        if taken == version:
+            if to is None:
+                self.delete(aside)
+            return
+        if taken is not None and not self.move_new(aside, key):
+            self.delete(aside)  # a still newer one has replaced it
+        raise SourceChanged(f"{self.url_of(key)} is no longer the version {version}: it was written to")
+
+    def version_of(self, key: str) -> str | None:
+        """None when there is no such file."""
+        try:
+            return self.stat(key).version
+        except Missing:
+            return None
 
     @abstractmethod
     def sweep(self, before: datetime, of: str = "") -> int:

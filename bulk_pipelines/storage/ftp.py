@@ -244,6 +244,17 @@ class FtpStorage(Storage):
                 self.make_folder(connection, to)
                 connection.rename(self.path(connection, key), self.path(connection, to))
 
+    def move_new(self, key: str, to: str) -> bool:
+        """The protocol has no renaming that never replaces, so the name is looked at just before."""
+        with self.pool.connection(self.url_of(key)) as connection:
+            self.stat_by(connection, key)
+            self.make_folder(connection, to)
+            with suppress(Missing):
+                self.stat_by(connection, to)
+                return False
+            connection.ftp.rename(self.path(connection, key), self.path(connection, to))
+        return True
+
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
         for files, _ in walk(self, paths.folder_of(of), lambda _: not of):

@@ -2,7 +2,7 @@
 
 A file is written under a temporary name beside its place, brought to the disk, and renamed: whoever reads finds the
 old file or the new one. It is for its owner alone, and so are the folders that are made for it. Symbolic links may not
-lead out of the folder.
+lead out of the folder, not even one that appears between two steps.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import os
 import secrets
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
-from bulk_pipelines.storage import paths
-from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage, copy
+from bulk_pipelines.storage import beneath, paths
+from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import (
     Full,
     Missing,
@@ -44,6 +45,9 @@ KINDS: dict[int, type[StorageError]] = {
     **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
 }
 
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""How systems say that a file cannot have a second name: because of its disk, or because it is somebody else's."""
+
 
 class LocalStorage(Storage):
     def __init__(self, root: Path) -> None:
@@ -52,24 +56,33 @@ class LocalStorage(Storage):
     def url_of(self, key: str) -> str:
         return str(self.root / paths.check(key))
 
-    def place(self, key: str, follow: bool = True) -> Path:
-        """Where the key's file is, once it is certain that no link leads out; `follow` also looks through the file."""
-        place = self.root / paths.check(key)
-        real = real_path(place) if follow else real_path(place.parent) / place.name
-        if not real.is_relative_to(real_path(self.root)):
-            raise UnsafePath("path", f"{place} is a link that leads out of {self.root}")
-        return place
+    def held(
+        self, key: str, *, follow: bool = False, make: int | None = None
+    ) -> AbstractContextManager[tuple[int, str]]:
+        """The opened folder of the key's file, and the file's name in it; `follow` also looks through the file."""
+        return beneath.held(self.root, paths.check(key), follow=follow, make=make)
+
+    def inner(self, folder: str) -> Path:
+        """A folder in this one, once it is certain that no link leads out."""
+        beneath.within(self.root, folder, follow=True)
+        return self.root / folder
 
     def stat(self, key: str) -> Entry:
         with translated(self.url_of(key)):
-            return entry_of(key, regular(self.place(key).stat(), self.url_of(key)))
+            return entry_of(key, regular(self.seen(key), self.url_of(key)))
+
+    def seen(self, key: str) -> os.stat_result:
+        with self.held(key, follow=True) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     @contextmanager
     def open(self, key: str, start: int = 0, stop: int | None = None, version: str | None = None) -> Iterator[Reader]:
         url = self.url_of(key)
         with translated(url):
             # Without O_NONBLOCK, opening a named pipe would wait for a writer.
-            descriptor = os.open(self.place(key), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            how = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            with self.held(key, follow=True) as (folder, name):
+                descriptor = os.open(name, how, dir_fd=folder)
         try:
             with translated(url):
                 found = regular(os.fstat(descriptor), url)
@@ -127,7 +140,7 @@ class LocalStorage(Storage):
     ) -> Iterator[Page]:
         """The files of one folder; the folders in it are left `waiting`."""
         page = Page()
-        for found in scanned(self.place(folder) if folder else self.root):
+        for found in scanned(self.inner(folder) if folder else self.root):
             key = f"{folder}/{found.name}" if folder else found.name
             if not found.is_dir(follow_symlinks=False):
                 self.add(page, wanted, key, found)
@@ -146,8 +159,7 @@ class LocalStorage(Storage):
             page.leave_out(key, problem)
         elif wanted.matches(key) and not paths.is_unfinished(key):
             try:
-                link = found.is_symlink()
-                seen = self.place(key).stat() if link else found.stat(follow_symlinks=False)
+                seen = self.seen(key) if found.is_symlink() else found.stat(follow_symlinks=False)
                 if stat.S_ISREG(seen.st_mode):
                     page.add(entry_of(key, seen))
             except UnsafePath:
@@ -159,56 +171,93 @@ class LocalStorage(Storage):
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
         url = self.url_of(key)
-        with translated(url):
-            target = self.place(key, follow=False)
-            folders.private(target.parent)
-            written = self.root / paths.unfinished(key, secrets.token_hex(8))
-            file = open(written, "xb", buffering=PIECE, opener=folders.owner_only)  # noqa: SIM115 - closed below
-        published = False
-
-        def write(data: Buffer) -> None:
+        with ExitStack() as until_published:
             with translated(url):
-                file.write(data)
+                folders.private(self.root)
+                folder, name = until_published.enter_context(self.held(key, make=0o700))
+                written = paths.unfinished(name, secrets.token_hex(8))
+                owner_only = partial(os.open, mode=0o600, dir_fd=folder)
+                file = open(written, "xb", buffering=PIECE, opener=owner_only)  # noqa: SIM115 - closed below
+            published = False
 
-        try:
-            yield Sink(write)
-            with translated(url):
-                file.flush()
-                os.fsync(file.fileno())
-                file.close()
-                written.replace(target)
-                published = True
-                synced(target.parent)
-        finally:
-            if not published:
-                with suppress(OSError):  # what stopped the writing may stop the last flush too
+            def write(data: Buffer) -> None:
+                with translated(url):
+                    file.write(data)
+
+            try:
+                yield Sink(write)
+                with translated(url):
+                    file.flush()
+                    os.fsync(file.fileno())
                     file.close()
-                written.unlink(missing_ok=True)
+                    os.replace(written, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    published = True
+                    synced(folder)
+            finally:
+                if not published:
+                    with suppress(OSError):  # what stopped the writing may stop the last flush too
+                        file.close()
+                    with suppress(FileNotFoundError):
+                        os.unlink(written, dir_fd=folder)
 
     def delete(self, *keys: str) -> None:
         for key in keys:
-            with translated(self.url_of(key)), suppress(FileNotFoundError, NotADirectoryError):
-                self.place(key, follow=False).unlink()
+            with (
+                translated(self.url_of(key)),
+                suppress(FileNotFoundError, NotADirectoryError),
+                self.held(key) as (folder, name),
+            ):
+                os.unlink(name, dir_fd=folder)
 
     def move(self, key: str, to: str) -> None:
         url = self.url_of(key)
-        with translated(url):
-            place, target = self.place(key, follow=False), self.place(to, follow=False)
-            regular(place.lstat(), url)
-            target.parent.mkdir(parents=True, exist_ok=True)
+        paths.check(to)
+        with translated(url), self.held(key) as (folder, name):
+            regular(os.stat(name, dir_fd=folder, follow_symlinks=False), url)
+            with self.held(to, make=0o777) as (target, new):
+                try:
+                    os.replace(name, new, src_dir_fd=folder, dst_dir_fd=target)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:  # another disk is mounted below the folder
+                        raise
+                    self.copy_over(key, to)
+                synced(target)
+
+    def copy_over(self, key: str, to: str) -> None:
+        """To another disk, with the time of change: moved, it is the same version."""
+        before = self.stat(key).version
+        with self.open(key, version=before) as reader, self.publish(to) as sink:
+            for piece in reader:
+                sink.write(piece)
+        with self.held(key) as (folder, name), self.held(to) as (target, new):
+            times = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+        self.take_away(key, before)
+
+    def move_new(self, key: str, to: str) -> bool:
+        url = self.url_of(key)
+        paths.check(to)
+        with translated(url), self.held(key) as (folder, name), self.held(to, make=0o777) as (target, new):
+            regular(os.stat(name, dir_fd=folder, follow_symlinks=False), url)
             try:
-                place.replace(target)
+                os.link(name, new, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+            except FileExistsError:
+                return False
             except OSError as error:
-                if error.errno != errno.EXDEV:  # another disk is mounted below the folder
+                if error.errno not in NO_LINKS:
                     raise
-                copy(self, key, self, to)
-                place.unlink()
-            synced(target.parent)
+                if self.exists(to):
+                    return False
+                self.move(key, to)
+                return True
+            os.unlink(name, dir_fd=folder)
+            synced(target)
+        return True
 
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0
         name = of.rpartition("/")[2]
-        waiting = [self.place(of, follow=False).parent] if of else [self.root]
+        waiting = [self.inner(paths.folder_of(paths.check(of)))] if of else [self.root]
         while waiting:
             with translated(str(waiting[-1])):
                 for found in scanned(waiting.pop()):
@@ -220,11 +269,6 @@ class LocalStorage(Storage):
                                 Path(found.path).unlink()
                                 swept += 1
         return swept
-
-
-def real_path(path: Path) -> Path:
-    """Without links. (Path.resolve raises errors of its own at links in circles, which opening the file then tells.)"""
-    return Path(os.path.realpath(path))
 
 
 def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -257,9 +301,9 @@ def regular_folder(folder: Path) -> None:
         raise Permanent(f"{folder} is a file, not a folder")
 
 
-def synced(folder: Path) -> None:
+def synced(folder: int) -> None:
     """Bring the names in a folder to the disk, so that a published file is there after a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)
     finally:

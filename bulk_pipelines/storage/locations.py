@@ -11,6 +11,7 @@ from bulk_pipelines.storage import addresses, paths
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.addresses import Address
 from bulk_pipelines.storage.contract import Source, Storage
+from bulk_pipelines.storage.errors import UnsafePath
 
 
 def folder(url: str, access: Access, field: str = "url") -> Storage:
@@ -24,12 +25,12 @@ def folder(url: str, access: Access, field: str = "url") -> Storage:
     return storage(address, root or ("/" if address.path.startswith("/") else ""), access)
 
 
-def file(url: str, access: Access, field: str = "url") -> tuple[Storage, str]:
-    """The storage that holds that file, and the file's key in it."""
+def file(url: str, access: Access, field: str = "url", within: str | None = None) -> tuple[Storage, str]:
+    """The storage that holds that file, and the file's key in it; `within`: the folder that no link may lead out of."""
     address = addresses.parse(url, field)
     if address.scheme in {"http", "https"}:
         raise InvalidInput(field, f"{addresses.redacted(url)} is a web address: it can only be read")
-    root, key = split(address, field)
+    root, key = split(address, field, within)
     return storage(address, root, access), key
 
 
@@ -44,8 +45,10 @@ def source(url: str, access: Access, field: str = "url") -> tuple[Source, str]:
 class Sources:
     """Sources that stay open while many files are read: one login for all files of a server. Threads may share it."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, within: str | None = None) -> None:
+        """`within`: the folder of this machine that its files lie in, and that links must not lead out of."""
         self.access = access
+        self.within = within
         self.known: dict[tuple[str, str | None, str], Storage] = {}
         self.lock = threading.Lock()
 
@@ -53,7 +56,7 @@ class Sources:
         address = addresses.parse(url, field)
         if address.scheme in {"http", "https"}:
             return web(address, self.access), address.path
-        root, key = split(address, field)
+        root, key = split(address, field, self.within)
         with self.lock:
             same = (address.server, address.password, root)
             if same not in self.known:
@@ -70,8 +73,13 @@ class Sources:
             each.close()
 
 
-def split(address: Address, field: str) -> tuple[str, str]:
+def split(address: Address, field: str, within: str | None = None) -> tuple[str, str]:
     """The root of the storage that a file is in, and its key there."""
+    if address.scheme == "file" and within is not None:
+        path = Path(address.path)
+        if not path.is_relative_to(within):
+            raise UnsafePath(field, f"{path} is not in {within}")
+        return within, paths.check(str(path.relative_to(within)), field)
     if address.scheme == "file":
         # Whoever names a file may name it by a link; from here on, links are not to lead out of its folder.
         root, _, key = os.path.realpath(address.path).rpartition("/")

@@ -4,6 +4,7 @@ A key is relative, in segments parted by `/`. Nothing in it can lead out of its 
 means the same file on all of them.
 """
 
+import hashlib
 import itertools
 import re
 
@@ -57,6 +58,11 @@ def is_unfinished(key: str, of: str = "") -> bool:
         return False
     token = key.removesuffix(".part")[-16:]
     return not of or key == unfinished(of, token)
+
+
+def leaving(key: str, version: str) -> str:
+    """The name a version of a file has while it is removed, beside its place: the same one at every try."""
+    return unfinished(key, hashlib.sha256(version.encode()).hexdigest()[:16]).removesuffix(".part") + ".leaving"
 
 
 def folder_of(key: str) -> str:

@@ -229,12 +229,43 @@ class S3Storage(Storage):
         if key == to:
             self.stat(key)
             return
-        if self.stat(key).size > LARGEST_COPY:
-            copy(self, key, self, to)
-        else:
-            with self.translated(self.url_of(key)):
-                obstore.copy(self.store, self.name(key), self.name(to))
+        self.copy_within(self.stat(key), to)
         self.delete(key)
+
+    def copy_within(self, entry: Entry, to: str) -> None:
+        if entry.size > LARGEST_COPY:
+            copy(self, entry.key, self, to)
+        else:
+            with self.translated(self.url_of(entry.key)):
+                obstore.copy(self.store, self.name(entry.key), self.name(to))
+
+    def move_new(self, key: str, to: str) -> bool:
+        if self.exists(to):
+            return False
+        self.move(key, to)
+        return True
+
+    def take_away(self, key: str, version: str, to: str | None = None) -> None:
+        """A copy counts if the version lay there before and after it. The removal names the version: servers that do
+        not know such a condition remove whatever came since the last look, some milliseconds before."""
+        entry = self.stat(key)
+        self.same(entry, version)
+        if to is not None:
+            self.copy_within(entry, to)
+            self.still(key, version, to)
+        try:
+            self.plain.delete(self.name(key), version)
+        except SourceChanged:
+            self.still(key, version, to)
+            self.delete(key)  # the server has no ETags, and took the condition for one
+
+    def still(self, key: str, version: str, copied: str | None) -> None:
+        """`SourceChanged` if it is another version by now; and if it was that one which was copied, the copy goes."""
+        now = self.stat(key).version
+        if now != version:
+            if copied is not None and self.version_of(copied) == now:
+                self.delete(copied)
+            raise SourceChanged(f"{self.url_of(key)} is no longer the version {version}: it was written to")
 
     def sweep(self, before: datetime, of: str = "") -> int:  # noqa: ARG002
         """Uploads that were never completed are not objects; a lifecycle rule of the bucket removes them."""

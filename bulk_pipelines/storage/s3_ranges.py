@@ -1,7 +1,7 @@
-"""Ranges from servers that send the right bytes under the wrong status.
+"""Requests that obstore has signed and that are sent plainly, where obstore cannot do what is needed.
 
 Some servers of the S3 protocol (rclone's, lakeFS's) answer a request for a range with 200 and a Content-Range, where S3
-says 206. obstore does not take that; this does, with a request that obstore has signed.
+says 206. obstore does not take that; nor does it tell the headers of a refusal, or remove an object on a condition.
 """
 
 import re
@@ -55,7 +55,7 @@ class PlainRanges:
                 self.client = httpx.Client(timeout=timeout, verify=context(self.ca_file), follow_redirects=False)
             return self.client
 
-    def address(self, name: str, method: Literal["GET", "PUT"] = "GET") -> str:
+    def address(self, name: str, method: Literal["GET", "PUT", "DELETE"] = "GET") -> str:
         if self.signed:
             return obstore.sign(self.store, method, name, EXPIRES)
         return f"{self.bucket_address}/{quote(name)}"
@@ -91,6 +91,18 @@ class PlainRanges:
         if response.status_code != 200:
             raise self.refusal(response, shown)
         return Entry(key, len(data), None, version_of(response.headers))
+
+    def delete(self, name: str, version: str) -> None:
+        """If it is that version, on servers that know conditions for this (Amazon's does)."""
+        shown = f"s3://{self.bucket}/{name}"
+        try:
+            response = self.connected().delete(self.address(name, "DELETE"), headers={"If-Match": f'"{version}"'})
+            if response.status_code == 501:  # it knows none, and says so
+                response = self.connected().delete(self.address(name, "DELETE"))
+        except httpx.HTTPError:
+            raise unreachable(shown) from None
+        if response.status_code not in {200, 204}:
+            raise self.refusal(response, shown)
 
     def refusal(self, response: httpx.Response, shown: str) -> StorageError:
         code = re.search(r"<Code>(\w+)</Code>", response.content[:10_000].decode(errors="replace"))

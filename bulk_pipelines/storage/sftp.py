@@ -86,7 +86,7 @@ class SftpStorage(Storage):
             end = entry.size if stop is None else min(stop, entry.size)
             yield Reader(entry, self.pieces(channel, file, entry, start, end))
         finally:
-            channel.close()  # with answers possibly still on their way
+            self.pool.end(channel)  # with answers possibly still on their way
 
     def pieces(
         self, channel: paramiko.SFTPClient, file: paramiko.SFTPFile, entry: Entry, start: int, end: int
@@ -237,6 +237,20 @@ class SftpStorage(Storage):
             if key != to:
                 self.make_folder(channel, to)
                 self.rename(channel, key, to)
+
+    def move_new(self, key: str, to: str) -> bool:
+        """By the plain renaming, which should not replace; for servers where it does, the name is looked at first."""
+        if self.exists(to):
+            return False
+        with self.pool.channel(self.url_of(key)) as channel:
+            self.entry(key, channel.stat(self.path(key)))
+            self.make_folder(channel, to)
+            with suppress(OSError):
+                channel.rename(self.path(key), self.path(to))
+                return True
+        if self.exists(to):  # it came just then
+            return False
+        raise Transient(f"{self.url_of(key)} could not be given the name {to}")
 
     def sweep(self, before: datetime, of: str = "") -> int:
         swept = 0

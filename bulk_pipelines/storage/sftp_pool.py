@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,11 @@ class Pool:
             if usable and len(self.idle) < IDLE:
                 self.idle.append(channel)
                 return
-        channel.close()
+        self.end(channel)
+
+    def end(self, channel: paramiko.SFTPClient) -> None:
+        with suppress(OSError, EOFError, paramiko.SSHException):  # the connection is broken, and its end with it
+            channel.close()
 
     def close(self) -> None:
         with self.lock:

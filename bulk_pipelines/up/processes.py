@@ -12,11 +12,8 @@ LOOK_AGAIN = 0.1
 
 
 def identity(home: Path) -> str:
-    """What tells this installation from others, by whatever path its folder is reached; "" when there is no folder."""
-    try:
-        found = home.stat()
-    except FileNotFoundError:
-        return ""
+    """What tells this installation from others, by whatever path its folder, which must be there, is reached."""
+    found = home.stat()
     return f"{found.st_dev}-{found.st_ino}"
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,12 @@ from types import FrameType
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import address, folders, logs, migrations
+from bulk_pipelines.drops import probing, sources
+from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
+from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home, processes
 from bulk_pipelines.up.services import Service, services
 
@@ -55,7 +60,9 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             say("Ending what an earlier run left behind")
             processes.end(mine, GRACE, signals.hurry)
         refuse_taken_port(chosen.ui_port)
-        with address.held(chosen) as url, guarded(mine):
+        dropped = sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
+        threading.Thread(target=tell_unreachable, args=(dropped, chosen, say), daemon=True).start()
+        with address.held(chosen) as url, guarded(chosen.home):
             migrations.apply(url)
             place = home.prepare(chosen, url)
             home.write_workspace(place)
@@ -66,6 +73,12 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
                 say("Stopping")
                 processes.end(mine, GRACE, signals.hurry)
     say("Everything has stopped")
+
+
+def tell_unreachable(dropped: list[DropSource], chosen: Settings, say: Callable[[str], None]) -> None:
+    """Sources of dropped files that cannot be looked at: no reason not to start, they may come back."""
+    for name, why in probing.problems(dropped, access_of(chosen)).items():
+        say(f"Nothing can be taken from the source {name} now: {why}")
 
 
 def supervise(running: list[Service], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
@@ -111,10 +124,10 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(identity: str) -> Iterator[None]:
+def guarded(folder: Path) -> Iterator[None]:
     """A guard beside this process, so that even its sudden end leaves nothing running."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "bulk_pipelines.up.guard", identity],
+        [sys.executable, "-m", "bulk_pipelines.up.guard", str(folder)],
         stdin=subprocess.PIPE,
         start_new_session=True,
         cwd="/",

@@ -10,6 +10,7 @@ from bulk_pipelines.dagster_resources import Database
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.definitions import defs
 from bulk_pipelines.drops import definitions
+from bulk_pipelines.errors import InvalidInput
 
 SOURCE = """
 [[source]]
@@ -70,9 +71,12 @@ def test_one_that_is_down_is_said_and_does_not_stop_the_others(
     assert rows == [("good", "sensor", "import_users")]
 
 
-def test_a_mistake_in_the_drops_file_is_said(ticking: Ticking, tmp_path: Path) -> None:
+def test_a_mistake_in_the_drops_file_fails_the_tick(ticking: Ticking, tmp_path: Path) -> None:
     ticking.file.write_text(SOURCE.format(name="a", where=tmp_path).replace("= 0", "= '0'"))
-    assert ticking.tick("folder_drops") == "BULK_DROPS_FILE: source 1: settle_seconds: '0' is not a number"
+    for sensor in definitions.SCHEMES:
+        with pytest.raises(InvalidInput) as failed:
+            ticking.tick(sensor)
+        assert str(failed.value) == "BULK_DROPS_FILE: source 1: settle_seconds: '0' is not a number"
 
 
 def test_a_kind_of_source_that_is_not_named_says_where_it_was_looked_for(ticking: Ticking, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_to_a_folder_to_a_file_and_again(person: Person, engine: Engine) -> None
     other = person.says("export", "users", "--idempotency-key", "k", code=1)
     assert f"was used for another request, job {key}" in other
 
+    (person.folder / "named").mkdir()
     person.says("export", "users", "--to", "named/all.csv")
     assert len((person.folder / "named" / "all.csv").read_text().splitlines()) == 401
 

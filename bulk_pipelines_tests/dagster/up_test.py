@@ -195,6 +195,7 @@ def test_a_database_that_dies_is_started_again(installation: Installation) -> No
 def test_plain_dagster_dev_works_in_a_checkout(installation: Installation) -> None:
     """No DAGSTER_HOME, no setting but those that keep this test away from the developer's own data."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "BULK"))}
+    installation.folder.mkdir(mode=0o700)
     process = subprocess.Popen(
         [sys.executable, "-m", "dagster", "dev", "--port", str(installation.port)],
         cwd=CHECKOUT,

@@ -12,6 +12,7 @@ from bulk_pipelines.engine import jobs
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Conflict, Unavailable
 from bulk_pipelines.storage.access import Access
+from bulk_pipelines.storage.contract import Entry
 from bulk_pipelines.storage.errors import Transient
 from bulk_pipelines.storage.local import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
@@ -244,3 +245,47 @@ def test_a_file_whose_job_is_gone_does_not_hold_up_the_next_version(inbox: Inbox
     assert row == ("FAILED", "its job was removed before the file was put away: nobody knows any more what came of it")
     path.write_text("id\n1\n2\n")
     assert inbox.look().taken == 1
+
+
+class Late(LocalStorage):
+    """A newer version, and its marker, come after the file was looked at and before it is put away."""
+
+    arriving = ""
+
+    def stat(self, key: str) -> Entry:
+        found = super().stat(key)
+        if key == self.arriving:
+            type(self).arriving = ""
+            for name, text in [("users.csv", "id\n1\n2\n3\n"), ("users.csv.done", "newer")]:
+                (self.root / f"{name}.tmp").write_text(text)
+                (self.root / f"{name}.tmp").replace(self.root / name)
+        return found
+
+
+@pytest.mark.parametrize("after", [After.MOVE, After.DELETE])
+@pytest.mark.parametrize("when", ["users.csv", "users.csv.done"])
+def test_a_version_that_comes_while_the_old_one_is_put_away(
+    inbox: Inbox, engine: Engine, after: After, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox.set(after=after, marker=".done")
+    inbox.drop("users.csv")
+    inbox.drop("users.csv.done", "older")
+    inbox.look()
+    inbox.end_jobs(JobEvent.COMPLETE)
+    monkeypatch.setattr(Late, "arriving", when)
+    assert aftermath.clear_up(engine, inbox.source, lambda: Late(inbox.folder)) == 1
+    assert Late.arriving == "", "the hook was reached"
+    assert (inbox.folder / "users.csv").read_text() == "id\n1\n2\n3\n"
+    assert (inbox.folder / "users.csv.done").read_text() == "newer"
+    assert inbox.look().taken == 1
+
+
+def test_a_marker_that_was_left_is_put_away_by_the_next_try(inbox: Inbox, engine: Engine) -> None:
+    """As when the first one was killed between the two."""
+    inbox.set(after=After.DELETE, marker=".done")
+    inbox.drop("users.csv").with_name("users.csv.done").write_text("")
+    inbox.look()
+    inbox.end_jobs(JobEvent.COMPLETE)
+    (inbox.folder / "users.csv").unlink()
+    assert inbox.clear_up() == 1
+    assert list(inbox.folder.iterdir()) == []

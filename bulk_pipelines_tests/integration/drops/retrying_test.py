@@ -14,7 +14,9 @@ from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Conflict, NotFound
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.contract import Entry, Storage
+from bulk_pipelines.storage.errors import Missing
+from bulk_pipelines.storage.local import LocalStorage
 from bulk_pipelines_tests.integration.drops.look_test import Inbox
 from bulk_pipelines_tests.servers import Place
 
@@ -182,3 +184,25 @@ def test_a_file_that_went_away_before_it_was_complete_and_is_there_again(inbox: 
     inbox.set(settle_seconds=0.0)
     assert inbox.look().taken == 1
     assert inbox.look().taken == 0
+
+
+class Late(LocalStorage):
+    """A newer version comes after it was seen that none lies there."""
+
+    def stat(self, key: str) -> Entry:
+        try:
+            return super().stat(key)
+        except Missing:
+            (self.root / "users.csv").write_text("newer")
+            raise
+
+
+def test_a_version_that_comes_while_the_failed_one_is_put_back_stays(inbox: Inbox) -> None:
+    failed(inbox)
+    with inbox.engine.connect() as connection:
+        key = connection.exec_driver_sql("SELECT job_key FROM job").scalar()
+    file = Dropped(1, "inbox", "users.csv", "old", "FAILED", key, taken_up_again=False)
+    with pytest.raises(Conflict, match="another version of users.csv lies there now"):
+        retrying.put_back(Late(inbox.folder), inbox.source, file)
+    assert (inbox.folder / "users.csv").read_text() == "newer"
+    assert (inbox.folder / "failed" / str(key) / "users.csv").exists()

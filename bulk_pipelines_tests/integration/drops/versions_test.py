@@ -161,7 +161,7 @@ def test_an_import_of_nothing_but_replaced_files_fails_and_says_so(drops: Drops)
     assert drops.work(job).status is JobState.FAILED
     assert drops.look().taken == 0
     assert drops.clear_up() == 1
-    assert drops.ends()[0] == ("users.csv", "FAILED", f"source: {REPLACED}")
+    assert drops.ends()[0] == ("users.csv", "FAILED", REPLACED)
     assert drops.work(drops.taken()).status is JobState.COMPLETED
 
 

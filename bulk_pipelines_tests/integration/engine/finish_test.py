@@ -231,3 +231,29 @@ def test_a_hasty_job_with_a_burial_fails(pool: Engine) -> None:
         connection.execute("UPDATE job SET fail_fast = true WHERE job_id = %s", [job.job_id])
     assert finish.attempt(pool, HASTY, job.job_key).status is JobState.FAILED
     assert found(pool, job).last_error == "1 of 2 items are in the DLQ"
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(ValueError("a bug"), finish.TRIES), (psycopg.errors.UndefinedColumn("no column x"), 1)]
+)
+def test_a_job_that_cannot_be_ended_fails_with_the_reason(pool: Engine, error: Exception, tries: int) -> None:
+    seen: list[str] = []
+
+    def settle(_: Engine, job: Job) -> bool:
+        seen.append(job.job_key)
+        raise error
+
+    job = ended(pool, [Done()])
+    assert finish.attempt(pool, only(kind(done, settle=settle)), job.job_key).status is JobState.FAILED
+    assert found(pool, job).last_error == f"it could not be ended: {error}"
+    assert len(seen) == tries
+
+
+def test_a_job_whose_end_may_pass_is_ended_later(pool: Engine) -> None:
+    def settle(_: Engine, __: Job) -> bool:
+        raise Unavailable("the storage is away")
+
+    job = ended(pool, [Done()])
+    with pytest.raises(Unavailable):
+        finish.attempt(pool, only(kind(done, settle=settle)), job.job_key)
+    assert found(pool, job).status is JobState.RUNNING

@@ -115,6 +115,7 @@ def test_the_same_key_with_the_same_request_is_the_same_job(engine: Engine) -> N
         ({"to": "http://example.org/x"}, "to: http://example.org/x is a web address"),
         ({"to": "gopher://x/y"}, "to: gopher:// is not an address we know"),
         ({"to": "s3://x/y"}, "to: s3://x/y names no bucket"),
+        ({"to": "-"}, "to: only `bulk export` has a standard output"),
         ({"to": 7}, "to: 7 is not text"),
         ({"to": "out/users.csv", "format": "parquet"}, "to: users.csv does not end in .parquet"),
         ({"to": "users.csv", "compression": "gzip"}, "to: users.csv does not end in .csv.gz"),
@@ -342,6 +343,32 @@ def test_an_earlier_file_is_never_lost(
     assert (path.read_text() == earlier) == (same or when == "before the name")
     assert len(path.read_text().splitlines()) == 101
     assert ending.wind_up_all(engine) == 0
+
+
+def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_users(engine, 100)
+    path = tmp_path / "all.csv"
+    job = started(engine, to=str(path))
+    wrote, look = writing.write, handling.written_version
+
+    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
+        result = wrote(*arguments, **options)
+        jobs.cancel(engine, job.job_key)
+        return result
+
+    def then_replaced(*arguments: Any) -> str | None:
+        found = look(*arguments)
+        assert found is not None, "it is ours when it is looked at"
+        path.write_text("theirs")
+        return found
+
+    monkeypatch.setattr(handling, "write", write_and_cancel)
+    monkeypatch.setattr(handling, "written_version", then_replaced)
+    worked(engine, job)
+    ending.wind_up_all(engine)
+    assert path.read_text() == "theirs"
 
 
 def test_who_died_after_publishing_is_believed_by_the_next(

@@ -2,15 +2,24 @@
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports.commands import group
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.kinds import KINDS
 from bulk_pipelines.imports.terms import Mode
 from bulk_pipelines.resources.users import USERS
+from bulk_pipelines_tests.import_jobs import Imports, counts, file_of, imports_of
 from bulk_pipelines_tests.import_runs import Run, finished, prepared, rows
 
 COUNT = 60
@@ -177,6 +186,20 @@ def test_a_trigger_makes_two_keys_one(engine: Engine, tmp_path: Path) -> None:
         assert len(rows(engine, USERS)) == COUNT - 1
 
 
+def test_two_upserts_of_the_same_new_keys_at_once(engine: Engine, tmp_path: Path) -> None:
+    """Whoever comes second finds the rows of the first, and changes them."""
+    path = tmp_path / "users.csv"
+    path.write_text("email,name,role\n" + "".join(f"user{number}@x.org,Name,reader\n" for number in range(2_000)))
+    runs = [prepared(engine, path, mode=Mode.UPSERT, match_on="email", job_id=job) for job in (1, 2)]
+    for run in runs:
+        run.load()
+    with ThreadPoolExecutor(2) as executor:
+        for future in [executor.submit(run.settle) for run in runs]:
+            future.result(timeout=120)
+    assert [run.counts for run in runs] == [Counts(read=2_000, loaded=2_000)] * 2
+    assert len(rows(engine, USERS)) == 2_000
+
+
 @pytest.mark.parametrize("how", ["RAISE EXCEPTION 'rows stay';", "RETURN NULL;"])
 def test_a_table_that_gives_no_row_back(engine: Engine, tmp_path: Path, how: str) -> None:
     """The later of two records was loaded first and cannot be taken back: it stays, and the earlier one is told."""
@@ -196,3 +219,100 @@ def test_a_table_that_gives_no_row_back(engine: Engine, tmp_path: Path, how: str
     run.settle()
     assert run.codes() == {2: ["duplicate_email"], 5: ["duplicate_email"]}
     assert run.counts == Counts(read=4, loaded=2, rejected=2)
+
+
+# Whole imports
+
+
+@pytest.fixture
+def imports(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imports:
+    return imports_of(engine, tmp_path, monkeypatch)
+
+
+PEOPLE = [(f"{'bad' if number == 3 else 'user'}{number}@x.org", "Name", "reader") for number in range(6)]
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize("way", ["deferred trigger", "assert", "returns null"])
+def test_an_import_into_a_table_that_refuses_comes_to_its_end(imports: Imports, way: str, mode: str) -> None:
+    prepare(imports.engine, WAYS[way])
+    job = imports.worked(imports.planned(file_of(*PEOPLE), mode=mode))
+    assert (job.status, job.dlq_items) == (JobState.COMPLETED_WITH_ERRORS, 0)
+    assert counts(job) == {"read": 6, "loaded": 5, "rejected": 1}
+    assert imports.rejects(job) == {5: ("bad3@x.org,Name,reader", ["refused_by_table"])}
+
+
+def test_a_failure_says_why_and_where_there_is_more(
+    imports: Imports, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
+    prepare(imports.engine, WAYS["raise"])
+    job = imports.worked(imports.planned(file_of(PEOPLE[3])))
+    assert (job.status, counts(job)) == (JobState.FAILED, {"read": 1, "rejected": 1})
+    assert job.last_error == (
+        "nothing could be loaded: all 1 records were rejected, the one in line 2 for refused_by_table: no bad ones:"
+        f" bulk import errors {job.job_key}"
+    )
+    shown = CliRunner().invoke(group, ["errors", job.job_key])
+    assert "refused_by_table" in shown.output
+    imports.buried("user1@x.org")
+    job = imports.worked(imports.planned(file_of(PEOPLE[1])))
+    assert str(job.last_error).startswith("nothing was loaded, as 1 of 1 ranges could not be loaded (no room ")
+    assert str(job.last_error).endswith(f": bulk dlq list --job {job.job_key}")
+    shown = CliRunner().invoke(group, ["errors", job.job_key])
+    assert f"1 of 1 ranges could not be loaded: bulk dlq list --job {job.job_key}" in shown.output
+
+
+MISFITS = {
+    "ALTER TABLE users ALTER role TYPE bytea USING convert_to(role, 'UTF8')": "column role is bytea, declared is text",
+    "ALTER TABLE users RENAME name TO title": "it has no column name; its column title needs a value",
+    "ALTER TABLE users ADD tenant int NOT NULL": "its column tenant needs a value, and no such column is declared",
+    "ALTER TABLE users_aside DROP held, DROP email": "the table users_aside is not what the declaration of users says",
+    "ALTER TABLE users ALTER active DROP DEFAULT, ALTER active TYPE int USING 1": "column active is integer",
+    "DROP TABLE users CASCADE": "there is no such table",
+}
+
+
+@pytest.mark.parametrize("change", MISFITS)
+def test_a_table_that_does_not_fit_is_told_before_the_first_row(imports: Imports, change: str) -> None:
+    prepare(
+        imports.engine, f"DROP TRIGGER faulty ON users; ALTER TABLE users DROP CONSTRAINT users_role_is_known; {change}"
+    )
+    with pytest.raises(InvalidInput) as raised:
+        imports.planned(file_of(*PEOPLE))
+    assert MISFITS[change] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change", ["ALTER active DROP DEFAULT, ALTER active TYPE int USING 1", "RENAME name TO title", "DROP name"]
+)
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_a_table_that_is_changed_meanwhile_buries_the_ranges_at_once(imports: Imports, change: str, mode: str) -> None:
+    patient = replace(imports, kinds=KINDS)
+    job = patient.planned(file_of(*PEOPLE), mode=mode)
+    prepare(imports.engine, f"ALTER TABLE users {change}")
+    job = patient.worked(job)
+    assert job.status is JobState.FAILED
+    assert "not what the declaration of users says" in (job.last_error or "")
+    if mode == "insert":
+        assert imports.query("SELECT DISTINCT attempt_count, error_class FROM job_item") == [(1, "permanent")]
+        assert f"bulk dlq list --job {job.job_key}" in (job.last_error or "")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_fits_in_another_type_is_taken(imports: Imports, mode: Mode) -> None:
+    """Domains over domains and lengths refuse rows by the row; columns that fill themselves are no matter."""
+    prepare(
+        imports.engine,
+        "CREATE DOMAIN short AS varchar(200); CREATE DOMAIN shorter AS short CHECK (length(value) < 100);"
+        "ALTER TABLE users ALTER name TYPE shorter, ALTER role TYPE varchar(5);"
+        "ALTER TABLE users ADD tenant int NOT NULL DEFAULT 1, ADD number bigint GENERATED ALWAYS AS IDENTITY",
+    )
+    rows = [(f"{number}@x.org", "N" * (150 if number == 3 else 9), "admin") for number in range(6)]
+    options: dict[str, Any] = {"validate_only": True} if mode is Mode.VALIDATE else {"mode": mode}
+    job = imports.worked(imports.planned(file_of(*rows, ("long@x.org", "Name", "reader")), **options))
+    assert counts(job) == {"read": 7, "valid" if mode is Mode.VALIDATE else "loaded": 5, "rejected": 2}
+    assert {line: codes for line, (_, codes) in imports.rejects(job).items()} == {
+        5: ["refused_by_table"],
+        8: ["refused_by_table"],
+    }

@@ -66,3 +66,36 @@ def test_an_upsert_cannot_be_taken_back() -> None:
     undo.check(Mode.INSERT)
     with pytest.raises(Conflict, match="only insert can"):
         undo.check(Mode.UPSERT)
+
+
+KEEP = """
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF OLD.name LIKE 'kept%' THEN {how} END IF; RETURN OLD; END $$;
+CREATE TRIGGER keep BEFORE DELETE ON users FOR EACH ROW EXECUTE FUNCTION keep()
+"""
+
+
+REFER = """
+CREATE TABLE orders (buyer uuid REFERENCES users DEFERRABLE INITIALLY DEFERRED);
+INSERT INTO orders SELECT id FROM users WHERE name LIKE 'kept%'
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        KEEP.format(how="RAISE EXCEPTION 'it stays' USING ERRCODE = '42501';"),
+        KEEP.format(how="RETURN NULL;"),
+        REFER,
+    ],
+    ids=["raises", "returns null", "an undeclared reference"],
+)
+def test_what_the_table_does_not_give_back_stays(engine: Engine, tmp_path: Path, way: str) -> None:
+    names = [f"{'kept' if number % 25 == 0 else 'free'}{number}" for number in range(100)]
+    finished(engine, written(tmp_path / "users.csv", names))
+    with pool.transaction(engine) as connection:
+        connection.execute(way.encode())
+    assert sum(undo.take_back(begin_of(engine), USERS, 1)) == 96
+    with pool.transaction(engine) as connection:
+        left = connection.execute("SELECT name FROM users ORDER BY import_line").fetchall()
+    assert left == [("kept0",), ("kept25",), ("kept50",), ("kept75",)]

@@ -16,7 +16,7 @@ import pytest
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Permanent, StorageError, Throttled, Transient
+from bulk_pipelines.storage.errors import Permanent, SourceChanged, StorageError, Throttled, Transient
 from bulk_pipelines.storage.landing import land
 from bulk_pipelines.storage.s3 import S3Storage
 from bulk_pipelines_tests.faulty_proxy import Fault, FaultyProxy
@@ -256,3 +256,53 @@ def test_landing_over_a_bad_line(faulty_s3: FaultyProxy, place: Place, tmp_path:
     faulty_s3.clear()
     assert [entry.key for entry in storage.entries()] == [landed.url.removeprefix(f"{place.url}/")]
     assert storage.read(f"J1/{landed.url.rpartition('/')[2]}", version=landed.version) == data
+
+
+CONFLICT = b"<Error><Code>PreconditionFailed</Code></Error>"
+UNKNOWN = b"<Error><Code>NotImplemented</Code></Error>"
+
+
+@pytest.mark.parametrize("to", [None, "done/file"])
+def test_a_removal_names_the_version(
+    faulty_s3: FaultyProxy, place: Place, storage: Storage, to: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer one comes after the last look; a server that knows conditions, as Amazon's does, refuses then."""
+    storage.put("file", b"v1")
+    version = storage.stat("file").version
+    faulty_s3.add(Fault("status", method="DELETE", status=412, body=CONFLICT, times=1))
+    assert isinstance(storage, S3Storage)
+    delete = storage.plain.delete
+
+    def late(name: str, expected: str) -> None:
+        with locations.folder(place.url, place.access) as other:
+            other.put("file", b"newer")
+        delete(name, expected)
+
+    monkeypatch.setattr(storage.plain, "delete", late)
+    with pytest.raises(SourceChanged):
+        storage.take_away("file", version, to)
+    assert faulty_s3.conditions == [("DELETE", f'"{version}"')]
+    assert storage.read("file") == b"newer"
+
+
+@pytest.mark.parametrize(("status", "body"), [(501, UNKNOWN), (412, CONFLICT)])
+def test_a_server_that_does_not_know_the_condition(
+    faulty_s3: FaultyProxy, storage: Storage, status: int, body: bytes
+) -> None:
+    """It says so; or it has no ETags, so that the condition never holds."""
+    storage.put("file", b"v1")
+    faulty_s3.add(Fault("status", method="DELETE", status=status, body=body, times=1))
+    storage.take_away("file", storage.stat("file").version, "done/file")
+    assert [entry.key for entry in storage.entries()] == ["done/file"]
+
+
+def test_a_removal_that_fails_is_an_error(faulty_s3: FaultyProxy, storage: Storage) -> None:
+    storage.put("file", b"v1")
+    faulty_s3.add(Fault("status", method="DELETE", times=1))
+    with pytest.raises(Throttled):
+        storage.take_away("file", storage.stat("file").version, None)
+    faulty_s3.add(Fault("drop", method="DELETE", times=1))
+    with pytest.raises(Transient):
+        storage.take_away("file", storage.stat("file").version, None)
+    storage.take_away("file", storage.stat("file").version, None)
+    assert not storage.exists("file")

@@ -292,6 +292,38 @@ def test_very_many_tiny_members_take_no_undue_time(into: LocalStorage, tmp_path:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize("content", [b"", b"1\n"])
+def test_very_many_tiny_frames_are_refused_early(into: LocalStorage, tmp_path: Path, content: bytes) -> None:
+    url = written(tmp_path, zstd.compress(content) * 500_000)
+    began = time.process_time()
+    with pytest.raises(OverLimit, match=r"very many tiny zstd frames, 10001 of them .*: compress it as a whole"):
+        land(url, into, "J1/0", Access())
+    assert time.process_time() - began < 2
+    assert nothing_left(into)
+
+
+def test_very_many_small_records_in_frames_of_their_own(into: LocalStorage, tmp_path: Path) -> None:
+    records = [
+        f'{{"id": "{number:08}", "email": "reader{number}@example.org", "name": "Reader"}}\n'
+        for number in range(20_000)
+    ]
+    landed = land(written(tmp_path, b"".join(zstd.compress(each.encode()) for each in records)), into, "J1/0", Access())
+    assert landed_bytes(landed) == "".join(records).encode()
+
+
+@pytest.mark.parametrize(("log", "fits"), [(27, True), (28, False), (31, False)])
+def test_a_long_window(into: LocalStorage, tmp_path: Path, log: int, fits: bool) -> None:
+    """What zstd itself unpacks without being told to, `--long=27`, is unpacked; above, it is no damage."""
+    compressor = zstd.ZstdCompressor(options={int(zstd.CompressionParameter.window_log): log})
+    url = written(tmp_path, compressor.compress(ROWS) + compressor.flush())
+    if fits:
+        assert landed_bytes(land(url, into, "J1/0", Access())) == ROWS
+        return
+    with pytest.raises(OverLimit, match=r"a window above 128 MiB, .*: compress it again with --long=27"):
+        land(url, into, "J1/0", Access())
+    assert nothing_left(into)
+
+
 def test_a_small_file_of_high_ratio_is_harmless(into: LocalStorage, tmp_path: Path) -> None:
     landed = land(written(tmp_path, gzip.compress(b"a" * 30 * MB, 9)), into, "J1/0", Access(), Limits(ratio=2.0))
     assert landed.bytes == 30 * MB

@@ -157,3 +157,18 @@ def test_an_ssh_server_that_shows_another_key(sftp_server: LoginServer, tmp_path
     access = replace(place.access, login=replace(place.access.login, known_hosts=str(known)))
     with pytest.raises(Refused, match="shows another key"):
         locations.folder(place.url, access).stat("file")
+
+
+@pytest.mark.parametrize("server", ["sftp"], indirect=True)
+def test_a_connection_that_breaks_just_when_it_is_given_back(storage: FtpStorage | SftpStorage) -> None:
+    """Ending its channel fails then: that says nothing more, and hides no error."""
+    assert isinstance(storage, SftpStorage)
+    storage.put("file", b"x")
+    channel = storage.pool.take()
+    socket_of_channel = channel.get_channel()
+    assert socket_of_channel is not None
+    transport = socket_of_channel.get_transport()
+    transport.packetizer.close()  # what is sent from now on finds a closed connection
+    storage.pool.give(channel, usable=False)
+    transport.join(10)
+    assert storage.read("file") == b"x"

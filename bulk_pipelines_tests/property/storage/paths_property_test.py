@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.storage import addresses, paths
+from bulk_pipelines.storage import addresses, beneath, paths
 from bulk_pipelines.storage.errors import UnsafePath
 from bulk_pipelines.storage.local import LocalStorage
 from bulk_pipelines.storage.paths import Pattern
@@ -34,7 +34,8 @@ def test_a_key_stays_below_every_root(text: str) -> None:
     for root in ("/root", "/root/deeper"):
         whole = os.path.normpath(f"{root}/{key}")
         assert whole == f"{root}/{key}"
-    assert str(LocalStorage(Path("/root")).place(key)) == f"/root/{key}"
+    assert LocalStorage(Path("/root")).url_of(key) == f"/root/{key}"
+    assert beneath.within(Path("/no/root"), key, follow=True) == tuple(key.split("/"))
 
 
 @given(KEY)

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bulk_pipelines.drops import sources
 from bulk_pipelines.drops.sources import After
-from bulk_pipelines.errors import BulkError, InvalidInput
+from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
+from bulk_pipelines.imports.asked import ErrorPolicy
+from bulk_pipelines.imports.layout import Format
 
 RESOURCES = ("users", "articles", "comments")
 
@@ -81,6 +85,11 @@ def test_without_the_file_there_is_an_inbox(tmp_path: Path) -> None:
         (GOOD.replace('marker = ".done"', "stalled_seconds = -1"), "must be positive"),
         ("[[source]]\nname = 'a'\nwhere = '/x'\nfiles = 3", "files: not \\[\\[source.files\\]\\] tables"),
         ("source = [1]", "holds something else than"),
+        (GOOD.replace('"upsert"', '"upsert"\nformat = "cvs"'), "format 'cvs' is none of csv, ndjson, json"),
+        (GOOD.replace('"upsert"', '"upsert"\non_error = "5 %"'), "on_error '5 %' is none of continue, abort, a number"),
+        (GOOD.replace("s3://incoming/daily", "https://example.org/x"), "is a web address: it has no files to look for"),
+        (GOOD.replace("s3://incoming/daily", "s3://incoming//daily"), "where: '/daily' is not a plain relative path"),
+        (GOOD.replace("s3://incoming/daily", "ftp://host/a/../b"), "where: 'a/../b' is not a plain relative path"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -92,3 +101,26 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
         sources.load(tmp_path, RESOURCES, tmp_path / "inbox")
+
+
+def test_the_inbox_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(Unavailable, match=r"inbox cannot be used \(Not a directory\): .*BULK_HOME"):
+        sources.load(tmp_path / "none.toml", RESOURCES, tmp_path / "home" / "inbox")
+
+
+def test_a_rule_takes_the_formats_that_imports_take() -> None:
+    assert tuple(Format) == sources.FORMATS
+
+
+WORDS = ["continue", "abort", "Abort", "", " 5%", "1e3", "5%%", "-1", "100%", "101%"]
+
+
+@given(st.one_of(st.from_regex(r"\A\d{0,4}%?\Z"), st.sampled_from(WORDS)))
+def test_a_rule_takes_the_limits_that_imports_take(text: str) -> None:
+    try:
+        ErrorPolicy.parse(text)
+    except InvalidInput:
+        assert not sources.is_limit(text)
+    else:
+        assert sources.is_limit(text)

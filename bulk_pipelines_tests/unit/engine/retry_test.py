@@ -2,7 +2,9 @@
 
 import math
 
+import psycopg
 import pytest
+from psycopg import errors
 
 from bulk_pipelines.engine.errors import ErrorClass, HandlerError, Permanent, Throttled, Transient
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip, Unfinished
@@ -165,3 +167,24 @@ def test_a_message_of_full_length_stays_within_the_bound_when_it_is_given_up() -
     message = decide(POLICY, RetryLater("x" * 10_000), Tries(5), half).error
     assert message is not None
     assert len(message) <= MESSAGE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "error_class"),
+    [
+        (errors.ProtocolViolation("insufficient data left in message"), ItemEvent.BURY, ErrorClass.PERMANENT),
+        (errors.UndefinedColumn("no such column"), ItemEvent.BURY, ErrorClass.PERMANENT),
+        (errors.InsufficientPrivilege("permission denied"), ItemEvent.BURY, ErrorClass.PERMANENT),
+        (errors.ProgramLimitExceeded("too large for an index"), ItemEvent.BURY, ErrorClass.PERMANENT),
+        (errors.DiskFull("no space"), ItemEvent.RETRY, ErrorClass.TRANSIENT),
+        (errors.DeadlockDetected("deadlock"), ItemEvent.RETRY, ErrorClass.TRANSIENT),
+        (errors.LockNotAvailable("locked"), ItemEvent.RETRY, ErrorClass.TRANSIENT),
+        (errors.UniqueViolation("perhaps a race"), ItemEvent.RETRY, ErrorClass.UNKNOWN),
+        (psycopg.OperationalError("the connection is lost"), ItemEvent.RETRY, ErrorClass.TRANSIENT),
+        (psycopg.InterfaceError("the connection is closed"), ItemEvent.RETRY, ErrorClass.UNKNOWN),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else None,
+)
+def test_errors_of_the_database(error: psycopg.Error, event: ItemEvent, error_class: ErrorClass) -> None:
+    settled = decide(POLICY, outcome_of(error), FIRST, half)
+    assert (settled.event, settled.error_class) == (event, error_class)

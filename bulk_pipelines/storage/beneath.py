@@ -1,0 +1,61 @@
+"""Files below a folder that others may write to: reached part by part, without following links.
+
+Between a look at a path and its use, whoever may write to one of its folders can put a link in the place of a part.
+So a path is only used by way of its folder, held open, and of the one name that is left.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bulk_pipelines.storage.errors import UnsafePath
+
+FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+@contextmanager
+def held(root: Path, key: str, *, follow: bool, make: int | None = None) -> Iterator[tuple[int, str]]:
+    """The folder of the key's file, opened, and the file's name in it; `make`: the mode of the folders that are missing
+    and made then.
+
+    Links that lie there when it is called may lead elsewhere below the root, and with `follow` so may the file itself.
+    """
+    parts = within(root, key, follow)
+    if not parts:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    folder = os.open(os.path.realpath(root), FOLDER)
+    try:
+        for part in parts[:-1]:
+            inner = opened(part, folder, make)
+            os.close(folder)
+            folder = inner
+        yield folder, parts[-1]
+    finally:
+        os.close(folder)
+
+
+def within(root: Path, key: str, follow: bool) -> tuple[str, ...]:
+    """The parts of the key's path below the root, without links."""
+    place, top = root / key, real_path(root)
+    real = real_path(place) if follow else real_path(place.parent) / place.name
+    if not real.is_relative_to(top):
+        raise UnsafePath("path", f"{place} is a link that leads out of {root}")
+    return real.relative_to(top).parts
+
+
+def opened(name: str, folder: int, make: int | None) -> int:
+    try:
+        return os.open(name, FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if make is None:
+            raise
+    with suppress(FileExistsError):  # somebody else made it just then
+        os.mkdir(name, make, dir_fd=folder)
+    return os.open(name, FOLDER, dir_fd=folder)
+
+
+def real_path(path: Path) -> Path:
+    """Without links. (Path.resolve raises errors of its own at links in circles, which opening the file then tells.)"""
+    return Path(os.path.realpath(path))
