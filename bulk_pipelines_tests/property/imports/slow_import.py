@@ -181,7 +181,8 @@ class Upsert:
                     codes.append((key.code, key.column))
             row = self.merged(each, about, columns)
             codes = in_order(self.asked.resource, codes)
-            if not codes and self.asked.refused(row):
+            # The record may be right, and not go with what the row has besides.
+            if not codes and (self.asked.refused(row) or slow_rules.broken_together(row, self.asked.resource)):
                 codes = [("refused_by_table", None)]
             if codes:
                 reject(self.outcome, each.line, each.raw, codes)

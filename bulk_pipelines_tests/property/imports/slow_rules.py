@@ -38,11 +38,17 @@ def judge(record: Record, resource: Resource) -> tuple[dict[str, Any], list[Code
         values[column.name] = value
         if value is not None:
             codes += [(code, column.name) for code in broken(value, column)]
-    for rule in resource.record_rules:
-        if values[rule.column] is not None and values[rule.when_column] == rule.when_value:
-            codes.append((rule.code, rule.column))
+    codes += broken_together(values, resource)
     order = {name: place for place, name in enumerate(resource.column_names)}
     return values, sorted(codes, key=lambda code: order.get(code[1] or "", -1))
+
+
+def broken_together(values: dict[str, Any], resource: Resource) -> list[Code]:
+    return [
+        (rule.code, rule.column)
+        for rule in resource.record_rules
+        if values[rule.column] is not None and values[rule.when_column] == rule.when_value
+    ]
 
 
 def is_space(letter: str) -> bool:
