@@ -354,6 +354,8 @@ def test_a_batch_that_cannot_be_written_is_given_up_and_the_rest_goes_on(
             """CREATE FUNCTION fill_up() RETURNS trigger LANGUAGE plpgsql AS
                    $$BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END$$;
                CREATE TRIGGER full_disk BEFORE INSERT ON users FOR EACH ROW
+                   WHEN (NEW.email = 'u900@example.org') EXECUTE FUNCTION fill_up();
+               CREATE TRIGGER full_disk BEFORE INSERT ON users_aside FOR EACH ROW
                    WHEN (NEW.email = 'u900@example.org') EXECUTE FUNCTION fill_up()"""
         )
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]

@@ -151,6 +151,6 @@ def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, exampl
         job = submitted(engine, tmp_path, drawn)
         with small(size):
             process(engine, engine, job, size, hasty(1))
-        compare(engine, drawn, job, lambda row: row[columns[drawn.name]] == "Refuse")
+        compare(engine, drawn, job, lambda row: bool(row[columns[drawn.name]] == "Refuse"))
 
     check()

@@ -20,6 +20,8 @@ TRIGGERS = {
     "raise": (raising("P0001"), AT_ONCE),
     "row-level security": (raising("42501"), AT_ONCE),
     "a code of one's own": (raising("U0001"), AT_ONCE),
+    "a code of the server's own troubles": (raising("53100"), AT_ONCE),
+    "no answer": ("RETURN NULL", AT_ONCE),
     "assert": ("ASSERT false", AT_ONCE),
     "a fault in a function": ("PERFORM 1 / 0", AT_ONCE),
     "raise at commit": (raising("P0001"), AT_COMMIT),
