@@ -2,8 +2,8 @@
 
 import psycopg
 
-# Classes are the first two characters of the code. These are about connections, transactions that met others, resources,
-# operators, and the system.
+# A class is the first two characters of the code. These are about connections, transactions that met others,
+# resources, operators, and the system.
 PASSING_CLASSES = frozenset({"08", "40", "53", "57", "58"})
 # What was asked for is in use, is locked, or is read-only for now.
 PASSING_CODES = frozenset({"55006", "55P03", "25006"})

@@ -76,8 +76,8 @@ def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
 
 @contextmanager
 def alone(connection: Connection) -> Iterator[None]:
-    """Hold the lock that lets one process at a time migrate. The lock is released by name, because a pooler may keep the
-    session for another client."""
+    """Hold the lock that lets one process at a time migrate. The lock is released by name, because a pooler may keep
+    the session for another client."""
     connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
     try:
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])

@@ -58,8 +58,8 @@ def refuse_shared_servers(connection: psycopg.Connection[Any], pid: int, argumen
 
 
 def asked(connection: psycopg.Connection[Any], statement: bytes, seconds: float) -> bytes | None:
-    """Return a statement's answer. A pooler that has no server left lets a session wait for minutes; this gives up after
-    `seconds`."""
+    """Return a statement's answer. A pooler that has no server left lets a session wait for minutes; this gives up
+    after `seconds`."""
     server = connection.pgconn
     server.send_query(statement)
     answers = select.poll()

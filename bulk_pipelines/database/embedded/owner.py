@@ -1,7 +1,8 @@
 """The user that a server runs as, and the programs that this user can run.
 
 PostgreSQL refuses to run as root. Root runs it as the owner of its data, and new data belong to a user of their own.
-That user needs no way to the data through the folders above them: it is put into their folder, and calls it `HERE`.
+That user does not need to be able to enter the folders above the data: its processes start in the data folder, and call
+it `HERE`.
 """
 
 import hashlib
@@ -17,14 +18,14 @@ from bulk_pipelines.errors import Unavailable
 SYSTEM_USER = "embedded_postgres"
 
 HERE = Path("/proc/self/cwd")
-"""The folder that a process is in: Linux asks for no permission on those above it."""
+"""The working folder of a process. By this path, Linux asks for no permission on the folders above it."""
 
 COPIES = Path("/var/cache/bulk_pipelines")
 """Where root keeps PostgreSQL's programs for another user, when that user cannot reach the installed ones."""
 
 
 def of(data: Path) -> tuple[int, int]:
-    """The user and group that the server of this folder runs as; root makes a user when there is none yet."""
+    """Return the user and group that the server of this folder runs as. Root makes a user when there is none yet."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     if data.exists() and data.stat().st_uid != 0:
@@ -44,7 +45,8 @@ def of(data: Path) -> tuple[int, int]:
 
 
 def runnable(binaries: Path) -> Path:
-    """These programs where the server's user can run them: copied, when they lie where only root can go."""
+    """Return a folder where the server's user can run these programs. They are copied if they lie where only root can
+    go."""
     binaries = binaries.resolve()
     if os.geteuid() != 0 or open_to_all(binaries / "postgres"):
         return binaries
@@ -63,7 +65,7 @@ def open_to_all(program: Path) -> bool:
 
 
 def copied(installed: Sequence[Path], copy: Path) -> None:
-    """Copy the programs and their files, all or nothing, readable for all."""
+    """Copy the programs and their files, all or none, so that all users can read them."""
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}")
     try:
         for folder in (copy.parent.parent, copy.parent, unfinished):

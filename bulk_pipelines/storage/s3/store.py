@@ -64,8 +64,7 @@ def address_of(bucket: str, access: S3Access) -> str:
 
 @lru_cache(maxsize=64)
 def credentials_of(access: S3Access) -> "Credentials | None":
-    """Return the credentials of the settings, else those that boto3 finds in its usual places; None if there are none.
-    """
+    """Return the credentials of the settings, else those that boto3 finds in its usual places, else None."""
     from botocore.credentials import Credentials  # noqa: PLC0415 - slow to import, and needed only here
 
     if access.access_key_id:
