@@ -117,7 +117,7 @@ def named(url: URL) -> dict[str, str]:
 
 
 def from_options(options: str) -> dict[str, str]:
-    """Parse the settings in libpq's `options`, which are `-c name=value` or `--name=value`. Anything else is refused."""
+    """Parse the settings in libpq's `options`: `-c name=value` or `--name=value`. Anything else is refused."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in WORD.findall(options)]
     found = {}
     while words:
@@ -132,7 +132,7 @@ def from_options(options: str) -> dict[str, str]:
 
 
 def statement(chosen: dict[str, str], version: int) -> str:
-    """Return one SELECT that makes all settings and tells the facts. It only has literals, which every driver sends."""
+    """Return one SELECT that makes all settings and tells the `Facts`. It has only literals, for any driver to send."""
     since_17 = SETTINGS_SINCE_17 if version >= 17 else {}
     calls = [
         f"pg_catalog.set_config({quoted(name)}, {quoted(value)}, false)" for name, value in (chosen | since_17).items()

@@ -181,7 +181,7 @@ class Server:
             )
 
     def clear_away_locks(self) -> None:
-        """Remove the lock files of a server that is gone. The caller holds the folder's lock, so nobody uses the folder.
+        """Remove the lock files of a server that is gone. The caller holds the folder's lock, so nobody uses it.
 
         After a crash, the process id in a lock file may belong to some other program, or to a zombie process, and
         PostgreSQL would refuse to start. A file whose process is gone is left to PostgreSQL."""
