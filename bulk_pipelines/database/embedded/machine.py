@@ -1,4 +1,5 @@
-"""The machine that a server was started on. Locks tell who uses a folder on one machine, not on two with one disk."""
+"""The machine that a server was started on. It is noted because locks tell whether a folder is used on this machine,
+but not whether another machine that has the same disk uses it."""
 
 import os
 import socket
@@ -9,19 +10,20 @@ from bulk_pipelines.database.embedded import owner
 from bulk_pipelines.errors import Unavailable
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""The same for all containers of a machine, and another one each time that it is switched on."""
+"""The file with an id that is the same in all containers of a machine, and another one each time the machine boots."""
 
 NOTE = "started_on"
 
 
 def note(data: Path) -> None:
-    """Write down beside the data where they are used."""
+    """Write down beside the data on which machine they are used."""
     folders.write(data / NOTE, f"{boot()} {socket.gethostname()}\n")
-    os.chown(data / NOTE, *owner.of(data))  # who may start the server next time without being root
+    os.chown(data / NOTE, *owner.of(data))  # next time, that user may start the server, and not root
 
 
 def refuse_other(data: Path) -> None:
-    """Refuse data that another machine has not given back. The same machine may have been switched off meanwhile."""
+    """Refuse data that another machine may still use. A machine of the same name is the same one, which may have been
+    switched off and on meanwhile."""
     try:
         noted_boot, _, noted_name = (data / NOTE).read_text().strip().partition(" ")
     except FileNotFoundError:

@@ -21,7 +21,7 @@ COPIES = Path("/var/cache/bulk_pipelines")
 
 
 def of(data: Path) -> tuple[int, int]:
-    """The user and group that the server of this folder runs as; root makes a user when there is none yet."""
+    """Return the user and group that the server of this folder runs as. Root makes a user when there is none yet."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     if data.exists() and data.stat().st_uid != 0:
@@ -49,7 +49,8 @@ def seen(descriptor: int) -> str:
 
 
 def runnable(binaries: Path) -> Path:
-    """These programs where the server's user can run them: copied, when they lie where only root can go."""
+    """Return a folder where the server's user can run these programs. They are copied if they lie where only root can
+    go."""
     binaries = binaries.resolve()
     if os.geteuid() != 0 or open_to_all(binaries / "postgres"):
         return binaries
@@ -69,7 +70,7 @@ def open_to_all(program: Path) -> bool:
 
 
 def copied(installed: Sequence[Path], copy: Path) -> None:
-    """Copy the programs and their files, all or nothing, readable for all."""
+    """Copy the programs and their files, all or none, so that all users can read them."""
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}")
     try:
         for folder in (copy.parent.parent, copy.parent, unfinished):

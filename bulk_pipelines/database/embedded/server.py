@@ -1,7 +1,9 @@
-"""A private PostgreSQL in a folder: its own data directory and a unix socket only its owner can reach, no TCP.
+"""A private PostgreSQL in a folder. It has its own data directory and a Unix socket that only its owner can reach, and
+no TCP port.
 
-Whether it lives is not told by process ids, which mean something else in each container. The server holds the lock of
-its data folder (see `locks`) from its first moment to the end of its last process, and its socket lies in that folder.
+Process ids do not tell whether it lives, because they mean something else in each container. The server holds the lock
+of its data folder (see `locks`) from its first moment to the end of its last process, and its socket lies in that
+folder.
 """
 
 import contextlib
@@ -45,20 +47,21 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Server:
-    """PostgreSQL with its data in `data`. Nothing is kept in memory: any process may make one for a running server."""
+    """A PostgreSQL server with its data in `data`. This object keeps no state, so any process may make one for a server
+    that is running."""
 
     data: Path
     binaries: Path
 
     def start(self, timeout: float = 60) -> bool:
-        """Start the server, with a new data directory when there is none; whether that was needed."""
+        """Start the server, with a new data directory when there is none. Return whether a start was needed."""
         if self.listens():
             return False
         folders.ready(self.data.parent)
         self.create_data_directory()
         deadline = time.monotonic() + timeout
         while (lock := self.unused()) is None:
-            # A server that is just starting or ending, or the last processes of one that was killed.
+            # The lock is held by a server that is just starting or ending, or by the last processes of a killed one.
             if self.listens():
                 return False
             if time.monotonic() > deadline:
@@ -82,11 +85,11 @@ class Server:
         return True
 
     def stop(self, timeout: float = 60) -> None:
-        """Stop the server: sessions are ended, everything is written."""
+        """Stop the server: it ends all sessions, and writes everything to the disk."""
         self.end(signal.SIGINT, timeout)
 
     def stop_immediately(self, timeout: float = 60) -> None:
-        """Stop the server as a crash would; the next start recovers from its log."""
+        """Stop the server as a crash would. The next start recovers from the write-ahead log."""
         self.end(signal.SIGQUIT, timeout)
 
     def restart(self) -> None:
@@ -100,7 +103,7 @@ class Server:
         return locks.folder_in_use(self.data) or self.postmaster() is not None
 
     def listens(self) -> bool:
-        """Whether a server has its socket open in the folder, wherever on this machine it runs."""
+        """Whether a server has its socket open in the folder. The server may run in any container of this machine."""
         if not (self.data / SOCKET).exists():
             return False
         with socket.socket(socket.AF_UNIX) as probe:
@@ -109,16 +112,18 @@ class Server:
                 probe.connect(str(self.socket_directory / SOCKET))
             except (ConnectionRefusedError, FileNotFoundError):
                 return False
-            except BlockingIOError:  # so many want to connect that this one would have to wait
+            except BlockingIOError:  # so many processes want to connect that this one would have to wait
                 return True
             return True
 
     def unused(self) -> int | None:
-        """The lock of the data folder, when no server runs on it. (One that was started by hand holds none.)"""
+        """Take the lock of the data folder; None if a server runs on it. (A server that was started by hand holds no
+        lock, so its process is looked for, too.)"""
         return None if self.postmaster() else locks.folder(self.data)
 
     def postmaster(self) -> psutil.Process | None:
-        """The server's main process, if it can be seen from here: a PostgreSQL that is at home in this folder."""
+        """Return the server's main process, if this process can see it. It must be a PostgreSQL whose working folder is
+        the data folder."""
         with contextlib.suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(self.process_id())
             if process.status() != psutil.STATUS_ZOMBIE and process.name().startswith("postgres"):
@@ -126,7 +131,8 @@ class Server:
         return None
 
     def process_id(self) -> int:
-        """What the server says of itself; it may be another process here than where the server runs."""
+        """Return the process id that the server wrote down. It may belong to another process in this container than in
+        the server's."""
         return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
 
     @property
@@ -135,7 +141,7 @@ class Server:
 
     @cached_property
     def version(self) -> int:
-        """The major version of the binaries."""
+        """The major version of the programs."""
         answer = subprocess.run([self.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         found = re.search(r"(\d+)", answer.stdout.split(") ", 1)[-1])
         if found is None:
@@ -152,7 +158,7 @@ class Server:
             return
         if self.data.exists() and any(self.data.iterdir()):
             raise Unavailable(f"{self.data} holds other files than a database: move it away")
-        # Made beside its place and moved there whole: a killed initdb must not leave half a database behind.
+        # It is made beside its place and moved there whole, because a killed initdb must not leave half a database.
         unfinished = self.data.with_name(self.data.name + ".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
@@ -178,10 +184,10 @@ class Server:
             )
 
     def clear_away_locks(self) -> None:
-        """Remove the lock files of a server that is gone, while the folder's lock is held: nobody uses the folder.
+        """Remove the lock files of a server that is gone. The caller holds the folder's lock, so nobody uses it.
 
-        After a crash the process id in a lock file may belong to some other program, or to a dead process that nobody
-        has buried, and PostgreSQL would refuse to start. A file whose process is gone is left to PostgreSQL."""
+        After a crash, the process id in a lock file may belong to some other program, or to a zombie process, and
+        PostgreSQL would refuse to start. A file whose process is gone is left to PostgreSQL."""
         if (self.data / "postmaster.pid").exists():
             machine.refuse_other(self.data)
         for lock in (self.data / "postmaster.pid", self.data / f"{SOCKET}.lock"):
@@ -191,7 +197,8 @@ class Server:
         machine.note(self.data)
 
     def silent(self, symptom: str) -> Unavailable:
-        """A server that lives and cannot be used. It is left alone: two on one folder would destroy the data."""
+        """Return the error for a server that lives and cannot be used. No other one is started in its place, because
+        two servers on one folder would destroy the data."""
         process = self.postmaster()
         where = f"process {process.pid}" if process else "one that cannot be seen from here"
         return Unavailable(
@@ -212,7 +219,7 @@ class Server:
             raise self.silent("it does not end")
 
     def end_elsewhere(self, request: signal.Signals) -> None:
-        """End a server whose process cannot be seen from here: it signals itself."""
+        """End a server whose process cannot be seen from here, by a statement that makes it send itself the signal."""
         command = f"COPY (SELECT 1) TO PROGRAM 'kill -{int(request)} {self.process_id()}'"
         with (
             contextlib.suppress(psycopg.Error),
@@ -221,7 +228,7 @@ class Server:
             connection.execute(command.encode())
 
     def ended(self, timeout: float) -> bool:
-        """Wait until no process of the server is left."""
+        """Wait until no process of the server is left. Return False if that takes longer than `timeout`."""
         deadline = time.monotonic() + timeout
         while self.running():
             if time.monotonic() > deadline:
@@ -268,6 +275,7 @@ class Server:
 
 
 def home_of(process: psutil.Process) -> Path:
-    """The folder that a process is in, as a path that also holds for one that sees other paths than we do."""
+    """Return the working folder of a process, as a path that is right even if the process sees other paths than this
+    one."""
     link = Path(f"/proc/{process.pid}/cwd")
     return link if link.exists() else Path(process.cwd())

@@ -1,7 +1,8 @@
-"""The embedded server of one installation, shared by all its processes: the last one out turns off the light.
+"""The embedded server of one installation, which all its processes share. When the last of them has ended, the server
+is stopped.
 
-Every process that uses the server holds a shared lock on `users.lock`; the kernel gives it back however the process
-ends. A small keeper process waits for the exclusive lock, which it gets when nobody is left, and stops the server.
+Every process that uses the server holds a shared lock on `users.lock`, which the kernel releases however the process
+ends. A small keeper process waits for the exclusive lock, which it gets when no user is left, and stops the server.
 """
 
 import atexit
@@ -26,14 +27,15 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import parsed
 
 PATIENCE = 60
-"""Seconds for a server to recover from a crash."""
+"""How many seconds a server may take to recover from a crash."""
 
 STARTING = threading.Lock()
 
 
 @contextmanager
 def held(folder: Path, binaries: Path | None = None) -> Iterator[Server]:
-    """The running server of this folder, for as long as the block lasts. Started when nobody uses it yet."""
+    """Yield the server of this folder, which runs for as long as the block lasts. It is started when nobody uses it
+    yet."""
     server = Server(folder / "postgres", binaries or embedded())
     users = joined(folder)
     try:
@@ -46,7 +48,8 @@ def held(folder: Path, binaries: Path | None = None) -> Iterator[Server]:
 
 
 def joined(folder: Path) -> int:
-    """The lock of one user of this folder. Waits while the server is being stopped or removed."""
+    """Take and return the shared lock of a user of this folder. This waits while the server is being stopped or
+    removed."""
     path = folders.ready(folder) / "users.lock"
     while True:
         try:
@@ -64,7 +67,7 @@ def joined(folder: Path) -> int:
 
 @cache
 def url_until_exit(folder: Path, database: str) -> str:
-    """The running server's address, held until this process ends."""
+    """Return the address of the server of this folder, which runs until this process ends."""
     holder = held(folder)
     server = holder.__enter__()
     atexit.register(holder.__exit__, None, None, None)
@@ -72,7 +75,7 @@ def url_until_exit(folder: Path, database: str) -> str:
 
 
 def revived(folder: Path) -> bool:
-    """Start the server of this folder again when it has died under its users; whether that was needed."""
+    """Start the server of this folder again when it has died while it was used. Return whether that was needed."""
     server = Server(folder / "postgres", embedded())
     if server.running():
         return False
@@ -82,19 +85,20 @@ def revived(folder: Path) -> bool:
 
 
 def leave(users: int, server: Server) -> None:
-    """Give the server up. Who is the last returns when it has stopped; others return at once."""
+    """Stop using the server. The last user returns when the server has stopped; others return at once."""
     try:
         if taken(users, fcntl.LOCK_EX):
             server.stop()
         else:
-            # Others use it, or the keeper was quicker and is stopping it: the second is waited for.
+            # Either others use it, or the keeper was quicker and is stopping it. This waits for the keeper.
             fcntl.flock(users, fcntl.LOCK_SH)
     finally:
         os.close(users)
 
 
 def start(server: Server) -> bool:
-    """Start the server and see that it answers: one that is just dying still looks alive. Whether that was needed."""
+    """Start the server, and make sure that it answers, because a server that is just dying still looks alive. Return
+    whether a start was needed."""
     deadline = time.monotonic() + PATIENCE
     needed = False
     while True:
@@ -110,7 +114,7 @@ def start(server: Server) -> bool:
 
 
 def ensure_keeper(folder: Path, server: Server) -> None:
-    """Start a keeper when there is none. It is born with its lock, so there is never a second one."""
+    """Start a keeper when there is none. It inherits its lock, so there is never a second keeper."""
     keeper = opened(folder / "keeper.lock")
     try:
         if taken(keeper, fcntl.LOCK_EX):
@@ -128,9 +132,9 @@ def ensure_keeper(folder: Path, server: Server) -> None:
 
 
 def remove(folder: Path, patience: float = 0) -> bool:
-    """Delete the server of this folder with all its data, unless somebody uses it; whether that was done.
+    """Delete the server of this folder with all its data, unless somebody uses it. Return whether that was done.
 
-    `patience`: seconds to wait for a last user that is just leaving.
+    `patience` is how many seconds to wait for a last user that is just leaving.
     """
     deadline = time.monotonic() + patience
     try:

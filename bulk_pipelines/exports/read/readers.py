@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 class Belt(Generic[P]):
-    """What the lanes have read and nobody has taken yet."""
+    """The pieces that the lanes have read and nobody has taken yet."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
