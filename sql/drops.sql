@@ -80,7 +80,7 @@ noted AS (
 SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM noted) AS watched;
 
 -- name: forget_unseen
--- Marks the watched files that were not there at the last whole look: somebody took them away before they were
+-- Marks watched files as vanished that were not there at the last whole look: somebody took them away before they were
 -- complete. Files below a folder that the look could not read are left alone, because nobody knows whether they are
 -- there.
 UPDATE file_drop SET status = 'VANISHED', ended_at = now(), note = 'it went away before it was complete'

@@ -91,8 +91,8 @@ WHERE job_id = :job_id AND line IN (
 );
 
 -- name: table_columns
--- The columns of a table. For each: its type as people write it; the name of the type at the bottom, if the type is a
--- domain; whether it is generated; and whether a row must give a value for it, because nothing else does.
+-- The columns of a table. For each: its type as people write it; the name of the type, or of the type at the bottom if
+-- it is a domain; whether it is generated; and whether a row must give a value for it, because nothing else does.
 WITH RECURSIVE found AS (
     SELECT a.*, has_trigger
     FROM pg_attribute AS a,

@@ -194,8 +194,9 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 -- name: settle_items
 -- Writes the outcomes of a batch of items, and moves the job's counters once.
 -- The fence is the term, together with a lease that is still set, which is what RUNNING means. Statistics of columns
--- that change this often are always wrong, so nothing is left to them: the ids are given twice, to find the rows by the
--- key and to join as many outcomes to them, and the fence stands in a CASE, for which the planner has no statistics.
+-- that change this often are always wrong, so nothing is left to them: the ids are given twice, once to find the rows
+-- by the key and once to join the same number of outcomes to them, and the fence stands in a CASE, for which the
+-- planner has no statistics.
 -- Objects come as one array of JSON, with null where there is none: in this form their quotes need no escaping.
 -- A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
@@ -371,7 +372,7 @@ WHERE job_id = :job_id AND moved.items > 0
 RETURNING moved.items;
 
 -- name: redrive_items
--- Puts buried or unfound items back to pending, with fresh budgets.
+-- Puts items that were buried, or not found, back to pending, with fresh budgets.
 WITH redriven AS (
     UPDATE job_item AS item
     SET status = 'PENDING',
