@@ -1,8 +1,9 @@
-"""The time of a claim of 100 items, with 10 thousand and with 2 million items in the table, most of them finished.
+"""The time that a claim of 100 items takes, with 10 thousand and with 2 million items in the table, most of them
+finished.
 
-Half of the finished items belong to the job that is claimed from, half to ten others. What is claimed is then settled,
-as a worker does; only the claim is timed: its statement and the reading of its rows, without the commit, whose wait for
-the disk would hide a difference. Both tables are claimed from in turns, the small one made anew for each round.
+Half of the finished items belong to the job that is claimed from, half to ten other jobs. The claimed items are then
+settled, as a worker does. Only the claim is timed: its statement and the reading of its rows, without the commit, whose
+wait for the disk would hide a difference. The two tables take turns, and the small one is made anew for each round.
 """
 
 import time
@@ -24,7 +25,8 @@ SMALL, LARGE = 10_000, 2_000_000
 CLAIM = 100
 CLAIMS = 40
 WARM_UP = 10
-"""Claims before the clock runs: by then the statement is prepared and the caches are warm."""
+"""How many claims each table gets in a round before the clock runs: after them, the statement is prepared and the
+caches are warm."""
 ROUNDS = 5
 
 JOBS = """
@@ -50,7 +52,8 @@ CROSS JOIN LATERAL generate_series(1, part.items) AS number
 
 
 def filled(running: Server, stack: ExitStack, items: int, pending: int) -> Callable[[], float]:
-    """A table of so many items; returns what claims from it, once, and says how many milliseconds that took."""
+    """Make a table of so many items. Return a function that claims from it once and returns the milliseconds that
+    took."""
     url = stack.enter_context(measure.database(running))
     with pool.single(url) as connection:
         rows = connection.execute(JOBS, {"pending": pending, "finished": items - pending}).fetchall()

@@ -1,10 +1,10 @@
 """5,000 files of 50 rows into S3: the work itself, against its ceiling, and against what most people do.
 
-The ceiling: the same bytes, ready-made, PUT by obstore with the same concurrency, and nothing else done. The other way:
-boto3 and 16 threads, each doing query, CSV and PUT for one input after another. The S3 server is rclone's, on this
-machine, so all sides share its processor with it.
+The ceiling is to PUT the same bytes, ready-made, by obstore with the same concurrency, and to do nothing else. What
+most people do is boto3 and 16 threads, each of which does query, CSV and PUT for one input after another. The S3 server
+is rclone's, on this machine, so all sides share its processor with it.
 
-Statements are what pg_stat_statements counted in a run of its own, BEGIN and COMMIT among them.
+The statements are those that pg_stat_statements counted in a run of its own, BEGIN and COMMIT among them.
 """
 
 import csv
@@ -58,11 +58,12 @@ class Bench:
     bodies: dict[str, bytes]
 
     def measured(self, way: Callable[["Bench", Place], float]) -> Callable[[], float]:
-        """Files in a second, into a new bucket; each side has to come to the same files."""
+        """Return a function that measures a way: the files a second that it writes into a new bucket. Each way has to
+        write the same files."""
 
         def rate() -> float:
             with pool.single(self.url) as connection:
-                connection.execute("TRUNCATE job, export_artifact CASCADE")  # nothing to be used again
+                connection.execute("TRUNCATE job, export_artifact CASCADE")  # no file may be reused
             measure.settle_down(self.url)
             place = self.server.bucket()
             seconds = way(self, place)
@@ -79,7 +80,7 @@ def storage_of(place: Place) -> S3Storage:
 
 
 def ours(bench: Bench, place: Place) -> float:
-    """One worker, as one lane has it, from its first claim until the job is over."""
+    """Return the seconds that one worker takes, as one lane has it, from the start of the job until the job is over."""
     settings = Settings(distribution_url=f"{place.url}/exports", distribution_concurrency=THREADS)
     kind = work.kind_of(settings, place.access)
     engine = pool.connect(bench.url, size=settings.pool_size)
@@ -139,7 +140,7 @@ def with_boto3(bench: Bench, place: Place) -> float:
 
 
 def statements(s3: S3Server) -> tuple[int, int]:
-    """How many read the data, and how many others there were, from the submission of a job to its end."""
+    """Count the statements from the submission of a job to its end: those that read the data, and all others."""
     with measure.server() as running:
         with pool.single(running.url()) as admin:
             admin.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
@@ -169,7 +170,7 @@ def bench_on(running: Server, s3: S3Server) -> Iterator[Bench]:
 
 
 def ready_made(engine: Engine, wanted: list[Input]) -> dict[str, bytes]:
-    """The files by their names."""
+    """Return the content of each file by its name."""
     found = data.read(engine, data.query_of(""), wanted)
     assert all(each is not None and each.rows == ROWS for each in found)
     return {f"{each.name}.csv": content.data for each, content in zip(wanted, found, strict=True) if content}

@@ -1,8 +1,9 @@
-"""From a small file's arrival to its rows: `make bench-drop-latency`.
+"""The time from a small file's arrival until its rows are committed: `make bench-drop-latency`.
 
 A file of ten users is renamed into the folder that a running installation watches, with Dagster's own daemon, and the
-clock runs until its rows are committed; ten times, each at another moment of the daemon's loop. Told is also where the
-time goes: until the file is taken, until its run is launched, until it begins, until the rows are there.
+clock runs until its rows are committed. This is done ten times, each at another moment of the daemon's loop. The
+benchmark also tells where the time goes: until the file is taken, until its run is launched, until the run begins,
+until the rows are there.
 """
 
 import random
@@ -40,7 +41,7 @@ GROUP BY taken.taken_at, run.create_timestamp, run.start_time
 class Sample:
     seconds: float
     stages: tuple[float, ...]
-    """How long each stage took."""
+    """How many seconds each stage took."""
 
 
 def measured(place: Installation, inbox: Path, number: int, chance: random.Random) -> Sample:
@@ -48,7 +49,7 @@ def measured(place: Installation, inbox: Path, number: int, chance: random.Rando
     text = user_files.HEADER + "".join(user_files.user(each) for each in range(first, first + ROWS))
     name = f"users-{number}.csv"
     (inbox / f"{name}.part").write_text(text)
-    time.sleep(chance.uniform(0, 5))  # the daemon's loop takes five seconds: a file comes at any moment of it
+    time.sleep(chance.uniform(0, 5))  # a file may come at any moment of the daemon's loop, which takes five seconds
     arrived = time.time()
     (inbox / f"{name}.part").rename(inbox / name)
     query = "SELECT count(*) FROM users WHERE id = %s"

@@ -1,7 +1,8 @@
-"""Two thousand small files, from their drop to all rows committed: `make bench-drops`.
+"""The time from the drop of two thousand small files until all their rows are committed: `make bench-drops`.
 
 2,000 files of 100 users are moved into the folder that a running installation watches, with Dagster's own daemon.
-Ours is seconds from the first file's arrival until every row is in the table; told besides is how many runs it took.
+`ours` is the number of seconds from the first file's arrival until every row is in the table. The benchmark also tells
+how many runs that took.
 """
 
 import sys
@@ -19,7 +20,7 @@ PATIENCE = 600.0
 
 
 def dropped(place: Installation) -> float:
-    """Writes the files beside the inbox and moves them there; returns when the first one came."""
+    """Write the files beside the inbox and move them there. Return the time just before the first one came."""
     aside, inbox = place.folder / "aside", place.folder / "inbox"
     aside.mkdir()
     inbox.mkdir(exist_ok=True)

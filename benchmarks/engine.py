@@ -1,8 +1,8 @@
 """One worker process drains 100,000 items that need no work, ours against pgqueuer.
 
-Ours saves a result for each item. Both sides begin with a database of their own on the same server, vacuumed, analyzed
-and checkpointed, in a new process that has its connections already; the clock stops when the last item is settled.
-pgqueuer is given each of several settings, and the best of them is the peer.
+Our worker saves a result for each item. Each side begins with a database of its own on the same server, vacuumed,
+analyzed and checkpointed, in a new process that has its connections already; the clock stops when the last item is
+settled. pgqueuer is run with each of several settings, and the best of them is the peer.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ KINDS = Kinds([Kind("no-op", work)])
 
 
 class Setting(NamedTuple):
-    """How pgqueuer is run: its driver, its queue managers in the one process, and their batch size."""
+    """How pgqueuer is run: its driver, the number of its queue managers in the one process, and their batch size."""
 
     driver: str
     managers: int
@@ -75,7 +75,7 @@ def in_new_process(measured: Callable[..., float], *arguments: object) -> float:
 
 
 def ours(running: Server) -> float:
-    """Items a second."""
+    """Return how many items our worker finishes in a second."""
     with measure.database(running) as url:
         engine = pool.connect(url)
         with pool.transaction(engine) as connection:
@@ -99,7 +99,7 @@ def ours(running: Server) -> float:
 
 
 def drain_ours(url: str, job_key: str) -> float:
-    """Seconds."""
+    """Return the seconds in which our worker drains the job."""
     engine = pool.connect(url)
     with pool.transaction(engine) as connection:
         job = jobs.find(connection, job_key)
@@ -112,7 +112,7 @@ def drain_ours(url: str, job_key: str) -> float:
 
 
 def pgqueuer(running: Server, setting: Setting) -> float:
-    """Items a second."""
+    """Return how many items pgqueuer finishes in a second."""
     with measure.database(running, migrated=False) as url:
         asyncio.run(enqueue(url))
         measure.settle_down(url)
@@ -138,7 +138,7 @@ async def enqueue(url: str) -> None:
 
 
 def drain_pgqueuer(url: str, setting: Setting) -> float:
-    """Seconds."""
+    """Return the seconds in which pgqueuer drains its queue."""
     return uvloop.run(drained_by_pgqueuer(url, setting))
 
 
@@ -149,7 +149,7 @@ async def drained_by_pgqueuer(url: str, setting: Setting) -> float:
     for manager in managers:
         manager.entrypoint("no-op")(work_pgqueuer)
     begun = time.perf_counter()
-    # The timeout only concerns a queue that is empty; a short one ends the drain sooner.
+    # The timeout matters only when the queue is empty; a short one ends the drain sooner.
     run = partial(
         PgQueuer.run,
         batch_size=setting.batch_size,
@@ -175,7 +175,8 @@ async def driver(url: str, name: str) -> Any:
 
 
 class Timed(Queries):
-    """Ends the clock at the last settlement: pgqueuer looks at the empty queue for a while before it leaves."""
+    """Queries that note when the last item was settled, where the clock stops: pgqueuer looks at the empty queue for a
+    while before it leaves."""
 
     settled_at = 0.0
 

@@ -1,6 +1,6 @@
-"""Exports of users against what people use for it: psql, ADBC with pyarrow, pandas. `make bench-export`.
+"""The time of exports of users, against what people use for them: psql, ADBC with pyarrow, pandas. `make bench-export`.
 
-CSV, NDJSON and Parquet of 1,000,000 users; XLSX of 200,000, since pandas takes minutes for a million.
+CSV, NDJSON and Parquet files hold 1,000,000 users; XLSX files hold 200,000, since pandas takes minutes for a million.
 """
 
 import subprocess

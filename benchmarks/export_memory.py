@@ -1,6 +1,7 @@
 """The peak memory of a process that exports 100 thousand and 5 million users. `make bench-export-memory`.
 
-Every format in a process of its own, at both sizes; `export-memory` is the worst of them.
+Every format is exported in a process of its own, at both sizes; `export-memory` is the figure of the format whose peak
+grows most.
 """
 
 import subprocess
@@ -11,7 +12,7 @@ from bulk_pipelines.exports.request import Format
 
 FEW, MANY = 100_000, 5_000_000
 
-# The high-water mark of the process itself: what getrusage says has its parent's in it.
+# This prints the high-water mark of the process itself; the one that getrusage tells includes its parent's.
 WRITER = """
 import sys
 from pathlib import Path
@@ -29,7 +30,8 @@ print(int(next(line for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def peaks(rows: int) -> dict[Format, float]:
-    """Megabytes, the least of three runs: what a run needs, without what chance adds."""
+    """Return the peak of each format in megabytes, the least of three runs: what a run needs, without what chance
+    adds."""
     with users(rows) as (engine, folder):
         url = engine.url.render_as_string(hide_password=False)
 

@@ -26,14 +26,14 @@ INSERT = """
 
 @contextmanager
 def users(rows: int) -> Iterator[tuple[Engine, Path]]:
-    """A pool on a new database with so many users, and an empty folder on the same disk."""
+    """Provide a pool on a new database with so many users, and an empty folder on the same disk."""
     with tempfile.TemporaryDirectory(prefix="bulk-bench-") as name:
         folder = Path(name)
         with shared.held(folder) as server:
             url = server.url()
             migrations.apply(url)
             with pool.single(url) as connection:
-                # The benchmark is of reading: the address is not looked up, and its index slow to fill.
+                # The benchmark measures reading, which does not look addresses up, and their index is slow to fill.
                 connection.execute("DROP INDEX users_email_key")
                 connection.execute(INSERT.format(rows=rows).encode())
                 connection.execute("VACUUM ANALYZE users")
@@ -52,10 +52,10 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def alternating(rounds: int, works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The median time of each, all of them once in every round, after one round that does not count.
+    """Return the median time of each work. Every round runs each of them once; the first round does not count.
 
-    What one leaves unwritten is written before the next begins: ours brings its file to the disk, and would pay for
-    the peer's, which leaves that to the system.
+    Before each begins, the system writes to the disk what the one before left unwritten. Our export brings its file to
+    the disk itself, and would otherwise pay for the peer's file too, because the peer leaves that to the system.
     """
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(rounds + 1):

@@ -1,4 +1,5 @@
-"""A million clean users: our whole load, with one worker and with two, against `psql \\copy` of the same file."""
+"""The time to import a million clean users: our whole load, with one worker and with two, against `psql \\copy` of the
+same file."""
 
 from functools import partial
 from statistics import median

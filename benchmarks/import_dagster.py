@@ -1,7 +1,8 @@
 """What Dagster adds to an import: `make bench-import-dagster`.
 
 The same file is imported by a run of Dagster, as `bulk import` starts it, and by a worker in this process, without
-Dagster. Told are the seconds to the first committed batch and those in all, for a small file and for a large one.
+Dagster. The benchmark tells the seconds to the first committed batch and those in all, for a small file and for a large
+one.
 """
 
 import os
@@ -41,7 +42,8 @@ def submitted(pool: Engine, source: Path) -> Job:
 
 
 def times(pool: Engine, job: Job, began: float) -> tuple[float, float]:
-    """Seconds from the launch to the first batch of records and to the end, by the clock that both sides share."""
+    """Return the seconds from `began` to the first batch of records and to the end, by the clock that both sides
+    share."""
     with transaction(pool) as connection:
         row = connection.execute(
             "SELECT extract(epoch FROM min(step.taken_at))::float8, extract(epoch FROM job.finished_at)::float8"

@@ -1,4 +1,5 @@
-"""A million users, two in a hundred of them bad in every way, against `psql \\copy` of the clean file."""
+"""The time to import a million users, two in a hundred of them bad in one of four ways, against `psql \\copy` of the
+clean file."""
 
 from functools import partial
 from statistics import median
@@ -12,11 +13,11 @@ ROUNDS = 5
 
 
 def ours(place: Scene) -> float:
-    """Into a table that holds what the file has again."""
+    """Return the seconds to import the dirty file into a table that already holds some of its rows."""
     place.before = user_files.write(place.folder / "known.csv", user_files.known(ROWS, PERCENT))
     source = user_files.write(place.folder / "dirty.csv", user_files.spoiled(ROWS, PERCENT))
     bad = ROWS * PERCENT / 100
-    # A quarter of the bad rows is in the table already.
+    # A quarter of the bad rows is bad only because the table holds them already, so they are counted there.
     seconds = place.ours(source, round(ROWS - bad * 3 / 4), 2)
     place.before = None
     return seconds

@@ -23,7 +23,7 @@ FEW, MANY = 100_000, 5_000_000
 
 
 def peak(url: str, source: Path) -> float:
-    """Megabytes, of this process from its start to its end."""
+    """Return the most memory, in megabytes, that this process took from its start to its end."""
     engine = pool.connect(url)
     with transaction(engine) as connection:
         request = Options("users").request((submission.local_file(str(source)),))

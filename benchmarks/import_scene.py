@@ -1,4 +1,5 @@
-"""A million users, loaded by `psql \\copy` and by our workers, in turns, into the same table on the same server."""
+"""What the import benchmarks share: users are loaded by `psql \\copy` and by our workers, in turns, into the same table
+on the same server."""
 
 import multiprocessing
 import os
@@ -36,7 +37,7 @@ class Scene:
     engine: Engine
     workers: ProcessPoolExecutor
     before: Path | None = None
-    """What the table holds already when a load begins."""
+    """A file with the rows that the table holds already when a load begins; without one, the table is empty."""
 
     def empty(self) -> None:
         with pool.single(self.url) as connection:
@@ -50,7 +51,7 @@ class Scene:
         subprocess.run([binaries.embedded() / "psql", "-q", self.url, "-c", command], check=True)
 
     def psql(self, source: Path, rows: int) -> float:
-        """Seconds."""
+        """Return the seconds in which psql copies the file."""
         self.empty()
         begun = time.perf_counter()
         self.copied(source)
@@ -59,7 +60,7 @@ class Scene:
         return seconds
 
     def ours(self, source: Path, rows: int, workers: int) -> float:
-        """Seconds, from the submission to the end: landing, cutting, loading, settling."""
+        """Return the seconds from the submission to the end: landing, cutting, loading, reconciling."""
         self.empty()
         begun = time.perf_counter()
         with transaction(self.engine) as connection:
@@ -89,7 +90,7 @@ def work(url: str, job: Job) -> None:
 
 
 def ready() -> int:
-    """The worker processes have imported what they need before a clock runs."""
+    """Do nothing that matters: a worker process that runs this has imported what it needs before a clock runs."""
     return len(KINDS)
 
 

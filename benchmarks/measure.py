@@ -1,4 +1,4 @@
-"""Measuring two sides in one run: they take turns, so that what else the machine does falls on both alike."""
+"""Measures several sides in one run: they take turns, so that what else the machine does falls on all of them alike."""
 
 import json
 import sys
@@ -18,14 +18,14 @@ Measure = Callable[[], float]
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """A PostgreSQL of the benchmark's own, gone with all its data when the block ends."""
+    """Provide a PostgreSQL of the benchmark's own, which is gone with all its data when the block ends."""
     with tempfile.TemporaryDirectory(prefix="bulk-bench-") as folder, shared.held(Path(folder)) as running:
         yield running
 
 
 @contextmanager
 def database(running: Server, *, migrated: bool = True) -> Iterator[str]:
-    """The address of a new database on it."""
+    """Provide the address of a new database on the server."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     with pool.single(running.url()) as admin:
         admin.execute(f"CREATE DATABASE {name}")
@@ -38,14 +38,16 @@ def database(running: Server, *, migrated: bool = True) -> Iterator[str]:
 
 
 def settle_down(url: str) -> None:
-    """The same start for whoever is measured next: statistics known, nothing dead, nothing left to write."""
+    """Give the side that is measured next the same start: statistics are known, no row is dead, nothing is left to
+    write."""
     with pool.single(url) as connection:
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
 
 
 def in_turns(sides: Sequence[Measure], rounds: int) -> list[list[float]]:
-    """The samples of each side. Every second round goes the other way round."""
+    """Measure all sides once in every round and return the samples of each. Every second round goes in reverse
+    order."""
     samples: list[list[float]] = [[] for _ in sides]
     for number in range(rounds):
         order = range(len(sides)) if number % 2 == 0 else reversed(range(len(sides)))
@@ -55,7 +57,7 @@ def in_turns(sides: Sequence[Measure], rounds: int) -> list[list[float]]:
 
 
 def show(label: str, samples: Sequence[float], unit: str) -> None:
-    """All samples, for people."""
+    """Print all samples for people, on standard error."""
     middle = median(samples)
     spread = (max(samples) - min(samples)) / middle if middle else 0.0
     shown = " ".join(f"{sample:.4g}" for sample in sorted(samples))
@@ -63,6 +65,6 @@ def show(label: str, samples: Sequence[float], unit: str) -> None:
 
 
 def report(name: str, ours: float, peer: float, unit: str) -> None:
-    """One figure, one line of JSON."""
+    """Print one figure as a line of JSON."""
     rounded = {"ours": round(ours, 6), "peer": round(peer, 6), "unit": unit, "ratio": round(ours / peer, 4)}
     print(json.dumps({"name": name} | rounded), flush=True)

@@ -1,6 +1,7 @@
-"""Page 1 and page 5,000 of a listing by key, a hundred items a page, of a job with 602,000 items in all states.
+"""The time of page 1 and of page 5,000 of a listing by key, a hundred items a page, of a job with 602,000 items in all
+states.
 
-The listing is walked from page to page, as a reader does, to where page 5,000 begins; then both are read in turns.
+The benchmark walks from page to page, as a reader does, to where page 5,000 begins; then it reads both in turns.
 """
 
 import time
@@ -23,8 +24,8 @@ ROUNDS = 300
 
 Connection = psycopg.Connection[Any]
 
-# The states lie evenly among each other: at any depth every one of them has rows to give. Two workers hold 2,000 of the
-# pending items, which makes them RUNNING.
+# The states are mixed evenly, so at any depth each of them has rows to give. Two workers hold 2,000 of the pending
+# items, which makes these RUNNING.
 FILL = """
 WITH states AS (
     SELECT array_agg(state ORDER BY state) AS each
@@ -67,7 +68,7 @@ def page(connection: Connection, job_key: str, after: str | None) -> Page:
 
 
 def walked(connection: Connection, job_key: str) -> str:
-    """The cursor of page 5,000; on the way, no item comes twice."""
+    """Return the cursor of page 5,000, and check that no item comes twice on the way there."""
     seen: set[int] = set()
     after: str | None = None
     for number in range(1, DEPTH):

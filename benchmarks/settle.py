@@ -1,8 +1,9 @@
-"""Eight workers finish the items of one job: settled one by one, each in its own transaction with the job's counter,
-against handed to a Settler, which writes them in batches. Both write by the same statement, as fast as they can.
+"""Eight workers finish the items of one job. Either they settle the items one by one, each in its own transaction with
+the job's counter, or they hand them to a Settler, which writes them in batches. Both ways write by the same statement,
+as fast as they can.
 
-The items are claimed before the clock starts. Transactions are what the server counted: a backend has reported all of
-its own once it is gone, so they are read when the last one is.
+The items are claimed before the clock starts. The transactions are those that the server counted. A backend has
+reported all of its transactions once it is gone, so they are read when the last backend is gone.
 """
 
 import threading
@@ -74,7 +75,7 @@ def cost(running: Server, way: Way) -> Cost:
 
 
 def claimed(engine: Engine) -> tuple[int, list[list[Settled]]]:
-    """A job whose items are all in work, and what each worker has to settle."""
+    """Make a job all of whose items are claimed. Return its id and what each worker has to settle."""
     with pool.transaction(engine) as connection:
         job = jobs.submit(connection, KINDS, jobs.Request("no-op", "bench", {})).job
     inputs = ((f"item {number}", {"n": number}) for number in range(WORKERS * ITEMS_EACH))
@@ -95,7 +96,7 @@ def share(engine: Engine, job_id: int, owner: str) -> list[Settled]:
 
 
 def finished(engine: Engine, job_id: int, shares: list[list[Settled]], way: Way) -> float:
-    """Seconds from the moment all workers are off."""
+    """Return the seconds in which the workers settle all items, counted from the moment when all of them set off."""
     off = threading.Barrier(WORKERS + 1)
 
     def worker(items: list[Settled]) -> None:
@@ -113,7 +114,8 @@ def finished(engine: Engine, job_id: int, shares: list[list[Settled]], way: Way)
 
 
 def transactions(running: Server, url: str) -> int:
-    """Commits in the database so far, read from another one once nobody is connected to it any more."""
+    """Return how many commits the database has had. This is read from another database, once nobody is connected to
+    this one any more."""
     name = pool.parsed(url).database
     deadline = time.monotonic() + 30
     with pool.single(running.url()) as admin:

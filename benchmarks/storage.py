@@ -1,7 +1,9 @@
-"""Landing against the commands that do the same, and small PUTs against obstore by itself. `make bench-storage`.
+"""The time of landing against the commands that do the same, and of small PUTs against obstore by itself.
+`make bench-storage`.
 
-Landing: a CSV of 1,000,000 users, copied, brought to the disk and hashed; the peer is cp, sync and sha256sum, one after
-another. The same packed by gzip; the peer is gzip -dc, sync and sha256sum. PUTs: 4,000 objects of 4 kB, eight threads.
+Landing copies a CSV of 1,000,000 users, brings it to the disk and hashes it; the peer is cp, sync and sha256sum, one
+after another. The same CSV packed by gzip is landed too; there the peer is gzip -dc, sync and sha256sum. The PUTs write
+4,000 objects of 4 kB in eight threads.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Files of users for the benchmarks: the same numbers always give the same bytes."""
+"""Writes files of users for the benchmarks: the same numbers always give the same bytes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -27,15 +27,15 @@ def user(number: int) -> str:
 
 
 def users(rows: int) -> Iterator[str]:
-    """The text of a CSV file, in pieces."""
+    """Yield the text of a CSV file of users, in pieces."""
     yield HEADER
     for first in range(0, rows, CHUNK):
         yield "".join(map(user, range(first, min(first + CHUNK, rows))))
 
 
 def spoiled(rows: int, percent: float) -> Iterator[str]:
-    """The same, with so many bad rows of four kinds in turn: a bad address, a bad role, a duplicate of an earlier row,
-    and a row that `known` has."""
+    """Yield the text of a CSV file of users of which so many in a hundred are bad, of four kinds in turn: a bad
+    address, a bad role, a duplicate of an earlier row, and a row that `known` has."""
     step = round(100 / percent)
     yield HEADER
     for number in range(rows):
@@ -49,7 +49,7 @@ def spoiled(rows: int, percent: float) -> Iterator[str]:
 
 
 def known(rows: int, percent: float) -> Iterator[str]:
-    """The rows that the table has before a spoiled file comes."""
+    """Yield the text of a CSV file of the rows that the table has before a spoiled file comes."""
     step = round(100 / percent)
     yield HEADER
     for number in range(rows):
@@ -58,7 +58,7 @@ def known(rows: int, percent: float) -> Iterator[str]:
 
 
 def write(path: Path, text: Iterable[str]) -> Path:
-    """A file of this text; made once."""
+    """Write the text to a file, unless the file is there already, and return its path."""
     if not path.exists():
         partial = path.with_suffix(".part")
         with partial.open("w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
 """Real servers for the tests: one PostgreSQL for a test session, a fresh database for each test.
 
 `DATABASE=15` in the environment names the major version of an installed server to use instead of the embedded one;
-`SESSIONS=turned` and `SESSIONS=pgbouncer` give databases whose sessions are as some people have them, see `sessions`.
+`SESSIONS=turned` and `SESSIONS=pgbouncer` give databases whose sessions are set up as some people have them, see
+`scenes/sessions.py`.
 """
 
 import os
@@ -58,13 +59,14 @@ TEMPLATE = "migrated"
 
 
 def server_folders() -> Path:
-    """Where the servers of test sessions keep their data: a short path, as unix sockets want it."""
+    """Return the folder where the servers of test sessions keep their data. Its path is short, because unix sockets
+    need that."""
     return Path(tempfile.gettempdir()) / f"bulk-tests-{os.geteuid()}"
 
 
 @pytest.fixture(scope="session")
 def binaries() -> Path:
-    """The directory of the PostgreSQL programs that this session tests with."""
+    """The folder of the PostgreSQL programs that this session tests with."""
     version = os.environ.get("DATABASE", "")
     if not version:
         return programs.embedded()
@@ -78,15 +80,16 @@ def binaries() -> Path:
 
 @pytest.fixture(scope="session")
 def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A running PostgreSQL, shared by the workers of a parallel run; stopped when the last one ends, in any way."""
+    """A running PostgreSQL that the workers of a parallel run share. It stops when the last of them ends, in whatever
+    way."""
     run = getattr(request.config, "workerinput", {}).get("testrunuid") or request.config.option.testrunuid
     with shared.held(server_folders() / run[:12], binaries) as running:
         yield running
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One name for the session, which the workers of a parallel run get, too. And Ctrl-C for all that tests start: what
-    runs in the background of a shell has it ignored."""
+    """Give the session one name, which the workers of a parallel run get, too. Also let Ctrl-C work for all that tests
+    start: a shell starts what runs in its background with that signal ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and not config.option.testrunuid:
         config.option.testrunuid = uuid.uuid4().hex
@@ -105,7 +108,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
-    """A migrated database to copy, made once."""
+    """The name of a migrated database to copy, which is made once for the session."""
     with locked(server.data.parent / "template.lock"), admin(server) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone():
             connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}_unfinished WITH (FORCE)")
@@ -117,13 +120,13 @@ def template(server: Server) -> str:
 
 @pytest.fixture
 def empty_database_url(server: Server) -> Iterator[str]:
-    """A database of the test's own with nothing in it."""
+    """The address of an empty database of the test's own."""
     yield from fresh_database(server, "template1")
 
 
 @pytest.fixture
 def database_url(server: Server, template: str) -> Iterator[str]:
-    """A migrated database of the test's own."""
+    """The address of a migrated database of the test's own."""
     yield from fresh_database(server, template)
 
 

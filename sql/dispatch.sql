@@ -1,24 +1,25 @@
 -- name: one_at_a_time
--- Two relays at once would each see the room that only one of them may fill.
+-- Lets one relay at a time choose launches: two at once would each see the same room, which only one of them may fill.
 SELECT pg_advisory_xact_lock(hashtextextended('bulk_pipelines.relay', 0));
 
 -- name: launched_by_kind
--- Jobs at work or on their way to it: what the limits count.
+-- Counts the jobs that are at work or on their way to it, for each kind and owner: the limits are about these.
 SELECT kind, owner, count(*) FROM job
 WHERE (NOT run_wanted OR offered_at IS NOT NULL) AND status IN ('SUBMITTED', 'RUNNING')
 GROUP BY kind, owner;
 
 -- name: repeated_offers
--- Jobs that were offered a while ago and have not begun. They have their room already.
+-- Jobs that were offered a while ago and have not begun. They have their room in the limits already.
 SELECT job_key, kind, dispatch_count, priority, owner, job_id FROM job
 WHERE (NOT run_wanted OR offered_at IS NOT NULL) AND status IN ('SUBMITTED', 'RUNNING')
     AND run_wanted AND kind = ANY (:kinds::text[]) AND offered_at < now() - make_interval(secs => :again_after);
 
 -- name: wanting_jobs
--- Jobs to launch of the kinds that have room, the most urgent of each owner that has room: as many as both may have at the
--- most, whoever else waits. One that waits for others is not there before they are over.
--- The owners of a kind are found by going from one to the next in the index: whoever submits a hundred thousand jobs costs
--- as little as one who submits ten.
+-- Jobs to launch, of the kinds and owners that have room: the most urgent ones of each owner, at most as many as both
+-- the kind and the owner have room for, whoever else waits. A job that waits for others is not among them before those
+-- are over.
+-- The query finds the owners of a kind by going from one to the next in the index, so an owner who submits a hundred
+-- thousand jobs costs as little as one who submits ten.
 WITH RECURSIVE open_kind AS (
     SELECT * FROM unnest(:kinds::text[], :rooms::int[]) AS k (kind, room)
 ),
@@ -57,13 +58,15 @@ candidate AS (
     ) AS waiting
     WHERE queue.owner IS NOT NULL AND coalesce(busy.room, :of_owner::int) > 0
 )
--- An owner's room may be filled by another kind: for each place that is lost so there is one more.
+-- A job of another kind may fill the room of an owner. The query returns in_one_pass more jobs of each kind, to make
+-- up for the places that are lost in that way.
 SELECT job_key, kind, dispatch_count, priority, owner, job_id FROM candidate
 WHERE place <= room + :in_one_pass::int;
 
 -- name: mark_offered
--- They keep a place in the limits from now on. Not what was paused, cancelled or taken since it was chosen, nor what
--- somebody holds at this moment: that is offered with the next look.
+-- Notes that these jobs were offered; from now on they keep a place in the limits. The query leaves out jobs that were
+-- paused, cancelled or taken since they were chosen, and jobs whose row somebody has locked at this moment: the next
+-- look offers those.
 UPDATE job
 SET first_offered_at = CASE WHEN offered_at IS NULL THEN now() ELSE coalesce(first_offered_at, now()) END,
     offered_at = now(),
@@ -77,13 +80,13 @@ WHERE job_id = ANY (ARRAY(
 RETURNING job_id;
 
 -- name: put_off!
--- As if they had been offered a while ago: the next offer comes sooner.
+-- Dates the last offer of these jobs back, so that the next offer comes sooner.
 UPDATE job SET offered_at = now() - make_interval(secs => :seconds)
 WHERE job_key = ANY (:job_keys::text[]) AND run_wanted AND offered_at IS NOT NULL;
 
 -- name: take_launch
--- Somebody works the job without the relay. Not when it has a run, or is on its way to one; but when nothing has been
--- heard of that for long.
+-- Takes the launch of a job for somebody who works it without the relay. No row comes back when the job has a run or is
+-- on its way to one, unless nothing has been heard of that for long.
 UPDATE job
 SET run_wanted = false, offered_at = NULL, heartbeat_at = now()
 WHERE job_id = :job_id AND status IN ('SUBMITTED', 'RUNNING')
@@ -94,14 +97,14 @@ WHERE job_id = :job_id AND status IN ('SUBMITTED', 'RUNNING')
 RETURNING job_id;
 
 -- name: run_has_begun!
--- A run works the job: nothing more to offer. Returns whether the job is there.
+-- Notes that a run works the job, so there is nothing more to offer. Returns whether the job is there.
 UPDATE job
 SET run_wanted = false, offered_at = NULL, heartbeat_at = now(),
     dagster_run_id = coalesce(:dagster_run_id, dagster_run_id)
 WHERE job_id = :job_id;
 
 -- name: want_run!
--- The next launch of a job that nobody works: after a pause, or because the last run came to nothing.
+-- Asks for the next launch of a job that nobody works: after a pause, or because the last run came to nothing.
 UPDATE job
 SET run_wanted = true,
     dispatch_count = dispatch_count + 1,
@@ -111,8 +114,9 @@ SET run_wanted = true,
 WHERE job_id = :job_id AND NOT (run_wanted AND offered_at IS NULL);
 
 -- name: hand_over
--- The run that works the job has spent its budget, and wants another one to go on. Not if another one has come already:
--- that goes by who took the job up last, and not by who wrote its id last, which a step of any run does.
+-- Asks for another run, because the run that works the job has spent its budget and wants another one to go on. No row
+-- comes back if another run has come already. The query knows that from the run that took the job up last, not from the
+-- run id that was written last to the job, because a step of any run writes that.
 UPDATE job
 SET run_wanted = true, dispatch_count = dispatch_count + 1, vain_launches = 0, offered_at = NULL, updated_at = now()
 WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND :dagster_run_id = (
@@ -121,11 +125,12 @@ WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND :dagster_ru
 RETURNING job_id;
 
 -- name: beat!
--- Somebody is at work on the job, though no item moves.
+-- Notes that somebody is at work on the job, though no item moves.
 UPDATE job SET heartbeat_at = now() WHERE job_id = :job_id;
 
 -- name: launched_jobs
--- Unfinished jobs that were launched and have not been heard of for a while: is there still a run behind them?
+-- Unfinished jobs that were launched and have not been heard of for a while. The caller asks whether there is still a
+-- run behind each of them.
 SELECT job_id, job_key, kind, status, dagster_run_id, run_wanted, vain_launches
 FROM job
 WHERE status IN ('SUBMITTED', 'RUNNING')

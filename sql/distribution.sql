@@ -12,8 +12,10 @@ CROSS JOIN LATERAL (
 ) AS found;
 
 -- name: record_artifacts!
--- In the transaction that settles the items, so a row stands for a success that was written under its lease.
--- In the order of the key: two jobs that record the same keys at once never wait for each other in a circle.
+-- Writes the files of successful items into the registry. This runs in the transaction that settles the items, so that
+-- a row stands for a success that was written under its lease.
+-- The rows are written in the order of the key, so that two jobs that record the same keys at once never wait for each
+-- other in a circle.
 INSERT INTO export_artifact (
     index_key, effective_date, asof_indicator, path, size, checksum, version, row_count, source_job_key, generated_at
 )
@@ -38,19 +40,20 @@ SET path = excluded.path,
 WHERE excluded.generated_at >= export_artifact.generated_at;
 
 -- name: walk_position
--- Where the last pass through the registry ended; none when it came to the end.
+-- Where the last pass through the registry stopped; no row when it came to the end.
 SELECT index_key, effective_date, asof_indicator FROM export_artifact_walk;
 
 -- name: registered_after
--- The registry in the order of its key, a bounded part.
+-- A bounded part of the registry, in the order of its key.
 SELECT index_key, effective_date, asof_indicator, path, generated_at FROM export_artifact
 WHERE (index_key, effective_date, asof_indicator) > (:index_key::text, :effective_date::date, :asof_indicator::text)
 ORDER BY index_key, effective_date, asof_indicator
 LIMIT :most;
 
 -- name: forget_artifacts!
--- Files that were found to be gone. A row that was written since names another file, and stays.
--- In the order of the key, like everybody who writes here.
+-- Removes the rows of files that were found to be gone. A row that was written since then names another file, and
+-- stays.
+-- The rows are locked in the order of the key, as by every query that writes to the registry.
 DELETE FROM export_artifact
 WHERE ctid = ANY (ARRAY(
     SELECT export_artifact.ctid
@@ -64,25 +67,27 @@ WHERE ctid = ANY (ARRAY(
 ));
 
 -- name: move_walk!
--- With the rows that went: what was looked at is not looked at again in this round.
+-- Notes where the pass through the registry has come to, in the transaction that removes rows: what was looked at is
+-- not looked at again in this round.
 INSERT INTO export_artifact_walk (index_key, effective_date, asof_indicator)
 VALUES (:index_key, :effective_date, :asof_indicator)
 ON CONFLICT (only_one) DO UPDATE
 SET index_key = excluded.index_key, effective_date = excluded.effective_date, asof_indicator = excluded.asof_indicator;
 
 -- name: end_walk!
--- The next pass begins at the beginning.
+-- Forgets the position, so that the next pass begins at the beginning.
 DELETE FROM export_artifact_walk;
 
 -- name: file_counts
--- What the finished inputs of a job came to.
+-- How many of a job's successful inputs had a new file generated, and how many reused an existing one.
 SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
     count(*) FILTER (WHERE (result ->> 'reused')::boolean) AS reused
 FROM job_item WHERE job_id = :job_id AND status = 'SUCCEEDED';
 
 -- name: files_of_job
--- A page of files, in the order they were settled, which costs the same for every page. When the job is over nothing
--- comes behind a reader; while workers settle side by side, one of them may be a moment behind the other.
+-- A page of a job's files, in the order in which they were settled; every page costs the same. Once the job is over, no
+-- file appears behind a reader. While workers settle side by side, one of them may be a moment behind the other, so a
+-- file may still appear behind a reader.
 SELECT item_id, updated_at, input, result ->> 'path' AS path
 FROM job_item
 WHERE job_id = :job_id AND status = 'SUCCEEDED'
@@ -91,7 +96,7 @@ ORDER BY updated_at, item_id
 LIMIT :size;
 
 -- name: figures_of_job
--- What a job came to, for people.
+-- The figures that sum up a job for people: files, bytes, rows and retries.
 SELECT count(*) FILTER (WHERE status = 'SUCCEEDED') AS files,
     count(*) FILTER (WHERE status = 'SUCCEEDED' AND (result ->> 'reused')::boolean) AS reused,
     coalesce(sum((result ->> 'size')::bigint) FILTER (WHERE status = 'SUCCEEDED'
@@ -108,19 +113,20 @@ WHERE job_id = :job_id AND status = 'SUCCEEDED'
 ORDER BY item_id LIMIT :most;
 
 -- name: slowest_files
--- Those that took longest to produce or to check.
+-- The files of a job that took longest to produce or to check.
 SELECT input, result FROM job_item
 WHERE job_id = :job_id AND status = 'SUCCEEDED'
 ORDER BY (result ->> 'seconds')::float8 DESC, item_id LIMIT :most;
 
 -- name: buried_inputs
--- What made the job fail, in the order of its inputs.
+-- The inputs that made the job fail, in the order in which they were given.
 SELECT item_key, error_class, error_message, attempt_count FROM job_item
 WHERE job_id = :job_id AND status = 'DLQ'
 ORDER BY item_id LIMIT :most;
 
 -- name: fill_sample!
--- Index data for demonstrations and benchmarks, the same on every machine: what looks random is made from a digest.
+-- Writes index data for demonstrations and benchmarks, the same on every machine: what looks random is made from a
+-- digest.
 -- The weights of an index add up to one, but for rounding.
 INSERT INTO index_data (index_key, effective_date, asof_indicator, constituent, weight, close)
 SELECT index_key, effective_date, asof_indicator, constituent,

@@ -1,5 +1,6 @@
 -- name: dead_letters
--- Buried items, the oldest first, narrowed by whatever is given. The run is that of the worker that held it last.
+-- Dead letters, the oldest first, narrowed by whichever filters are given. The run named is that of the worker that
+-- held the item last.
 SELECT item.item_id, job.job_key, item.kind, item.owner, item.item_key, item.attempt_count, item.death_count,
     item.error_class, item.error_message, item.lease_owner AS worker,
     coalesce(substring(item.lease_owner FROM '^[0-9a-f-]{36}(?=:)'), job.dagster_run_id) AS dagster_run_id,
@@ -17,11 +18,11 @@ ORDER BY item.updated_at, item.item_id
 LIMIT :size;
 
 -- name: last_burial
--- Where the list of dead letters ends now.
+-- When the newest dead letter was buried: the list of dead letters ends there now.
 SELECT updated_at FROM job_item WHERE status = 'DLQ' ORDER BY updated_at DESC, item_id DESC LIMIT 1;
 
 -- name: dead_letter
--- One, whole.
+-- All that is known of one dead letter.
 SELECT item.item_id, job.job_key, job.status AS job_status, item.kind, item.owner, item.item_key, item.attempt_count,
     item.not_found_count, item.death_count, item.lease_term, item.error_class, item.error_message,
     item.lease_owner AS worker,
@@ -33,7 +34,7 @@ JOIN job USING (job_id)
 WHERE item.item_id = :item_id AND item.status = 'DLQ';
 
 -- name: discard_items
--- Dead letters that nobody will try again: they count as cancelled from now on.
+-- Discards dead letters that nobody will try again: they count as cancelled from now on.
 WITH discarded AS (
     UPDATE job_item AS item
     SET status = :discarded::item_status, updated_at = greatest(now(), item.updated_at + interval '1 microsecond')

@@ -1,25 +1,27 @@
 -- name: lock_source
--- One look at a source at a time, whatever number of daemons run.
+-- Lets one daemon at a time look at a source, whatever number of daemons run.
 SELECT pg_try_advisory_xact_lock(hashtextextended('bulk_pipelines.drops.' || :source, 0));
 
 -- name: source_of
--- How a source has been answering. The clock is the database's.
+-- How a source has been answering, and how long to wait before the next look. The time is taken from the database's
+-- clock.
 SELECT failures, last_error, greatest(0, extract(epoch FROM retry_at - now()))::float8 AS wait_seconds
 FROM drop_source WHERE source = :source;
 
 -- name: longest_unseen_first
--- Sources in the order of their turns: those that were never looked at, then by their last look.
+-- Sources in the order of their turns: first those that were never looked at, then the others by their last look, the
+-- longest ago first.
 SELECT name FROM unnest(:sources::text[]) WITH ORDINALITY AS asked (name, position)
 LEFT JOIN drop_source ON drop_source.source = asked.name
 ORDER BY drop_source.looked_at NULLS FIRST, asked.position;
 
 -- name: moment
--- The database's clock, by which everything seen from now on is seen later.
+-- The time by the database's clock. Everything that is seen after this query is noted with a later time.
 SELECT clock_timestamp();
 
 -- name: note_answer!
--- The source answered, or did not: then the next look waits longer each time. From this statement on: the transaction
--- began before the source was asked.
+-- Notes whether the source answered. After each failure in a row, the next look waits longer. The wait counts from this
+-- statement, because the transaction began before the source was asked.
 INSERT INTO drop_source (source, failures, retry_at, last_error, looked_at)
 VALUES (:source, CASE WHEN :error::text IS NULL THEN 0 ELSE 1 END,
     statement_timestamp() + make_interval(secs => :delay), :error, statement_timestamp())
@@ -28,7 +30,7 @@ ON CONFLICT (source) DO UPDATE SET
     retry_at = excluded.retry_at, last_error = :error, looked_at = excluded.looked_at;
 
 -- name: bring_back!
--- Files that went away before they were complete and are there again as they were: nobody has taken them.
+-- Watches files again that went away before they were complete and are back unchanged: nobody has taken them.
 UPDATE file_drop AS known
 SET status = 'WATCHED', looks = 1, first_seen_at = now(), unchanged_since = now(), seen_at = now(), ended_at = NULL,
     note = NULL
@@ -40,7 +42,8 @@ WHERE known.source = :source AND known.path = seen.path AND known.version = seen
     );
 
 -- name: note_files
--- What a look saw. A version that was dealt with before is left alone; a watched file that changed is watched anew.
+-- Notes what a look saw. A version that was dealt with before is left alone; a watched file that changed is watched
+-- anew.
 WITH seen AS (
     SELECT * FROM unnest(
         :paths::text[], :versions::text[], :sizes::bigint[], :modified::timestamptz[], :resources::text[]
@@ -54,7 +57,8 @@ fresh AS (
             AND known.status <> 'WATCHED'
     )
 ),
--- Still there: retention must not forget it, or it would be taken again. Once a day is often enough to say so.
+-- These files are still there. Retention must not forget them, or they would be taken again. To note that once a day is
+-- often enough.
 kept AS (
     UPDATE file_drop AS known SET seen_at = now() FROM seen
     WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version
@@ -76,8 +80,9 @@ noted AS (
 SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM noted) AS watched;
 
 -- name: forget_unseen
--- Watched files that were not there at the last whole look: taken away again before they were complete. Of what lies where
--- the look could not look, nobody knows.
+-- Marks watched files as vanished that were not there at the last whole look: somebody took them away before they were
+-- complete. Files below a folder that the look could not read are left alone, because nobody knows whether they are
+-- there.
 UPDATE file_drop SET status = 'VANISHED', ended_at = now(), note = 'it went away before it was complete'
 WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
     AND NOT EXISTS (
@@ -87,7 +92,8 @@ WHERE source = :source AND status = 'WATCHED' AND seen_at < :look_began
 RETURNING path;
 
 -- name: note_unmatched!
--- Files that no rule is for, as a look saw them; those that a whole look did not see are gone.
+-- Notes the files that no rule is for, as a look saw them. After a whole look, the files that it did not see are
+-- removed.
 WITH seen AS (
     SELECT * FROM unnest(:paths::text[], :sizes::bigint[]) AS s (path, size)
 ),
@@ -100,9 +106,11 @@ SELECT :source, path, size FROM seen
 ON CONFLICT (source, path) DO UPDATE SET size = excluded.size WHERE known.size <> excluded.size;
 
 -- name: ready_files
--- Complete files: as they are for two looks and long enough, or said to be complete by a marker that is not older.
--- Not while an earlier version of theirs is being imported: side by side, the older could have the last word. Nor while
--- what they refer to is arriving: files that were first seen before them, or so soon after that they belong together.
+-- Chooses complete files. A file is complete when it has been the same for two looks and for long enough, or when a
+-- marker that is not older than the file says so.
+-- A file waits while an earlier version of it is being imported, because side by side the older version could have the
+-- last word. It also waits while a file of a resource that it refers to is arriving, if that file was first seen before
+-- it, or so soon after that they belong together.
 WITH marker AS (
     SELECT path, max(modified_at) AS modified_at
     FROM unnest(:marked::text[], :marked_at::timestamptz[]) AS m (path, modified_at)
@@ -152,7 +160,8 @@ SELECT
     ARRAY(SELECT drop_id FROM chosen) AS drop_ids;
 
 -- name: files_to_take
--- Those, locked, in the order in which they count; with the contents that each path had before, the newest thousand.
+-- Locks the chosen files and returns them in the order in which they count, each with the contents (at most the newest
+-- thousand) that its path had before.
 SELECT drop_id, path, version, size, resource,
     ARRAY(
         SELECT earlier.sha256 FROM file_drop AS earlier
@@ -168,7 +177,7 @@ ORDER BY modified_at NULLS LAST, path
 FOR UPDATE;
 
 -- name: stalled_files
--- Uploads that began long ago and are still not complete; not those that wait for their earlier version.
+-- Uploads that began long ago and are still not complete, without those that wait for their earlier version.
 SELECT path, size, extract(epoch FROM now() - first_seen_at)::float8 AS age_seconds FROM file_drop AS watched
 WHERE source = :source AND status = 'WATCHED' AND first_seen_at < now() - make_interval(secs => :stalled_seconds)
     AND path NOT IN (
@@ -178,11 +187,11 @@ ORDER BY first_seen_at
 LIMIT 20;
 
 -- name: take_files!
--- In the transaction that submits their job: taken and submitted, or neither.
+-- Marks files as taken, in the transaction that submits their job: they are both taken and submitted, or neither.
 UPDATE file_drop SET status = 'TAKEN', job_id = :job_id, taken_at = now() WHERE drop_id = ANY (:drop_ids::bigint[]);
 
 -- name: unfinished_jobs_of
--- Jobs of this source that load what a later one refers to.
+-- Unfinished jobs of this source that load what a later job refers to.
 SELECT DISTINCT job.job_id FROM file_drop
 JOIN job USING (job_id)
 WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND file_drop.resource = ANY (:resources::text[])
@@ -190,12 +199,12 @@ WHERE file_drop.source = :source AND file_drop.status = 'TAKEN' AND file_drop.re
 ORDER BY job.job_id;
 
 -- name: wait_for!
--- The relay launches this job only after those.
+-- Makes a job wait: the relay launches it only after the jobs given.
 UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 
 -- name: ended_files
--- Files whose job is over, or gone: what happens to them now depends on how it went. Also those of a job that failed, was
--- tried again and is over again.
+-- Files whose job is over or gone: what happens to them now depends on how the job went. Also files that failed before,
+-- when their job was tried again and is over again.
 SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error,
     coalesce(job.dlq_items, 0) AS dlq_items,
     coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
@@ -212,7 +221,7 @@ ORDER BY drop_id
 LIMIT :most;
 
 -- name: outcomes_of_files
--- What the imports noted of files, by the addresses they were imported from.
+-- What the imports noted about files, found by the addresses that the files were imported from.
 SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
     (
         SELECT min(item.error_message) FROM job_item AS item
@@ -226,7 +235,7 @@ JOIN file_drop USING (drop_id)
 JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.source = wanted.address;
 
 -- name: end_files!
--- The last word on files, after they were moved, deleted or left.
+-- Writes the final status of files, after they were moved, deleted or left.
 UPDATE file_drop AS taken
 SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = now()
 FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[])
@@ -234,7 +243,7 @@ FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :no
 WHERE taken.drop_id = ended.drop_id AND taken.status IN ('TAKEN', 'FAILED');
 
 -- name: list_drops
--- The ledger, the newest first, with the files that no rule is for.
+-- The ledger of dropped files, the newest first, together with the files that no rule is for.
 SELECT source, path, size, resource, status, job_key, note, at
 FROM (
     (
@@ -259,7 +268,7 @@ ORDER BY first_seen_at DESC, drop_id DESC NULLS LAST, path
 LIMIT :most;
 
 -- name: failed_drop
--- The last of a file's versions, in each source that knows it.
+-- The last version of the file at a path, in each source that knows it.
 SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key,
     job.job_id IS NOT NULL AND coalesce(job.finished_at > file_drop.ended_at, true) AS taken_up_again
 FROM file_drop LEFT JOIN job USING (job_id)
@@ -267,7 +276,8 @@ WHERE path = :path AND (:source::text IS NULL OR source = :source)
 ORDER BY source, drop_id DESC;
 
 -- name: watch_again
--- A file that failed is taken anew, if it is still where it was. Seen now: a look that has begun does not miss it.
+-- Watches a failed file again, so that it is taken anew if it is still where it was. It counts as seen now, so that a
+-- look that has already begun does not count it as missing.
 UPDATE file_drop
 SET status = 'WATCHED', job_id = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL,
     first_seen_at = now(), seen_at = now()
@@ -279,24 +289,24 @@ WHERE drop_id = :drop_id AND status = 'FAILED'
 RETURNING path;
 
 -- name: note_whole_look!
--- The source was listed to its end: whatever has not been seen since that look began was not there, but for what lies
--- where it could not look.
+-- Notes that the source was listed to its end: a file that has not been seen since that look began was not there,
+-- unless it lies in a place that the look could not read.
 INSERT INTO drop_source (source, whole_look_at, unread) VALUES (:source, :look_began, :unread::text[])
 ON CONFLICT (source) DO UPDATE SET whole_look_at = excluded.whole_look_at, unread = excluded.unread;
 
 -- name: note_present!
--- Files that no rule is for any more are there, too: their versions must not be forgotten, or a rule that comes back would
--- take them again.
+-- Notes that files are still there which no rule is for any more. Their versions must not be forgotten: a rule that
+-- comes back would take the files again.
 UPDATE file_drop AS known SET seen_at = now()
 FROM unnest(:paths::text[], :versions::text[]) AS seen (path, version)
 WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version
     AND known.status <> 'WATCHED' AND known.seen_at < now() - interval '1 day';
 
 -- name: prune_drops!
--- A bounded number of old entries whose file has been gone from its source for long. An entry is what keeps its file from
--- being taken again, so it goes only when a look that saw the whole source did not see the file; that a file was seen is
--- noted once a day (note_files), hence the day. A source that is down, or was taken out of the configuration, has no such
--- looks, and loses no entries.
+-- Removes a bounded number of old entries whose file has been gone from its source for long. An entry is what keeps its
+-- file from being taken again, so it goes only when a look that saw the whole source did not see the file. That a file
+-- was seen is noted once a day (note_files), so the query allows a day for that. A source that is down, or was taken
+-- out of the configuration, has no such looks and loses no entries.
 DELETE FROM file_drop
 WHERE drop_id = ANY (ARRAY(
     SELECT drop_id FROM file_drop JOIN drop_source USING (source)
@@ -310,7 +320,7 @@ WHERE drop_id = ANY (ARRAY(
 ));
 
 -- name: count_prunable_drops
--- What a dry run says.
+-- How many entries `prune_drops` would remove, for a dry run.
 SELECT count(*) FROM file_drop JOIN drop_source USING (source)
 WHERE ended_at < now() - make_interval(days => :days)
     AND seen_at < now() - make_interval(days => :days) AND seen_at < whole_look_at - interval '1 day'
@@ -320,6 +330,6 @@ WHERE ended_at < now() - make_interval(days => :days)
     );
 
 -- name: prune_unmatched!
--- Those of sources that are not looked at any more.
+-- Removes the files without a rule of sources that are not looked at any more.
 DELETE FROM unmatched_drop USING drop_source
 WHERE drop_source.source = unmatched_drop.source AND looked_at < now() - make_interval(days => :days);

@@ -1,5 +1,6 @@
 -- name: save_progress
--- How far an export is; no row when the lease is lost. Not a checkpoint: that would begin the tries of the item anew.
+-- Notes how far an export is; no row comes back when the lease is lost. This is not a checkpoint of the item, because a
+-- checkpoint would begin the item's tries anew.
 INSERT INTO export_progress (job_id, row_count, byte_count, expected_rows, written)
 SELECT job_id, :rows, :bytes, :expected_rows, :written::jsonb
 FROM job_item WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL
@@ -9,15 +10,15 @@ ON CONFLICT (job_id) DO UPDATE SET
 RETURNING job_id;
 
 -- name: progress
--- How far an export is, and what was written whole.
+-- How far an export is and, once its file is written whole, what describes that file.
 SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM export_progress WHERE job_id = :job_id;
 
 -- name: forget_progress!
--- The export is over, and nothing is left to clean up after it.
+-- Removes the progress of an export that is over and left nothing to clean up.
 DELETE FROM export_progress WHERE job_id = :job_id;
 
 -- name: ended_in_vain
--- Exports that were cancelled or given up, of which something may be left; the next page of them.
+-- The next page of exports that were cancelled or given up and may have left something behind.
 SELECT job.job_key, job.job_id FROM export_progress JOIN job USING (job_id)
 WHERE job.status IN ('CANCELLED', 'FAILED') AND job.running_items = 0 AND job.job_id > :after_id
 ORDER BY job.job_id

@@ -1,9 +1,10 @@
 -- name: begin_counting!
--- Nothing yet.
+-- Makes the row that counts an import's records, all of them zero.
 INSERT INTO import_count (job_id) VALUES (:job_id) ON CONFLICT (job_id) DO NOTHING;
 
 -- name: count_records!
--- What a transaction did, in that transaction. Taken last, so the row is held only for the commit.
+-- Adds what a transaction did to the import's counts, in that transaction. It is the last statement, so that the row is
+-- locked only for the commit.
 UPDATE import_count SET
     read = read + :read,
     loaded = loaded + :loaded,
@@ -16,16 +17,16 @@ UPDATE import_count SET
 WHERE job_id = :job_id;
 
 -- name: counts
--- How far an import is.
+-- How far an import is: how many records were read, and what became of them.
 SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, batches
 FROM import_count WHERE job_id = :job_id;
 
 -- name: set_unprocessed!
--- Records that were never reached, counted when nothing is open any more.
+-- Notes how many records were never reached. They are counted when nothing is open any more.
 UPDATE import_count SET unprocessed = :unprocessed WHERE job_id = :job_id;
 
 -- name: add_file!
--- A file of the import as it was landed; planning again comes to the same.
+-- Notes a file of the import as it was landed. Planning again writes the same row.
 INSERT INTO import_file (job_id, number, source, landed, size, sha256, layout, base_line, duplicate, note)
 VALUES (:job_id, :number, :source, :landed, :size, :sha256, :layout::jsonb, :base_line, :duplicate, :note)
 ON CONFLICT (job_id, number) DO UPDATE SET
@@ -48,7 +49,7 @@ ORDER BY item_id;
 SELECT input FROM job_item WHERE job_id = :job_id ORDER BY item_id;
 
 -- name: ended_without_result
--- Imports that were cancelled, aborted or given up, and whose end has not been written down yet; the next page of them.
+-- The next page of imports that were cancelled, aborted or given up, and whose result has not been written yet.
 SELECT job_key, job_id FROM job
 WHERE finished_at IS NOT NULL AND result IS NULL AND kind = ANY (:kinds::text[])
     AND running_items = 0 AND planned_at IS NOT NULL AND job_id > :after_id
@@ -56,13 +57,13 @@ ORDER BY job_id
 LIMIT :most;
 
 -- name: batch_steps
--- The batches of records in the order they were written.
+-- The batches of records, in the order in which they were written.
 SELECT row_count, seconds FROM batch_step
 WHERE job_id = :job_id AND worker <> 'persist'
 ORDER BY taken_at, step;
 
 -- name: bytes
--- How much of the landed files has been read.
+-- How many bytes of the landed files have been read, and how many there are.
 SELECT
     (SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step WHERE job_id = :job_id AND worker <> 'persist'),
     (SELECT coalesce(sum(size), 0)::bigint FROM import_file WHERE job_id = :job_id AND landed IS NOT NULL);

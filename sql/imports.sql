@@ -1,7 +1,9 @@
--- Rejected records. What is about a resource's own table is composed from its declaration, in `bulk_pipelines/imports`.
+-- Queries for rejected records. Statements on a resource's own tables are composed from its declaration, in
+-- `bulk_pipelines/imports`.
 
 -- name: rejected_rows
--- A page of a job's rejects in the order of the file: at most so many, and no more once they hold so many bytes.
+-- A page of a job's rejects in the order of the file. It ends after :limit rejects, or earlier, once the records on it
+-- hold :bytes bytes.
 -- Its speed does not depend on how deep the page is.
 SELECT line, raw, raw_size, reasons
 FROM (
@@ -22,35 +24,39 @@ ORDER BY line;
 SELECT count(*) FROM rejected_row WHERE job_id = :job_id;
 
 -- name: unread_rejected_rows
--- Lines whose records were not at hand when they were rejected, and are still to be read from the file again.
+-- Lines of rejects whose records were not at hand when they were rejected, and are still to be read from the file
+-- again.
 SELECT line
 FROM rejected_row
 WHERE job_id = :job_id AND raw IS NULL AND line >= :first AND line < :border
 ORDER BY line;
 
 -- name: fill_rejected_rows!
--- The records of such lines, read again: an object of line to record, in base64. Not a join, for which the planner would
--- have to know the size of a table that is just being filled.
+-- Writes the records of rejects that were read again. They are given as an object that maps each line to its record in
+-- base64. The query uses no join, for which the planner would have to know the size of a table that is just being
+-- filled.
 UPDATE rejected_row
 SET raw = decode(:found::jsonb ->> line::text, 'base64')
 WHERE job_id = :job_id AND raw IS NULL AND line = ANY(ARRAY(SELECT jsonb_object_keys(:found::jsonb)::bigint));
 
 -- name: write_late_reasons!
--- The final reasons, an object of line to reasons, in the place of those noted while the file was not known as a whole.
+-- Writes the final reasons of rejects, given as an object that maps each line to its reasons, in place of the reasons
+-- that were noted while the file was not known as a whole.
 UPDATE rejected_row
 SET reasons = :found::jsonb -> line::text
 WHERE job_id = :job_id AND line = ANY(ARRAY(SELECT jsonb_object_keys(:found::jsonb)::bigint))
     AND reasons <> :found::jsonb -> line::text;
 
 -- name: reject_unread_rows!
--- New rejects, whose records are still to be read from the file again.
+-- Adds rejects whose records are still to be read from the file again.
 INSERT INTO rejected_row (job_id, line, reasons)
 SELECT :job_id, f.key::bigint, f.value
 FROM jsonb_each(:found::jsonb) AS f;
 
 -- name: jobs_with_old_rejects
--- Whose rejects retention may remove: jobs that have been over for long enough and of which nothing can be tried again, or
--- that are gone. Each job with rejects is found by one look into the index, however many rejects it has.
+-- Jobs whose rejects retention may remove: jobs that are gone, or that have been over for long enough and of which
+-- nothing can be tried again. The query finds each job with rejects by one look into the index, however many rejects
+-- the job has.
 WITH RECURSIVE rejecting AS (
     (SELECT job_id FROM rejected_row ORDER BY job_id LIMIT 1)
     UNION ALL
@@ -67,8 +73,9 @@ WHERE rejecting.job_id IS NOT NULL
 ORDER BY 1;
 
 -- name: jobs_with_old_landed_files
--- Which of these imports need their landed files no more: as above, and nobody is about to run their rejects again. Of a
--- job that this database does not know, the files may be another installation's.
+-- Which of these imports need their landed files no more: they have been over for long enough, nothing of them can be
+-- tried again, and nobody is about to run their rejects again. A job that this database does not know is left out,
+-- because its files may be another installation's.
 SELECT job_key FROM job
 WHERE job_key = ANY (:job_keys::text[]) AND finished_at < now() - make_interval(days => :days)
     AND (items_pruned_at IS NOT NULL OR dlq_items = 0 AND (result IS NOT NULL OR planned_at IS NULL))
@@ -77,15 +84,15 @@ WHERE job_key = ANY (:job_keys::text[]) AND finished_at < now() - make_interval(
     );
 
 -- name: remove_rejected_rows!
--- For retention: the first so many rejects of a job.
+-- Removes the first rejects of a job, at most :limit of them, for retention.
 DELETE FROM rejected_row
 WHERE job_id = :job_id AND line IN (
     SELECT line FROM rejected_row WHERE job_id = :job_id ORDER BY line LIMIT :limit
 );
 
 -- name: table_columns
--- The columns of a table: the type as people write it, the name of the type at the bottom of a domain, whether the column
--- is generated, and whether a row needs a value for it that nothing but the row gives.
+-- The columns of a table. For each: its type as people write it; the name of the type, or of the type at the bottom if
+-- it is a domain; whether it is generated; and whether a row must give a value for it, because nothing else does.
 WITH RECURSIVE found AS (
     SELECT a.*, has_trigger
     FROM pg_attribute AS a,
@@ -108,13 +115,14 @@ WHERE base.typtype <> 'd'
 ORDER BY attnum;
 
 -- name: table_rights
--- Which of these rights this role lacks, on the table as a whole and on each of its columns.
+-- Which of these rights this role lacks: it has them neither on the table as a whole nor on any of its columns.
 SELECT wanted FROM unnest(:rights::text[]) AS wanted
 WHERE NOT has_any_column_privilege(to_regclass(quote_ident(:table)), wanted);
 
 -- name: may_object
--- Whether more than types, NOT NULL and CHECK decides which rows the table takes, besides the constraints named here:
--- then only the table itself can tell. An index can refuse values that are too long, or that its expression fails on.
+-- Whether anything besides types, NOT NULL, CHECK and the constraints named here decides which rows the table takes. If
+-- so, only the table itself can tell whether it takes a row. An index counts too, because it can refuse values that are
+-- too long, or that its expression fails on.
 SELECT relkind <> 'r' OR row_security_active(oid)
     OR EXISTS (
         SELECT FROM pg_trigger

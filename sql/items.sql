@@ -18,26 +18,27 @@ WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_statu
 RETURNING (SELECT count(*) FROM added);
 
 -- name: empty_job
--- A job to which items may be copied: there are none, and nobody else can add any before this transaction ends.
+-- A job to which items may be copied: it has none, and nobody else can add any before this transaction ends.
 SELECT owner, kind FROM job
 WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
 FOR NO KEY UPDATE;
 
 -- name: copy_items!
--- In their order, which is the order they are worked in.
+-- Copies items in their order, which is the order in which they are worked.
 COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;
 
 -- name: seal_copied!
--- They are all: the counters are what they will be added up from.
+-- Seals a job whose items were all copied, and sets its counters to the number of items.
 UPDATE job
 SET total_items = :added, pending_items = :added, planned_at = now(), heartbeat_at = now(), updated_at = now()
 WHERE job_id = :job_id;
 
 -- name: claim_items
--- Takes up to :most items for one worker: due retries first, then the oldest pending.
--- A suspect (a worker died holding it) is claimed alone, so that a second death tells which item it was.
--- What is held already keeps its place in the indexes, and is passed by: a claim changes no column that an index knows. That
--- is asked in a CASE, of which no statistics speak: they are always wrong about leases.
+-- Takes up to :most items for one worker: due retries first, then the oldest pending items.
+-- A suspect (an item that a worker died holding) is claimed alone, so that a second death tells which item it was.
+-- An item that is held already keeps its place in the indexes, and the query passes it by: a claim changes no column
+-- that an index knows. Whether an item is held is asked in a CASE, for which the planner has no statistics: those about
+-- leases are always wrong.
 WITH ready AS (
     SELECT status = 'RUNNING' AS yes FROM job WHERE job_id = :job_id
 ),
@@ -67,7 +68,8 @@ pending AS (
 new_claim AS (
     SELECT nextval('claim_claim_id_seq') AS claim_id
 ),
--- By physical place, which the locks above hold still: a join here would let the planner scan the table.
+-- The rows are found by their physical place, which the locks above hold still: a join here would let the planner scan
+-- the table.
 claimed AS (
     UPDATE job_item AS item
     SET lease_term = item.lease_term + 1,
@@ -85,7 +87,7 @@ claimed AS (
 taken AS (
     SELECT count(*) AS items, count(due_at) AS waited FROM claimed
 ),
--- Where the rescue finds them.
+-- The rescue finds the claimed items by this row.
 noted AS (
     INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)
     SELECT (SELECT claim_id FROM new_claim), :job_id, :owner, array_agg(item_id),
@@ -94,12 +96,14 @@ noted AS (
     HAVING count(*) > 0
     RETURNING claim_id
 ),
--- Claims of this worker of which it holds nothing any more. Those that a rescue is just looking at are left to it.
+-- Removes claims of this worker of which it holds nothing any more. Claims that a rescue is just looking at are left to
+-- the rescue.
 forgotten AS (
     DELETE FROM claim
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM claim WHERE claim_id = ANY (:over::bigint[]) FOR UPDATE SKIP LOCKED))
 ),
--- Locks the job last, so that a pause or cancel that came first is seen; no row here means: take it all back.
+-- This locks the job last, so that it sees a pause or cancel that came first. No row here tells the caller to take it
+-- all back.
 counted AS (
     UPDATE job
     SET pending_items = pending_items - (taken.items - taken.waited),
@@ -118,16 +122,17 @@ SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_coun
 FROM claimed;
 
 -- name: renew_leases
--- Longer leases for the items that are still held; the others are not returned. Looked up one by one (OFFSET 0) and written
--- by place, whatever the statistics say.
--- What is locked is passed by, not waited for, as other leases are running out meanwhile: a handler is writing data under
--- this lease, and the next renewal is in time for it, or a rescue has it, and the next renewal will not find it.
+-- Makes the leases longer of the items that are still held. Items that are held no more are not returned. The rows are
+-- looked up one by one (OFFSET 0) and written by their physical place, whatever the statistics say.
+-- The query passes locked rows by and does not wait for them, because other leases are running out meanwhile. Either a
+-- handler is writing data under the lease, and the next renewal is in time for it; or a rescue has the row, and the
+-- next renewal will not find it.
 WITH held AS (
     SELECT * FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS h (item_id, lease_term)
 ),
 renewed AS (
     UPDATE job_item
-    -- Never shorter: the claim says when the first of its leases may run out.
+    -- A lease must never become shorter, because the claim says when the first of its leases may run out.
     SET lease_until = greatest(lease_until, now() + make_interval(secs => :lease_seconds))
     WHERE ctid = ANY (ARRAY(
         SELECT free.place
@@ -149,13 +154,14 @@ CROSS JOIN LATERAL (
 ) AS still;
 
 -- name: forget_claims!
--- Claims of a worker that is about to leave and holds nothing any more.
+-- Removes the claims of a worker that is about to leave and holds nothing any more.
 DELETE FROM claim
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM claim WHERE claim_id = ANY (:over::bigint[]) FOR UPDATE SKIP LOCKED));
 
 -- name: hold_item
--- Keeps a lease from being taken until the transaction ends; no row when it is lost. Who falls asleep in the middle keeps
--- it for no longer than the lease: the time when the server itself is at work does not count.
+-- Keeps a lease from being taken until the transaction ends; no row comes back when the lease is lost. A client that
+-- falls asleep in the middle keeps it for no longer than the lease lasts (but at least ten seconds): the time in which
+-- the server itself is at work does not count.
 SELECT item_id, set_config(
     'idle_in_transaction_session_timeout',
     greatest(10000, 1000 * extract(epoch FROM lease_until - clock_timestamp()))::int::text,
@@ -166,9 +172,10 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 FOR NO KEY UPDATE;
 
 -- name: checkpoint_item
--- How far an item has come, in the transaction of the data it stands for; no row when the lease is lost.
--- An item that gets on is not failing: its tries begin anew. So does its lease, by the clock and not from the beginning of
--- the transaction, which may have taken longer than a lease is.
+-- Notes how far an item has come, in the transaction that writes the data for which the checkpoint stands; no row comes
+-- back when the lease is lost.
+-- An item that gets on is not failing, so its tries begin anew. Its lease begins anew, too: by the clock, and not from
+-- the beginning of the transaction, which may have taken longer than a lease lasts.
 UPDATE job_item
 SET checkpoint = :checkpoint::jsonb,
     attempt_count = 1,
@@ -180,16 +187,17 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 RETURNING item_id;
 
 -- name: tries_of_item
--- What an item that is held has behind it; no row when the lease is lost.
+-- How many tries an item that is held has behind it; no row comes back when the lease is lost.
 SELECT attempt_count, not_found_count, death_count FROM job_item
 WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NULL;
 
 -- name: settle_items
--- Writes what a batch of items came to, and moves the job's counters once.
--- The fence is the term and a lease that is still set, which is what RUNNING means. Statistics of columns that change
--- this often are always wrong, so nothing is left to them: the ids are given twice, to find the rows by the key and to join
--- as many outcomes to them, and the fence stands in a CASE, of which no statistics speak.
--- Objects come as one array of JSON, and null where there is none: their quotes need no escaping then.
+-- Writes the outcomes of a batch of items, and moves the job's counters once.
+-- The fence is the term, together with a lease that is still set, which is what RUNNING means. Statistics of columns
+-- that change this often are always wrong, so nothing is left to them: the ids are given twice, once to find the rows
+-- by the key and once to join the same number of outcomes to them, and the fence stands in a CASE, for which the
+-- planner has no statistics.
+-- Objects come as one array of JSON, with null where there is none: in this form their quotes need no escaping.
 -- A rescue takes the lease away, so it raises the term.
 -- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
 WITH outcome AS (
@@ -250,17 +258,17 @@ counted AS (
         updated_at = now()
     FROM moved
     WHERE job_id = :job_id AND moved.items > 0
-    -- As in claim_items: who holds the job's row does not sleep.
+    -- As in claim_items, a worker that falls asleep must not keep the row of the job for long.
     RETURNING status, pending_items + running_items + retry_wait_items AS open_items,
         set_config('idle_in_transaction_session_timeout', '10s', true)
 )
 SELECT moved.pending + moved.retry_wait AS waiting, counted.status, counted.open_items,
-    -- The ids cost time to send: only when some lease was lost must the caller know which.
+    -- The ids cost time to send. The caller must know them only when some lease was lost.
     CASE WHEN moved.items < cardinality(:item_ids::bigint[]) THEN ARRAY(SELECT item_id FROM settled) END AS settled_ids
 FROM moved LEFT JOIN counted ON true;
 
 -- name: items_settled_by
--- Which of these terms are over by their own settlement: tells a lost answer to a commit from a lost lease.
+-- Which of these terms ended by a settlement of their own. This tells a commit whose answer was lost from a lost lease.
 SELECT held.item_id
 FROM unnest(:item_ids::bigint[], :lease_terms::int[]) AS held (item_id, lease_term)
 CROSS JOIN LATERAL (
@@ -270,7 +278,7 @@ CROSS JOIN LATERAL (
 ) AS found;
 
 -- name: expired_leases
--- Items whose worker did not come back in time, locked for the rescue; :job_id narrows it to one job.
+-- Items whose worker did not come back in time, locked for the rescue; :job_id narrows the search to one job.
 SELECT item.item_id, claim.job_id, item.lease_term, claim.owner, job.kind,
     item.attempt_count, item.not_found_count, item.death_count + 1 AS death_count
 FROM claim
@@ -286,8 +294,9 @@ WHERE claim.look_at < now() AND (:job_id::bigint IS NULL OR claim.job_id = :job_
 LIMIT :most;
 
 -- name: look_at_claims!
--- After a rescue: when the next lease of each claim runs out; a claim of which nothing is held any more goes. Nothing comes
--- under a lease by an old claim, and leases only grow longer: what is true now is still so when it is written.
+-- Runs after a rescue: notes when the next lease of each claim runs out, and removes a claim of which nothing is held
+-- any more. An old claim never gets new items, and leases only grow longer, so what the query reads is still true when
+-- it writes.
 WITH due AS (
     SELECT claim_id, item_ids, look_at FROM claim
     WHERE look_at < now() AND (:job_id::bigint IS NULL OR job_id = :job_id)
@@ -313,8 +322,8 @@ FROM looked
 WHERE claim.claim_id = looked.claim_id AND looked.first_end <> looked.look_at;
 
 -- name: name_unnamed_leases
--- Items that are held, of jobs that have no claim at all: the claims were lost by a server that forgets what it has
--- confirmed, or by hand. Nobody would find them.
+-- Makes claims for items that are held and belong to jobs without any claim. Such claims were lost by a server that
+-- forgets what it has confirmed, or were removed by hand; without a claim, no rescue would find the items.
 WITH lost AS (
     SELECT job_id FROM job
     WHERE running_items > 0 AND NOT EXISTS (SELECT FROM claim WHERE claim.job_id = job.job_id)
@@ -337,7 +346,8 @@ WHERE item.item_id = taken.item_id AND item.lease_until IS NOT NULL
 RETURNING item.item_id;
 
 -- name: cancel_items
--- What waits in a cancelled job. Those locked by a claim or a settlement are left to it: it sees the cancel at its end.
+-- Cancels the items that wait in a cancelled job. Items that a claim or a settlement has locked are left to it: it sees
+-- the cancel at its end.
 WITH cancelled AS (
     UPDATE job_item AS item
     SET status = 'CANCELLED', updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
@@ -362,7 +372,7 @@ WHERE job_id = :job_id AND moved.items > 0
 RETURNING moved.items;
 
 -- name: redrive_items
--- Buried or unfound items back to pending, with fresh budgets.
+-- Puts items that were buried, or not found, back to pending, with fresh budgets.
 WITH redriven AS (
     UPDATE job_item AS item
     SET status = 'PENDING',
@@ -386,7 +396,7 @@ SET pending_items = pending_items + (SELECT count(*) FROM redriven),
     dlq_items = dlq_items - CASE WHEN :status = 'DLQ' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
     not_found_items = not_found_items
         - CASE WHEN :status = 'NOT_FOUND' THEN (SELECT count(*) FROM redriven) ELSE 0 END,
-    -- A paused job stays paused; one that is over goes on, and what it came to is true no longer.
+    -- A paused job stays paused. A job that is over goes on, and its result is true no longer.
     status = CASE WHEN status = ANY (:over::job_status[]) THEN 'RUNNING' ELSE status END,
     result = CASE WHEN status = ANY (:over::job_status[]) THEN NULL ELSE result END,
     last_error = CASE WHEN status = ANY (:over::job_status[])
@@ -402,8 +412,9 @@ WHERE job_id = :job_id AND EXISTS (SELECT FROM redriven)
 RETURNING (SELECT count(*) FROM redriven) AS items, status;
 
 -- name: next_moment
--- When something can next be done for a job: the first due retry, or the first lease that runs out.
--- Suspects stand apart in the index, so they are asked for apart: together all that wait would be read each time.
+-- When something can next be done for a job: when the first retry is due, or the first lease runs out.
+-- Suspects stand apart in the index, so the query asks for them apart: asked for together, all waiting items would be
+-- read each time.
 SELECT extract(epoch FROM least(
     (SELECT due_at FROM job_item
      WHERE job_id = :job_id AND status = 'RETRY_WAIT' AND death_count = 0 AND lease_until IS NULL
@@ -415,5 +426,5 @@ SELECT extract(epoch FROM least(
 ) - clock_timestamp())::float8 AS seconds;
 
 -- name: recount_items
--- The truth about a job's counters.
+-- Counts a job's items by state: the truth that the job's counters must agree with.
 SELECT item.state, count(*) FROM job_item AS item WHERE job_id = :job_id GROUP BY item.state;

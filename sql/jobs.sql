@@ -1,5 +1,6 @@
 -- name: insert_job
--- A new job, or no row when its owner used the idempotency key before (a concurrent use is waited for).
+-- Adds a new job. No row comes back when its owner used the idempotency key before; a concurrent use of the key is
+-- waited for.
 INSERT INTO job (
     kind, owner, origin, priority, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent
 )
@@ -11,11 +12,11 @@ ON CONFLICT (owner, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHIN
 RETURNING job_key;
 
 -- name: job_of_idempotency_key
--- The job that a key of this owner stands for.
+-- The job that an idempotency key of this owner stands for.
 SELECT job_key, request_hash FROM job WHERE owner = :owner AND idempotency_key = :idempotency_key;
 
 -- name: find_job
--- One job, whole.
+-- All that is known of one job.
 SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
     running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
     attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
@@ -23,7 +24,8 @@ SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_
 FROM job WHERE job_key = :job_key;
 
 -- name: lock_job
--- Holds a job still while its next state is decided; not for long when the one who decides falls asleep, see items.sql.
+-- Locks a job while its next state is decided. If the client falls asleep, the lock does not last for long; see
+-- claim_items in items.sql.
 SELECT job_id, status, set_config('idle_in_transaction_session_timeout', '10s', true)
 FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
 
@@ -39,7 +41,7 @@ SET status = :status::job_status,
 WHERE job_id = :job_id;
 
 -- name: start_job!
--- A run begins, or begins again.
+-- Notes that a run begins to work the job, or begins again.
 UPDATE job
 SET status = 'RUNNING',
     attempts = attempts + 1,
@@ -53,11 +55,11 @@ SET status = 'RUNNING',
 WHERE job_id = :job_id;
 
 -- name: seal_job!
--- All its items are known.
+-- Notes that all items of the job are known.
 UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHERE job_id = :job_id;
 
 -- name: job_status
--- What a worker asks at a slice border.
+-- What a worker asks between two slices: the status of its job, and how many items are open.
 SELECT status, planned_at IS NOT NULL AS planned, pending_items + running_items + retry_wait_items AS open_items
 FROM job WHERE job_id = :job_id;
 
@@ -69,13 +71,14 @@ WHERE finished_at IS NULL AND status = 'RUNNING' AND planned_at IS NOT NULL
 ORDER BY created_at LIMIT :most;
 
 -- name: cancelled_jobs_with_open_items
--- Cancelled jobs in which something still waits: a worker died before it could cancel it.
+-- Cancelled jobs in which items still wait, because a worker died before it could cancel them.
 SELECT job_key FROM job
 WHERE status = 'CANCELLED' AND pending_items + retry_wait_items > 0
 ORDER BY job_id LIMIT :most;
 
 -- name: add_batch_steps!
--- The trajectory of the adaptive batch sizes. A plan that is run again after a cut goes on with the numbers.
+-- Adds steps to the trajectory of the adaptive batch sizes. A plan that is run again after it was cut short goes on
+-- with the numbers.
 INSERT INTO batch_step (job_id, worker, step, row_count, byte_count, seconds, next_rows, reason)
 SELECT :job_id, :worker, last.step + given.number, given.rows, given.bytes, given.seconds, given.next_rows, given.reason
 FROM unnest(:rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[], :reasons::text[])
@@ -84,5 +87,5 @@ FROM unnest(:rows::int[], :bytes::bigint[], :seconds::float8[], :next_rows::int[
 ON CONFLICT (job_id, worker, step) DO NOTHING;
 
 -- name: set_result!
--- What a job came to, written after its end.
+-- Writes the result of a job after its end.
 UPDATE job SET result = :result::jsonb, updated_at = now() WHERE job_id = :job_id;

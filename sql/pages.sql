@@ -1,10 +1,10 @@
 -- name: cursor_secret
--- What signs the cursors.
+-- The secret with which cursors are signed.
 SELECT secret FROM cursor_key;
 
 -- name: page_of_job
--- Each status is a walk along its own stretch of an index, past what is RUNNING meanwhile. That is found by the claims, and
--- never more than the workers hold.
+-- A page of a job's items. For each status, the query walks along that status's own stretch of an index and passes by
+-- the items that are RUNNING meanwhile. Those it finds by the claims, and they are never more than the workers hold.
 WITH place AS (
     SELECT found.updated_at, found.item_id
     FROM unnest(:statuses::item_status[]) AS wanted (status)
@@ -38,7 +38,7 @@ JOIN job USING (job_id)
 ORDER BY place.updated_at, place.item_id;
 
 -- name: page_of_owner
--- The same over all jobs of an owner.
+-- A page of the items of all jobs of an owner, found in the same way as in page_of_job.
 WITH place AS (
     SELECT found.updated_at, found.item_id
     FROM unnest(:statuses::item_status[]) AS wanted (status)

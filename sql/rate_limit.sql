@@ -1,5 +1,5 @@
 -- name: define_limit!
--- A bucket as it should be; one that is there keeps its tokens.
+-- Sets a bucket's rate and capacity. A bucket that is there already keeps its tokens, up to the capacity.
 INSERT INTO rate_limit (name, tokens_per_second, capacity, tokens)
 VALUES (:name, :tokens_per_second, :capacity, :capacity)
 ON CONFLICT (name) DO UPDATE
@@ -9,8 +9,8 @@ SET tokens_per_second = excluded.tokens_per_second,
 WHERE (rate_limit.tokens_per_second, rate_limit.capacity) <> (excluded.tokens_per_second, excluded.capacity);
 
 -- name: reserve_tokens
--- Up to :most whole tokens out of the bucket, and how long to wait when there are none.
--- The clock is read after the row is locked: the time spent waiting for it counts as refilling.
+-- Takes up to :most whole tokens out of the bucket, and says how long to wait when there are none.
+-- The clock is read after the row is locked, so that the time spent waiting for the lock counts as refilling.
 WITH bucket AS MATERIALIZED (
     SELECT name, capacity, tokens_per_second, tokens, refilled_at, blocked_until
     FROM rate_limit WHERE name = :name FOR UPDATE
@@ -28,7 +28,8 @@ grant_of AS (
 )
 UPDATE rate_limit
 SET tokens = grant_of.tokens - grant_of.granted,
-    -- The end of a block while it lasts; else now, also when the server's clock was set back.
+    -- While a block lasts, this is the end of the block. Otherwise it is the present moment, also when the clock of the
+    -- server was set back.
     refilled_at = CASE WHEN grant_of.blocked_until > grant_of.moment THEN rate_limit.refilled_at ELSE grant_of.moment END,
     blocked_until = CASE WHEN grant_of.blocked_until > grant_of.moment THEN grant_of.blocked_until END
 FROM grant_of
@@ -42,12 +43,14 @@ RETURNING grant_of.granted,
     END AS wait_seconds;
 
 -- name: return_tokens!
--- Reserved and not used. After a block none is left over from before.
+-- Gives back tokens that were reserved and not used. While the bucket is blocked it takes none back, so that they are
+-- not left over after the block.
 UPDATE rate_limit SET tokens = least(capacity, tokens + :unused)
 WHERE name = :name AND (blocked_until IS NULL OR blocked_until <= clock_timestamp());
 
 -- name: block_limit!
--- The other side said how long to wait: nobody takes a token until then, and none is left over from before.
+-- Blocks a bucket, because the other side said how long to wait: nobody takes a token until then, and no token is left
+-- over from before.
 UPDATE rate_limit
 SET blocked_until = greatest(blocked_until, clock_timestamp() + make_interval(secs => :seconds)),
     tokens = 0,

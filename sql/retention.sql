@@ -1,5 +1,5 @@
 -- name: jobs_to_prune
--- Jobs that were over before the cutoff and still have their items, the oldest first; the next page of them.
+-- The next page of jobs that were over before the cutoff and still have their items, the oldest first.
 SELECT job_id, finished_at FROM job
 WHERE finished_at < now() - make_interval(days => :days) AND items_pruned_at IS NULL
     AND (finished_at, job_id) > (:after_time::timestamptz, :after_id::bigint)
@@ -7,13 +7,14 @@ ORDER BY finished_at, job_id
 LIMIT :most;
 
 -- name: count_prunable_items
--- What a dry run says.
+-- How many items the retention would remove, for a dry run.
 SELECT count(*) FROM job JOIN job_item USING (job_id)
 WHERE job.finished_at < now() - make_interval(days => :days) AND job.items_pruned_at IS NULL;
 
 -- name: prune_items!
--- A bounded number of a finished job's items; the job's counters stay, they are its history. The job is held, so that a
--- redrive comes before or after; the items that one is just taking back to work are passed by.
+-- Removes a bounded number of a finished job's items. The job's counters stay, because they are its history. The job's
+-- row is locked, so that a redrive comes either before or after; items that a redrive is just taking back to work are
+-- passed by.
 WITH ended AS (
     SELECT job_id FROM job
     WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days)
@@ -28,24 +29,24 @@ piece AS (
 DELETE FROM job_item WHERE ctid = ANY (ARRAY(SELECT ctid FROM piece));
 
 -- name: prune_batch_steps!
--- How the batches of a job went that has no items any more.
+-- Removes a bounded number of the batch steps of a finished job that has no items any more.
 DELETE FROM batch_step
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM batch_step WHERE job_id = :job_id LIMIT :most))
     AND EXISTS (SELECT FROM job WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days))
     AND NOT EXISTS (SELECT FROM job_item WHERE job_id = :job_id);
 
 -- name: mark_pruned!
--- Nothing of the job is left to remove. One that was taken up again in the meantime is left alone.
+-- Notes that nothing of the job is left to remove. A job that was taken up again in the meantime is left alone.
 UPDATE job SET items_pruned_at = now()
 WHERE job_id = :job_id AND finished_at < now() - make_interval(days => :days)
     AND NOT EXISTS (SELECT FROM job_item WHERE job_id = :job_id);
 
 -- name: count_prunable_jobs
--- What a dry run says.
+-- How many jobs the retention would remove, for a dry run.
 SELECT count(*) FROM job WHERE finished_at < now() - make_interval(days => :days);
 
 -- name: prune_jobs
--- A bounded number of old jobs, once their items are gone.
+-- Removes a bounded number of old jobs whose items are gone already.
 DELETE FROM job
 WHERE job_id = ANY (ARRAY(
     SELECT job_id FROM job

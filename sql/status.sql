@@ -1,5 +1,5 @@
 -- name: jobs_by_kind_and_state
--- What there is to do and what was done, from the counters the jobs keep: no item is read.
+-- What there is to do and what was done, by the counters that the jobs keep: the query reads no items.
 SELECT
     kind,
     status::text AS status,
@@ -16,7 +16,7 @@ GROUP BY kind, status
 ORDER BY kind, job.status;
 
 -- name: workers
--- Who holds leases now. The claims keep this as small as the work in hand.
+-- Who holds leases now. The query starts from the claims, so its cost is as small as the work in hand.
 SELECT
     claim.owner AS worker,
     count(*) FILTER (WHERE item.lease_until > now()) AS items,

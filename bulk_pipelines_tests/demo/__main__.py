@@ -37,7 +37,8 @@ CHAPTERS = [
 
 @contextmanager
 def set_up() -> Iterator[Story]:
-    """An S3 and an FTP server for as long as it lasts, and Dagster with its daemon, all on loopback."""
+    """Provide the setting of the story, all on loopback: an S3 and an FTP server, which last as long as the story, and
+    Dagster with its daemon."""
     chosen = settings.current()
     with TemporaryDirectory(prefix="bulk-demo-") as name:
         place = Path(name)

@@ -28,7 +28,7 @@ SELECT %s, '2024-01-01', 'CLS', 'PART' || number, 0.01, 100 + number FROM genera
 
 
 class Line(NamedTuple):
-    """One line of the table in the end."""
+    """A line of the table that the demo prints in the end."""
 
     what: str
     came_of_it: str
@@ -42,7 +42,7 @@ class Story:
     pool: Engine
     boxes: Sequence[Box]
     label: str
-    """In the names of all that this telling makes: another one makes its own."""
+    """A text in the names of all that this run of the demo makes, so that another run makes its own."""
     folder: Path
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -59,7 +59,7 @@ class Story:
 
 
 def drop(story: Story) -> list[Line]:
-    """Three files into each box, those first that need the others."""
+    """Drop three files into each box: first those that refer to the others."""
     began = time.monotonic()
     for box in story.boxes:
         name = f"{box.name}-{story.label}"
@@ -96,7 +96,7 @@ def told(story: Story, box: Box, seconds: float) -> Line:
 
 
 def export(story: Story) -> list[Line]:
-    """All users to Parquet, and the articles of one source to a spreadsheet."""
+    """Export all users to Parquet, and all articles to a spreadsheet."""
     lines = []
     for resource, format_ in (("users", "parquet"), ("articles", "xlsx")):
         began = time.monotonic()
@@ -115,7 +115,8 @@ def export(story: Story) -> list[Line]:
 
 
 def distribute(story: Story) -> list[Line]:
-    """One file for each input; one input has no data, so its job fails, and is redriven when the data has come."""
+    """Distribute one file for each input. One input has no data, so the job fails; it is redriven when the data has
+    come."""
     late = f"LATE{story.label}".upper()
     request = json.loads(story.bulk("distribute", "sample", "--indexes", "50"))
     request["inputs"].append({"indexKey": late, "effectiveDate": "20240101", "asofindicator": "CLS"})

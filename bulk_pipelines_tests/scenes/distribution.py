@@ -66,7 +66,7 @@ class Scene:
     settings: Settings = QUICK
     today: date = TODAY
     query: str = ""
-    """A file."""
+    """The path of a file with the query for the data of an input; without one, the default query is used."""
     made: dict[str, Kind] = field(default_factory=dict)
 
     def with_settings(self, **changes: Any) -> "Scene":
@@ -91,7 +91,7 @@ class Scene:
         return next(iter(self.made.values()))
 
     def have(self, inputs: Iterable[Given], rows: int = 3, close: str = "10.5") -> None:
-        """Data for these inputs."""
+        """Put data for these inputs into the database."""
         with transaction(self.pool) as connection, connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO index_data SELECT %s, to_date(%s, 'YYYYMMDD'), %s, 'C' || lpad(n::text, 6, '0'),"
@@ -125,7 +125,7 @@ class Scene:
         return Worker(self.pool, {self.kind.name: self.kind}, job, **options)
 
     def work(self, job: Job, **options: Any) -> Drained:
-        """Until the job is over."""
+        """Work the job in this process until it is over, or until `options` let the worker leave."""
         with self.worker(job) as worker:
             return drain.drain(worker, **options)
 
@@ -138,7 +138,8 @@ class Scene:
         return answer.of_job(self.pool, job.job_key, **options)
 
     def items(self, job: Job) -> dict[str, Item]:
-        """By the name of the index; where day or kind are other than `wanted` gives, by the whole name."""
+        """Return the items by the name of their index. An item whose day or kind is not what `wanted` gives has its
+        whole key instead."""
         with transaction(self.pool) as connection:
             rows = connection.execute(
                 "SELECT replace(item_key, '_20240202_CLS', ''), item.state::text, attempt_count, lease_term, result,"
@@ -159,7 +160,7 @@ class Scene:
         return {row[0]: Registered(*row[1:]) for row in rows}
 
     def files(self) -> dict[str, bytes]:
-        """All that was stored, by its whole address."""
+        """Return the content of all stored files, hidden ones too, by their whole addresses."""
         with locations.folder(self.place.url, self.place.access) as storage:
             found = [*storage.entries(), *storage.entries("**/.*")]
             return {storage.url_of(entry.key): storage.read(entry.key) for entry in found}
@@ -170,7 +171,8 @@ class Scene:
         return f"{self.place.url}/exports/{day[:4]}/{day[4:6]}/{day[6:]}/{job.job_key}/{name}"
 
     def check(self, job: Job, inputs: Sequence[Given]) -> None:
-        """The job is complete, every file there once and right, and the registry agrees with the files."""
+        """Check that the job is complete, that every file is there once and right, and that the registry agrees with
+        the files."""
         items, files = self.items(job), self.files()
         assert {item.status for item in items.values()} == {"SUCCEEDED"}
         assert self.job(job.job_key).status == "COMPLETED"
@@ -184,7 +186,7 @@ class Scene:
         self.counters_agree(job)
 
     def counters_agree(self, job: Job) -> None:
-        """The counters of the job are what its items come to."""
+        """Check that the counters of the job agree with its items."""
         found = self.job(job.job_key)
         states = list(self.statuses(job).values())
         counted = {
@@ -204,7 +206,7 @@ def measured(content: bytes) -> tuple[int, str]:
 
 
 def records(content: bytes) -> list[list[str]]:
-    """As any reader of CSV sees them."""
+    """Return the records of a file as any reader of CSV sees them."""
     return list(csv.reader(io.StringIO(content.decode(), newline="")))
 
 

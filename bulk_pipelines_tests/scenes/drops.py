@@ -44,7 +44,8 @@ def box_of(name: str, place: Place) -> Box:
 
 
 def write_drops_file(path: Path, boxes: Sequence[Box], mode: str = "upsert", **options: str | float) -> Path:
-    """Each source takes all three resources by the names of the files; `options` are those of every source."""
+    """Write a drops file with a source for each box. Each source takes all three resources, which it knows by the names
+    of the files; `options` are those of every source."""
     lines = []
     for box in boxes:
         lines += ["[[source]]", f"name = {json.dumps(box.name)}", f"where = {json.dumps(box.url)}"]
@@ -56,7 +57,7 @@ def write_drops_file(path: Path, boxes: Sequence[Box], mode: str = "upsert", **o
 
 
 def settings_of(s3: S3Server, login: LoginServer, sftp: LoginServer | None = None) -> dict[str, str]:
-    """What an installation needs to reach these servers."""
+    """Return the environment variables that an installation needs to reach these servers."""
     assert login.access.login is not None
     found = {
         "BULK_S3_ENDPOINT": s3.endpoint,
@@ -76,7 +77,7 @@ def identity(kind: str, label: str, number: int) -> str:
 
 
 def users(label: str, count: int, bad: int = 0) -> bytes:
-    """A CSV; the last `bad` of them have no proper address."""
+    """Return a CSV of users, the last `bad` of which have no proper address."""
     lines = ["id,email,name,role,active"]
     for number in range(count):
         at = "@" if number < count - bad else " at "
@@ -87,7 +88,7 @@ def users(label: str, count: int, bad: int = 0) -> bytes:
 
 
 def articles(label: str, count: int, authors: int, bad: int = 0) -> bytes:
-    """NDJSON; the last `bad` of them are by nobody."""
+    """Return NDJSON of articles, the last `bad` of which are by nobody."""
     lines = []
     for number in range(count):
         author = number % authors if number < count - bad else authors
@@ -105,7 +106,7 @@ def articles(label: str, count: int, authors: int, bad: int = 0) -> bytes:
 
 
 def comments(label: str, count: int, on: int, by: int, bad: int = 0) -> bytes:
-    """A JSON array; the last `bad` of them are about no article."""
+    """Return a JSON array of comments, the last `bad` of which are about no article."""
     found = [
         {
             "id": identity("comment", label, number),

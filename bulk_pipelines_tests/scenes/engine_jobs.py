@@ -1,4 +1,5 @@
-"""Jobs for the tests of the engine: made in a line, claimed, settled and aged by hand, and counted by their items."""
+"""Jobs for the tests of the engine: a line of a test makes one, claims, settles and ages its items by hand, and counts
+them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -28,7 +29,8 @@ FAR = 3_600.0
 
 
 class Row(NamedTuple):
-    """An item as it stands in the database, with what its lease makes of its status and time."""
+    """An item as it is in the database, except that status and time are those that its lease gives it while it is
+    held."""
 
     item_id: int
     item_key: str
@@ -77,7 +79,7 @@ def inputs(count: int) -> list[Item]:
 
 
 def submitted(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
-    """A job that nobody has started, with items that are not all it may get."""
+    """Submit a job that nobody has started, with some items. It is not sealed, so it may get more items."""
     with transaction(pool) as connection:
         job = jobs.submit(connection, kinds, Request("work", owner, {})).job
     given = inputs(items) if isinstance(items, int) else items
@@ -86,7 +88,7 @@ def submitted(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = W
 
 
 def running(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
-    """A started job with all its items."""
+    """Submit a job with these items, seal it and start it."""
     job = submitted(pool, items, kinds=kinds, owner=owner)
     with transaction(pool) as connection:
         jobs.seal(connection, job.job_id)
@@ -127,7 +129,7 @@ def claimed(pool: Engine, job: Job, most: int = 1_000, *, owner: str = "me", sec
 def decided(
     lease: Lease, outcome: Outcome, policy: RetryPolicy | None = None, *, delay: float | None = None
 ) -> Settled:
-    """What a worker would write for this outcome; `delay` in place of the policy's."""
+    """Return what a worker would write for this outcome. `delay` replaces the delay that the policy gives."""
     settlement = retry.decide(policy or RetryPolicy(), outcome, lease.tries, lambda: 0.5)
     if delay is not None and settlement.delay is not None:
         settlement = settlement._replace(delay=delay)
@@ -145,7 +147,7 @@ def written(pool: Engine, job: Job, lease: Lease, settlement: Settlement) -> Wri
 
 
 def expire(pool: Engine, given: Sequence[Lease]) -> None:
-    """As if their workers had been silent for too long."""
+    """Let these leases run out, as if their workers had been silent for too long."""
     with transaction(pool) as connection:
         run_out(connection, [lease.item_id for lease in given])
 
@@ -174,18 +176,18 @@ WHERE item.lease_until IS NOT NULL
     AND (item.item_id = ANY (claim.item_ids) AND claim.owner = item.lease_owner AND claim.look_at <= item.lease_until)
         IS NOT TRUE
 """
-"""Those that the rescue would not find in time."""
+"""A query for the items that are held and that a rescue would not find in time."""
 
 
 def claims(pool: Engine, job: Job) -> list[tuple[str, bool]]:
-    """Whose they are, and whether a rescue has to look at them."""
+    """Return, for each claim of the job, whose it is and whether a rescue has to look at it."""
     with transaction(pool) as connection:
         query = "SELECT owner, look_at < now() FROM claim WHERE job_id = %s ORDER BY claim_id"
         return connection.execute(query, [job.job_id]).fetchall()
 
 
 def make_due(pool: Engine, job: Job) -> None:
-    """As if the time of all waiting retries had come."""
+    """Make all waiting retries of the job due, as if their time had come."""
     with transaction(pool) as connection:
         connection.execute(
             "UPDATE job_item SET due_at = now() - interval '1 second' WHERE job_id = %s AND status = 'RETRY_WAIT'",
@@ -194,7 +196,7 @@ def make_due(pool: Engine, job: Job) -> None:
 
 
 def waiting_for_locks(pool: Engine) -> int:
-    """How many sessions of this database wait for somebody else's rows."""
+    """Return how many sessions of this database wait for a lock that another session holds."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with transaction(pool) as connection:
         row = connection.execute(query).fetchone()
@@ -203,7 +205,7 @@ def waiting_for_locks(pool: Engine) -> int:
 
 
 def check_counters(pool: Engine, job: Job) -> None:
-    """The job's counters are what its items come to."""
+    """Check that the job's counters agree with its items."""
     with transaction(pool) as connection:
         kept = jobs.find(connection, job.job_key)
         counted = dict(connection.execute(queries.text("items", "recount_items"), {"job_id": job.job_id}).fetchall())

@@ -55,7 +55,7 @@ def moves(connection: psycopg.Connection[Any], since: int = 0) -> list[Move]:
 
 
 def check(connection: psycopg.Connection[Any]) -> None:
-    """The whole record, from the beginning."""
+    """Check the whole record, from the beginning."""
     lives: dict[int, list[Move]] = defaultdict(list)
     for move in moves(connection):
         lives[move.item_id].append(move)
@@ -73,7 +73,8 @@ def check_job_step(was: str | None, now: str) -> None:
 
 
 def check_life(life: list[Move]) -> None:
-    """One item: born PENDING, moved only as the table allows, each claim a new term, each term settled at most once."""
+    """Check the moves of one item: it was born PENDING and moved only as ITEM_MOVES allows, each claim began a new
+    term, and each term was settled at most once."""
     born, *later = life
     assert (born.was, born.now, born.term) == (None, ItemState.PENDING, 0)
     state: str = ItemState.PENDING
@@ -94,7 +95,7 @@ def check_step(move: Move) -> None:
     if move.now == ItemState.RUNNING:
         assert raised == 1, f"a claim without a new term: {move}"
     elif move.was == ItemState.RUNNING:
-        # By its own term, which no later claim has; or by a rescue, which ends the term.
+        # The item was settled either by its own term, which no later claim has, or by a rescue, which ends the term.
         rescued = move.now in (ItemState.RETRY_WAIT, ItemState.DLQ)
         assert raised == 0 or (raised == 1 and rescued), f"settled by another term: {move}"
     else:

@@ -31,7 +31,7 @@ def exported(engine: Engine, request: ExportRequest, connections: int = 1) -> by
 
 
 def stored(engine: Engine, request: ExportRequest) -> list[Row]:
-    """What the file should hold, by PostgreSQL and psycopg alone; in the order of the ids."""
+    """Return the rows that the file should hold, in the order of the ids, read by PostgreSQL and psycopg alone."""
     names = ", ".join(column.name for column in request.columns)
     with pool.transaction(engine) as connection:
         connection.execute("SET LOCAL timezone = 'UTC'")
@@ -43,7 +43,7 @@ def stored(engine: Engine, request: ExportRequest) -> list[Row]:
 
 
 def read(engine: Engine, request: ExportRequest, data: bytes) -> list[Row]:
-    """The rows of an exported file, in the file's order."""
+    """Return the rows of an exported file, in the file's order."""
     names = [column.name for column in request.columns]
     match request.format:
         case Format.CSV:
@@ -65,7 +65,8 @@ def read(engine: Engine, request: ExportRequest, data: bytes) -> list[Row]:
 
 
 def read_csv(engine: Engine, request: ExportRequest, data: bytes) -> list[Row]:
-    """By PostgreSQL's own COPY, into columns of text: it tells an empty field from an empty text."""
+    """Read a CSV by PostgreSQL's own COPY into columns of text, because that tells an empty field from an empty
+    text."""
     names = [column.name for column in request.columns]
     header, _, _ = data.partition(b"\n")
     assert header.decode() == ",".join(names)
@@ -100,7 +101,8 @@ def from_cells(request: ExportRequest, cells: Row) -> Row:
 
 
 def read_xlsx(data: bytes) -> dict[str, list[Row]]:
-    """The cells of each sheet by the letter of the specification: types, references, escapes, no guesses."""
+    """Return the rows of each sheet. The cells are read by the letter of the specification: by types, references and
+    escapes, without guesses."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.testzip() is None
         workbook = ElementTree.fromstring(archive.read("xl/workbook.xml"))
@@ -159,7 +161,7 @@ def insert_one(connection: psycopg.Connection[Any], table: str, row: dict[str, A
 
 
 def insert_users(engine: Engine, rows: int) -> None:
-    """So many users, `user-1@example.com` and on; about 140 bytes each."""
+    """Insert so many users, from `user-1@example.com` on, of about 140 bytes each."""
     with pool.transaction(engine) as connection:
         connection.execute(
             "INSERT INTO users (id, email, name, role, active, created_at, updated_at)"
@@ -172,7 +174,7 @@ def insert_users(engine: Engine, rows: int) -> None:
 
 
 def exporting(connection: psycopg.Connection[Any], condition: str = "") -> int:
-    """How many of the export's own connections this database has."""
+    """Return how many connections to this database are the export's own."""
     row = connection.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bulk export'"
         f" AND datname = current_database() {condition}".encode()
@@ -183,14 +185,15 @@ def exporting(connection: psycopg.Connection[Any], condition: str = "") -> int:
 
 @contextmanager
 def watching(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    """A connection that sees each statement's own moment."""
+    """Provide a connection without a transaction, so that each of its statements sees what is true at its own
+    moment."""
     with pool.single(engine.url.render_as_string(hide_password=False)) as connection:
         yield connection
 
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """A disk that runs full, for this process: writing beyond the size fails."""
+    """Let writing a file beyond the size fail in this process, as on a disk that runs full."""
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
     try:

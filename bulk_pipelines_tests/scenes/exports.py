@@ -26,7 +26,7 @@ from bulk_pipelines.settings import CHECKOUT
 
 
 def quick(kind: Kind) -> Kind:
-    """With leases that run out soon, and retries that do not wait for long."""
+    """Return the kind with leases that run out soon, and retries that do not wait for long."""
     delays = dict.fromkeys(kind.retry.backoffs, Backoff(0.1, 0.2))
     return replace(
         kind,
@@ -50,7 +50,7 @@ def started(engine: Engine, **params: Any) -> Job:
 
 
 def worked(engine: Engine, job: Job) -> Job:
-    """In this process, until it is over."""
+    """Work the job in this process until it is over, and return it as it is then."""
     with Worker(engine, QUICK, job) as worker:
         ended: Drained = drain(worker)
     assert ended is not None
@@ -67,7 +67,7 @@ def found(engine: Engine, job: Job) -> Job:
 
 
 def process(url: str, home: Path, job: Job, log: Path, environment: Mapping[str, str] | None = None) -> Any:
-    """A worker of its own, until the job is over."""
+    """Start a worker in a process of its own, which works the job until it is over."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "bulk_pipelines_tests.chaos.exports.worker", job.job_key],
@@ -79,7 +79,8 @@ def process(url: str, home: Path, job: Job, log: Path, environment: Mapping[str,
 
 
 def slow_down(connection: psycopg.Connection[Any], table: str = "users", seconds: float = 0.0005) -> None:
-    """Each row takes that long to read, as in a huge table: whatever is to happen in the middle finds the time."""
+    """Make each row take that long to read, as in a huge table, so that there is time for what a test does in the
+    middle."""
     connection.execute(f"ALTER TABLE {table} RENAME TO {table}_quick")
     connection.execute(
         f"CREATE VIEW {table} AS SELECT * FROM {table}_quick WHERE pg_sleep({seconds}) IS NOT NULL".encode()

@@ -1,5 +1,5 @@
-"""Imports as jobs, planned and worked in this process: ranges of a few bytes, ranges that are buried, and what came of
-it all."""
+"""Imports as jobs that are planned and worked in this process, with ranges of a few bytes and ranges that are buried,
+and queries for what came of them."""
 
 import uuid
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
 
 HASTY = Kinds(replace(kind, retry=RetryPolicy(max_attempts=1)) for kind in KINDS.values())
-"""A range that fails once is buried."""
+"""Kinds of imports in which a range that fails once is buried."""
 
 FAULTS = """
 CREATE TABLE fault (email text);
@@ -39,7 +39,8 @@ $$;
 CREATE TRIGGER faulty BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION fill_up();
 CREATE TRIGGER faulty BEFORE INSERT ON users_aside FOR EACH ROW EXECUTE FUNCTION fill_up();
 """
-"""The server cannot write records with these addresses: the ranges that hold them are buried."""
+"""SQL that makes a table of addresses. The server cannot write records with these addresses, so the ranges that hold
+them are buried."""
 
 Row = tuple[str, str, str]
 """A user's address, name and role."""
@@ -52,7 +53,7 @@ class Imports:
     kinds: Kinds = field(default_factory=lambda: HASTY)
 
     def planned(self, *texts: str, resource: str = "users", **options: Any) -> Job:
-        """An import of files with these contents, planned and started."""
+        """Submit an import of files with these contents, start it and plan it."""
         files = []
         for text in texts:
             path = self.folder / f"{uuid.uuid4().hex}.csv"
@@ -67,20 +68,20 @@ class Imports:
         return job
 
     def worked(self, job: Job) -> Job:
-        """The import after a worker has done what there is to do."""
+        """Let a worker do what there is to do, and return the import as it is then."""
         with Worker(self.engine, self.kinds, job) as worker:
             drain(worker)
         return self.look(job)
 
     def buried(self, *emails: str) -> None:
-        """From now on the ranges with these addresses are buried; without any, none is."""
+        """From now on, let the ranges with these addresses be buried; without addresses, let none be."""
         with transaction(self.engine) as connection:
             connection.execute("DELETE FROM fault")
             for email in emails:
                 connection.execute("INSERT INTO fault VALUES (%s)", [email])
 
     def redrive(self, job: Job) -> Job:
-        """The import when its buried ranges are to be tried again, and what buried them is gone."""
+        """Remove what buried the ranges of the import and redrive them. Return the import, which is not worked yet."""
         self.buried()
         redrive(self.engine, job.job_key)
         return self.look(job)
@@ -97,7 +98,7 @@ class Imports:
             return connection.execute(text.encode()).fetchall()
 
     def have(self, users: Mapping[str, str]) -> None:
-        """Users that are in the table before, by address and name."""
+        """Put users into the table before the import, given as a mapping of addresses to names."""
         with transaction(self.engine) as connection:
             for email, name in users.items():
                 connection.execute(
@@ -106,7 +107,7 @@ class Imports:
                 )
 
     def users(self) -> dict[str, str]:
-        """The names in the table, by address."""
+        """Return the names in the table, by address."""
         return dict(self.query("SELECT email, name FROM users"))
 
     def waiting(self) -> int:
@@ -114,7 +115,7 @@ class Imports:
         return int(found[0])
 
     def rejects(self, job: Job) -> dict[int, tuple[str, list[str]]]:
-        """Each rejected record with its codes, by its line."""
+        """Return each rejected record with the codes of its reasons, by its line."""
         found = self.query(
             "SELECT line, coalesce(convert_from(raw, 'UTF8'), 'UNREAD'),"
             " ARRAY(SELECT reason ->> 'code' FROM jsonb_array_elements(reasons) AS reason)"
@@ -124,7 +125,8 @@ class Imports:
 
 
 def imports_of(engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch, range_bytes: int = 60) -> Imports:
-    """Ranges of about so many bytes, each an item of its own; `buried` works."""
+    """Prepare imports whose ranges have about so many bytes and are each an item of its own. `buried` works on this
+    database."""
     monkeypatch.setenv("BULK_HOME", str(folder / "home"))
     monkeypatch.setattr(planning, "RANGE_BYTES", range_bytes)
     with transaction(engine) as connection:
@@ -137,6 +139,6 @@ def file_of(*rows: Row) -> str:
 
 
 def counts(job: Job) -> dict[str, int]:
-    """What the result says became of records, without what is none."""
+    """Return what the result says became of the records, without the counts that are zero."""
     names = ("read", "loaded", "rejected", "superseded", "valid", "waiting", "unprocessed")
     return {name: (job.result or {})[name] for name in names if (job.result or {})[name]}

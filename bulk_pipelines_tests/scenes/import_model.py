@@ -1,4 +1,4 @@
-"""What importing a small file of users comes to, told by a model in plain Python."""
+"""A model in plain Python of what importing a small file of users comes to."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""Imports without jobs: a file cut and loaded in any order of batches, as lanes would, and what came of it."""
+"""Imports without jobs: a file is cut, and loaded in any order of batches, as lanes would do it; then tests
+read what came of it."""
 
 import hashlib
 import random
@@ -40,7 +41,8 @@ class Pace:
 
 @dataclass
 class Run:
-    """One import. `chance` decides the order of the ranges' batches, which of them are begun twice, and how."""
+    """An import. `chance` decides in which order the batches of the ranges are loaded, which of them are loaded once
+    before in a transaction that is rolled back, and which are loaded directly."""
 
     engine: Engine
     context: ImportContext
@@ -103,7 +105,7 @@ class Run:
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[psycopg.Connection[Any], list[Counts]]]:
-        """A transaction and what it counts, which counts only when it is committed."""
+        """Begin a transaction and a list for what it counts. The counts are added only once it is committed."""
         notes: list[Counts] = []
         with pool.transaction(self.engine) as connection:
             yield connection, notes
@@ -130,7 +132,7 @@ def prepared(
     max_record_bytes: int = 1 << 20,
     **options: Any,
 ) -> Run:
-    """An import of this file, cut and ready to load."""
+    """Return an import of this file, which is cut and ready to load."""
     source = LocalFile(path)
     declared = resources.find(resource)
     found = layout.inspect(source, declared, told)
@@ -152,7 +154,7 @@ def finished(engine: Engine, path: Path, *arguments: Any, **options: Any) -> Run
 
 
 def rows(engine: Engine, resource: Resource) -> list[tuple[Any, ...]]:
-    """What the table holds, with the lines but without the jobs."""
+    """Return what the table holds, with the lines but without the jobs."""
     names = [sql.Identifier(name) for name in (*resource.column_names, "import_line", "import_revised")]
     query = sql.SQL("SELECT {} FROM {} ORDER BY id").format(sql.SQL(", ").join(names), sql.Identifier(resource.table))
     with pool.transaction(engine) as connection:

@@ -19,7 +19,7 @@ from bulk_pipelines.settings import CHECKOUT
 
 HEADER = "id,email,name,role,active"
 Row = tuple[str, str, str, str, bool, int]
-"""id, email, name, role, active and the line it came from."""
+"""A user's id, email, name, role and active, and the line that the record came from."""
 
 SLOW_TABLE = """
 CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
@@ -27,7 +27,7 @@ CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
 CREATE TRIGGER be_slow AFTER INSERT ON users REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION be_slow()
 """
-"""About 3,300 users a second and connection, however quick the machine is."""
+"""SQL that slows inserts down to about 3,300 users a second and connection, however quick the machine is."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def identity(number: int) -> str:
 
 
 def user_file(path: Path, count: int, chance: random.Random, bad: float = 0.02) -> Outcome:
-    """A CSV of so many users, some of them bad, some with the key of an earlier line, also of one far away; and what
-    inserting it into an empty table comes to."""
+    """Write a CSV of so many users, and return what inserting it into an empty table comes to. Some users are bad, and
+    some have the key of an earlier line, which may be far away."""
     expected = Outcome({}, {})
     ids: dict[str, int] = {}
     emails: dict[str, int] = {}
@@ -64,7 +64,7 @@ def user_file(path: Path, count: int, chance: random.Random, bad: float = 0.02) 
             file.write(f"{key},{email},Name {number},{role},true\n")
             codes = ["invalid_email_format"] if "@" not in email else ["invalid_role"] if role == "captain" else []
             if not codes:
-                # Whoever passes the rules owns its keys, whether or not it is loaded itself.
+                # The first record with a key that passes the rules owns the key, whether or not it is loaded itself.
                 owner_of_id = ids.setdefault(key, line)
                 owner_of_email = emails.setdefault(email.lower(), line)
                 codes = ["duplicate_id"] * (owner_of_id != line) + ["duplicate_email"] * (owner_of_email != line)
@@ -83,7 +83,7 @@ def submitted(engine: Engine, source: Path, **options: Any) -> Job:
 
 
 def found(engine: Engine, job: Job) -> Outcome:
-    """What is in the database, whoever put it there."""
+    """Return the users in the database, whoever put them there, and the job's rejects."""
     with transaction(engine) as connection:
         rows = connection.execute("SELECT id::text, email, name, role, active, import_line FROM users").fetchall()
         rejects = connection.execute(
@@ -95,7 +95,7 @@ def found(engine: Engine, job: Job) -> Outcome:
 
 
 def differences(expected: Outcome, came: Outcome) -> list[str]:
-    """A few words on each difference: whole tables in an assertion would help nobody."""
+    """Return a few words on each of the first ten differences: whole tables in an assertion would help nobody."""
     said = [f"missing row {row}" for key, row in expected.rows.items() if key not in came.rows]
     said += [f"surplus row {row}" for key, row in came.rows.items() if key not in expected.rows]
     said += [f"{row} became {came.rows[key]}" for key, row in expected.rows.items() if came.rows.get(key, row) != row]
@@ -109,7 +109,8 @@ def differences(expected: Outcome, came: Outcome) -> list[str]:
 
 
 def worker(url: str, home: Path, job: Job, log: Path, *, rows: int = 0) -> subprocess.Popen[bytes]:
-    """A process that plans the job if need be and works it until it is over; `rows` fixes its batch size."""
+    """Start a process that plans the job if need be and works it until it is over. `rows`, if not 0, fixes its batch
+    size."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "bulk_pipelines_tests.chaos.imports.worker", job.job_key, str(rows)],

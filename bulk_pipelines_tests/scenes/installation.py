@@ -29,12 +29,12 @@ DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy } 
 
 @dataclass(frozen=True)
 class Installation:
-    """A folder and a port for `bulk up`, away from everybody else's."""
+    """A folder and a port for `bulk up` which nobody else uses."""
 
     folder: Path
     port: int
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Variables besides those two."""
+    """Environment variables besides those that name the folder and the port."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Installation:
         )
 
     def bulk(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One command of the command line in this installation."""
+        """Run one command of the command line in this installation."""
         command = [sys.executable, "-m", "bulk_pipelines.cli", *arguments]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=600, check=False)
 
@@ -72,12 +72,12 @@ class Installation:
         return found
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What the database answers."""
+        """Return the rows that the installation's database answers to a query."""
         with pool.single(self.server.url()) as connection:
             return connection.execute(query, values).fetchall()
 
     def left(self) -> list[psutil.Process]:
-        """Every process that has to do with this installation."""
+        """Return every process that has to do with this installation and still runs."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -96,7 +96,7 @@ class Installation:
 
 @contextmanager
 def made(**settings: str) -> Iterator[Installation]:
-    """A new installation with these settings; nothing of it is left afterwards."""
+    """Provide a new installation with these settings, which is not started yet; nothing of it is left afterwards."""
     with TemporaryDirectory(prefix="bulk-up-", dir="/tmp") as name:
         place = Installation(Path(name) / "home", free_port(), settings)
         try:
@@ -109,7 +109,8 @@ def made(**settings: str) -> Iterator[Installation]:
 
 @contextmanager
 def started(installation: Installation) -> Iterator[subprocess.Popen[str]]:
-    """`bulk up`, when its UI answers."""
+    """Provide the process of `bulk up` once it has said that its UI is there, and kill it afterwards if it still
+    runs."""
     process = installation.start()
     assert process.stdout is not None
     said = []
@@ -128,7 +129,7 @@ def started(installation: Installation) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def running(**settings: str) -> Iterator[Installation]:
-    """A new installation that is up, with every daemon at work; stopped in good order at the end."""
+    """Provide a new installation that is up, with every daemon at work, and stop it in good order at the end."""
     with made(**settings) as installation, started(installation) as process:
         until(installation.all_daemons_healthy, "every daemon is healthy", SLOW)
         yield installation

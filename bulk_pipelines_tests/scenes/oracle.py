@@ -1,4 +1,4 @@
-"""Whole imports by several lanes in this process, that something may happen to at any of their transactions."""
+"""Whole imports by several lanes in this process, to which something may happen at any of their transactions."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -34,14 +34,15 @@ AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
 
 
 def hasty(attempts: int) -> Kinds:
-    """What fails is tried again at once, or buried after so many attempts."""
+    """Return kinds of imports in which a range that fails is tried again at once, and buried after so many attempts."""
     retry = RetryPolicy(max_attempts=attempts, max_deaths=100, backoffs=AT_ONCE)
     return Kinds(replace(kind, retry=retry) for kind in KINDS.values())
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of ranges in bytes, batches in rows, and steps of reading and cutting in bytes; and how many lanes there are."""
+    """The sizes of ranges in bytes, of batches in rows, and of the steps of reading and cutting in bytes; and how many
+    lanes there are."""
 
     range_bytes: int
     rows: int
@@ -68,7 +69,7 @@ def small(sizes: Sizes) -> Iterator[None]:
 
 @contextmanager
 def not_written(lines: Collection[int]) -> Iterator[None]:
-    """Whatever holds one of these lines cannot be written."""
+    """Let every batch fail that holds one of these lines, as if it could not be written."""
     write = work.write
 
     def failing(lease: Lease, tools: Tools, read: work.Read, sizer: BatchSizer, direct: bool) -> BatchResult:
@@ -81,12 +82,13 @@ def not_written(lines: Collection[int]) -> Iterator[None]:
 
 
 class Killed(Exception):
-    """The process is gone."""
+    """Raised in place of every further transaction of a process that is killed."""
 
 
 class Pool:
-    """The pool of a process that something happens to when it begins its transaction of this number: between two of its
-    transactions, whatever it was at; within one would come to the same, as that is rolled back."""
+    """The pool of a process to which something happens when it begins the transaction with the number `at`. So it
+    happens between two transactions, whatever the process was doing. If it happened within a transaction, that would
+    come to the same, because the transaction would be rolled back."""
 
     def __init__(self, engine: Engine, at: int, happen: Callable[[], None]) -> None:
         self.engine = engine
@@ -108,7 +110,7 @@ class Pool:
         return self.engine.raw_connection()
 
     def happens(self) -> bool:
-        """Whether it kills the process."""
+        """Let it happen. Return whether that kills the process."""
         try:
             self.happen()
         except Killed:
@@ -131,7 +133,8 @@ def process(pool: Any, engine: Engine, job: Job, sizes: Sizes, kinds: Kinds) -> 
 
 
 def killed_process(engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int) -> None:
-    """A process that dies; its leases run out."""
+    """Run a process that dies when it begins the transaction with the number `at`; then all leases of the job run
+    out."""
 
     def die() -> None:
         raise Killed
@@ -150,7 +153,7 @@ def killed_process(engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int
 def disturbed_process(
     engine: Engine, job: Job, sizes: Sizes, kinds: Kinds, at: int, event: Callable[[], object]
 ) -> None:
-    """A process while somebody pauses or cancels the job, if it is not over by then."""
+    """Run a process while `event` pauses or cancels the job, if the job is not over by then."""
 
     def happen() -> None:
         with suppress(WrongState):
@@ -161,7 +164,7 @@ def disturbed_process(
 
 
 def ended(engine: Engine, job: Job) -> Job:
-    """The job, wound up if it ended before its time."""
+    """Wind the job up if it ended before its time, and return it."""
     winding_up.wind_up(engine, job.job_key)
     return refreshed(engine, job)
 

@@ -1,4 +1,5 @@
-"""Root may read everything, whatever a folder's mode says. Tests of modes, and servers, do without that right."""
+"""Takes from root the right to read and write everything, whatever the modes of folders say. Tests of modes do without
+that right, and so do the servers of tests."""
 
 import ctypes
 import sys
@@ -6,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 OVERRIDE, READ_SEARCH = 1, 2
-"""CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
+"""The numbers of CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
 VERSION = 0x20080522
 DROP_FOR_GOOD = 24
-"""PR_CAPBSET_DROP."""
+"""The number of PR_CAPBSET_DROP."""
 
 
 class Header(ctypes.Structure):
@@ -22,7 +23,7 @@ class Rights(ctypes.Structure):
 
 @contextmanager
 def modes_hold() -> Iterator[None]:
-    """For this thread."""
+    """Let modes hold for this thread while the block lasts, also if it is root's."""
     libc = ctypes.CDLL(None, use_errno=True)
     header, rights = Header(VERSION, 0), (Rights * 2)()
     assert libc.capget(ctypes.byref(header), rights) == 0
@@ -37,7 +38,8 @@ def modes_hold() -> Iterator[None]:
 
 
 def modes_hold_for_good() -> None:
-    """For this process, once it has become another program."""
+    """Let modes hold for this process once it has become another program, also if it is root's. Only Linux can do
+    that."""
     if sys.platform == "linux":
         for right in (OVERRIDE, READ_SEARCH):
             ctypes.CDLL(None).prctl(DROP_FOR_GOOD, right, 0, 0, 0)

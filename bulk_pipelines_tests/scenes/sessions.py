@@ -1,4 +1,4 @@
-"""Databases as people have them: every setting that a role or a database can turn for its sessions, and poolers.
+"""Databases as people have them: with settings that a role or a database can turn for its sessions, and behind poolers.
 
 `SESSIONS=turned`, or `SESSIONS=pgbouncer`, in the environment gives such a database to every test that asks for one.
 """
@@ -40,11 +40,12 @@ TURNED = {
     "transform_null_equals": "on",
     "exit_on_error": "on",
 }
-"""Each of them changes what a program sees that does not say what it needs."""
+"""Settings that change what a program sees. A program is safe from them only if it says what it needs."""
 
 
 def turn(connection: psycopg.Connection[Any], whose: str, name: str, settings: Mapping[str, str] = TURNED) -> None:
-    """`whose`: DATABASE or ROLE. For the sessions that begin from now on."""
+    """Turn the settings of a database or a role (`whose` is DATABASE or ROLE) for the sessions that begin from now
+    on."""
     for setting, value in settings.items():
         connection.execute(
             sql.SQL("ALTER {} {} SET {} = {}").format(
@@ -55,7 +56,7 @@ def turn(connection: psycopg.Connection[Any], whose: str, name: str, settings: M
 
 @contextmanager
 def as_asked(server: Server, database: str) -> Iterator[str]:
-    """The address of a database, with its sessions as SESSIONS wants them."""
+    """Provide the address of a database whose sessions are as SESSIONS wants them."""
     match os.environ.get("SESSIONS", ""):
         case "":
             yield server.url(database)
@@ -71,7 +72,7 @@ def as_asked(server: Server, database: str) -> Iterator[str]:
 
 
 def find_pgbouncer() -> str:
-    """The program; a test that cannot have it is skipped."""
+    """Return the path of the program. Skip the test if it is not installed."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.skip("no pgbouncer is installed here (Debian: apt-get install pgbouncer)")
@@ -80,7 +81,7 @@ def find_pgbouncer() -> str:
 
 @contextmanager
 def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
-    """A PgBouncer before this server; its address, without a database."""
+    """Run a PgBouncer in front of this server, and provide its address without a database."""
     program, port = find_pgbouncer(), free_port()
     chosen = {
         "listen_addr": "127.0.0.1",
@@ -96,7 +97,7 @@ def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bulk-pgbouncer-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        # It need not have a way to the folder: it is put there.
+        # As another user, PgBouncer may not be able to reach the folder of the socket, so it is started in that folder.
         socket = "/proc/self/cwd" if root else server.socket_directory
         lines = ["[databases]", f"* = host={socket} user=postgres", "[pgbouncer]"]
         lines += [f"{key} = {value}" for key, value in chosen.items()]

@@ -1,6 +1,6 @@
-"""The seed of the day: what is drawn at random, and which of several ways a long test takes.
+"""The seed of the day. It decides what is drawn at random, and which of several ways a long test takes.
 
-Every day another seed, so that all ways come around, and one run of the long tests stays short. `SEED=…` in the
+Every day has another seed, so that all ways come around while one run of the long tests stays short. `SEED=…` in the
 environment repeats the run that printed it.
 """
 
@@ -13,11 +13,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SEED = int(os.environ.get("SEED", "") or datetime.now(UTC).date().toordinal())
-os.environ["SEED"] = str(SEED)  # for the workers of a parallel run, also of one that begins before midnight
+os.environ["SEED"] = str(SEED)  # all workers of a parallel run take this one, even if midnight passes
 
 
 def one_of(ways: Collection[T]) -> list[T]:
-    """The way that it is the turn of, for pytest.mark.parametrize."""
+    """Return a list of the one way whose turn it is today, for pytest.mark.parametrize."""
     return [list(ways)[SEED % len(ways)]]
 
 

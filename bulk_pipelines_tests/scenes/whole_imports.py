@@ -25,7 +25,7 @@ def submitted(engine: Engine, resource: str, sources: Iterable[Path], **options:
 
 
 def begun(engine: Engine, job: Job) -> Job:
-    """The job planned, and not worked yet."""
+    """Start the job and plan it. Return it, not worked yet."""
     with transaction(engine) as connection:
         job = jobs.start(connection, job.job_key)
     planning.plan(engine, job)
@@ -33,7 +33,7 @@ def begun(engine: Engine, job: Job) -> Job:
 
 
 def worked(engine: Engine, job: Job, kinds: Mapping[str, Kind] = KINDS) -> Job:
-    """The job after one worker has stayed with it until it was over."""
+    """Let one worker stay with the job until it is over, and return the job as it is then."""
     with Worker(engine, kinds, job) as worker:
         drain(worker)
     return refreshed(engine, job)

@@ -35,12 +35,12 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request ra
 class Fault:
     kind: Literal["status", "drop", "lose", "cut", "delay"]
     share: float = 1.0
-    """Of the requests it is meant for; which ones is decided by the proxy's seed."""
+    """Which share of the requests that it is meant for meets this fault; the proxy's seed decides which ones."""
     times: int | None = None
-    """How often at most."""
+    """How often the fault may happen at most; without a number, there is no limit."""
     method: str = ""
     match: str = ""
-    """Text in the path or query."""
+    """A text that a request must have in its path or query."""
     status: int = 503
     body: bytes = SLOW_DOWN
     retry_after: float | None = None
@@ -54,9 +54,9 @@ class FaultyProxy:
         self.random = random.Random(seed)
         self.lock = threading.Lock()
         self.requests: list[tuple[str, str, str]] = []
-        """Method, path and the fault, or an empty text, of every request so far."""
+        """The method and path of every request so far, and the kind of fault that it met, or an empty text."""
         self.conditions: list[tuple[str, str]] = []
-        """Method and If-Match of every request that had one."""
+        """The method and the If-Match header of every request so far that had one."""
         self.is_down = False
         self.server = Server(self)
 
@@ -80,7 +80,7 @@ class FaultyProxy:
         return replace(self.behind.access, s3=replace(self.behind.access.s3, endpoint=self.endpoint))
 
     def bucket(self) -> Place:
-        """A new bucket, reached through the proxy."""
+        """Make a new bucket, which is reached through the proxy."""
         return Place(self.behind.bucket().url, self.access)
 
     def add(self, fault: Fault) -> None:
@@ -93,7 +93,7 @@ class FaultyProxy:
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        """The server is away; open connections break too."""
+        """Let the server be away while the block lasts; open connections break too."""
         self.is_down = True
         self.server.disconnect()
         try:
@@ -102,12 +102,12 @@ class FaultyProxy:
             self.is_down = False
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """How many requests of each method met which fault."""
+        """Return how many requests of each method met each fault."""
         with self.lock:
             return Counter((method, fault) for method, _, fault in self.requests)
 
     def pick(self, method: str, path: str) -> Fault | None:
-        """The first fault that this request is to meet."""
+        """Note the request, and return the first fault that it is to meet, if there is any."""
         with self.lock:
             for fault in self.faults:
                 meant = (not fault.method or fault.method == method) and fault.match in path and fault.times != 0
@@ -134,7 +134,7 @@ class Server(ThreadingHTTPServer):
             shut(each)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that broke is what this is for."""
+        """Say nothing: broken connections are what this proxy is for."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -181,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def forwarded(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        # The Host header stays: the request is signed for it.
+        # The Host header stays as it is, because the request is signed for it.
         self.upstream.request(self.command, self.path, body or None, dict(self.headers))
         answer = self.upstream.getresponse()
         kept = {

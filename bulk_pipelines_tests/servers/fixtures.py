@@ -1,4 +1,4 @@
-"""Fixtures of the storage servers: each server once for a test session, a new folder or bucket for each test."""
+"""Fixtures of the storage servers. Each server runs once for a test session; each test makes a new folder or bucket."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
 """An FTP server by pyftpdlib, as a process of its own: `ftp_server.py KIND FOLDER USER PASSWORD [CERTIFICATE KEY]`.
 
-Kinds: `plain` has no MLSD and MLST and does not replace; `sizeless` has no SIZE either; `silent` is as vsftpd: it shows
-what it must not read as empty, and says so at the end; `explicit` wants TLS begun by AUTH TLS; `implicit` has TLS from
-the first byte.
+The kinds are: `plain`, which has no MLSD and MLST, and does not replace a file when another is renamed to its name;
+`sizeless`, which has no SIZE either; `silent`, which, like vsftpd, shows a folder that it must not read as empty, and
+says so only at the end; `explicit`, which wants TLS begun by AUTH TLS; `implicit`, which has TLS from the first byte.
 """
 
 import sys

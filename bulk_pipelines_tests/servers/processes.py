@@ -1,4 +1,5 @@
-"""Real servers for the tests, on loopback: S3, FTP and SFTP by rclone, other kinds of FTP by pyftpdlib."""
+"""Real servers for the tests, on loopback: S3, FTP and SFTP by rclone, other kinds of S3 by moto, of FTP by pyftpdlib
+and of SFTP by paramiko."""
 
 import ctypes
 import signal
@@ -29,7 +30,7 @@ SECRET_KEY = "TESTSECRETKEY"
 PATIENCE = 20.0
 PLACES = 1000
 CLIENT_KEY = "client_key"
-"""In the folder beside the data: the key that may log in to SFTP without a password."""
+"""The name of the file, in the folder beside the data, with the key that may log in to SFTP without a password."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -47,7 +48,8 @@ class Place:
     url: str
     access: Access
     folder: Path | None = None
-    """What lies behind it, if it is a folder of this machine. (rclone remembers what it has listed of it.)"""
+    """The folder of this machine that lies behind it, if there is one. (rclone remembers what it has listed of the
+    folder.)"""
 
 
 @dataclass
@@ -61,14 +63,14 @@ class S3Server:
         return Access(s3=S3Access(self.endpoint, "us-east-1", ACCESS_KEY, SECRET_KEY))
 
     def bucket(self) -> Place:
-        """A new, empty bucket."""
+        """Make a new, empty bucket."""
         name = f"test-{uuid.uuid4().hex[:12]}"
         self.client.create_bucket(Bucket=name)
         return Place(f"s3://{name}", self.access, self.folder / name if self.folder else None)
 
     @cached_property
     def client(self):  # type: ignore[no-untyped-def]
-        """boto3's, for what obstore does not do."""
+        """A client of boto3, for what obstore does not do."""
         import boto3
 
         return boto3.client(
@@ -82,7 +84,7 @@ class S3Server:
 
 @dataclass
 class LoginServer:
-    """FTP, FTPS or SFTP."""
+    """A server to log in to: FTP, FTPS or SFTP."""
 
     scheme: str
     port: int
@@ -90,14 +92,15 @@ class LoginServer:
     process: subprocess.Popen[bytes]
     access: Access
     places: list[str]
-    """Names of empty folders, made before the server started: it remembers the listing of its root."""
+    """Names of empty folders. They are made before the server starts, because it remembers the listing of its root."""
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://{USER}@127.0.0.1:{self.port}"
 
     def place(self) -> Place:
-        """A new, empty folder. (rclone remembers what a folder held: put files in through the server.)"""
+        """Return a folder that is empty and that nobody uses yet. (rclone remembers what a folder held, so put files in
+        through the server.)"""
         name = self.places.pop()
         return Place(f"{self.url}/{name}", self.access, self.folder / name)
 
@@ -115,7 +118,8 @@ def s3(folder: Path) -> Iterator[S3Server]:
 
 @contextmanager
 def any_key_s3(folder: Path) -> Iterator[S3Server]:
-    """moto's: takes any key, as Amazon's does. (rclone's refuses those with empty, `.` and `..` parts.)"""
+    """Run moto's S3 server, which takes any key, as Amazon's does. (rclone's refuses keys with empty, `.` and `..`
+    parts.)"""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with (
@@ -131,7 +135,7 @@ def any_key_s3(folder: Path) -> Iterator[S3Server]:
 
 @contextmanager
 def ftp(folder: Path) -> Iterator[LoginServer]:
-    """rclone's: tells names, sizes and times by MLSD."""
+    """Run rclone's FTP server, which tells names, sizes and times by MLSD."""
     data, places = made(folder)
     port = free_port()
     command = ["serve", "ftp", "--addr", f"127.0.0.1:{port}", "--user", USER, "--pass", PASSWORD, str(data)]
@@ -142,7 +146,8 @@ def ftp(folder: Path) -> Iterator[LoginServer]:
 
 @contextmanager
 def other_ftp(folder: Path, kind: str) -> Iterator[LoginServer]:
-    """Of one of the kinds of `ftp_server.py`. (rclone's FTP with TLS leaves the data connections in the clear.)"""
+    """Run an FTP server of one of the kinds of `ftp_server.py`. (rclone's FTP with TLS leaves the data connections in
+    the clear.)"""
     data, places = made(folder)
     login = LoginAccess(USER, PASSWORD)
     access, tls = Access(login=login), list[str]()
@@ -186,7 +191,7 @@ def sftp(folder: Path) -> Iterator[LoginServer]:
 
 @contextmanager
 def other_sftp(folder: Path, kind: str) -> Iterator[LoginServer]:
-    """Of one of the kinds of `sftp_server.py`; it can only be read from."""
+    """Run an SFTP server of one of the kinds of `sftp_server.py`, which can only be read from."""
     data, places = made(folder)
     public = ssh_key(folder / "host_key")
     program = Path(__file__).with_name("sftp_server.py")
@@ -226,14 +231,14 @@ def rclone(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Pope
 
 
 def started(process: subprocess.Popen[bytes], log: Path) -> str:
-    """What the server has written so far; a server that has ended is an error."""
+    """Return what the server has written to its log so far. Fail if the server has ended."""
     text = log.read_text()
     assert process.poll() is None, f"the server ended: {text}"
     return text
 
 
 def ssh_key(path: Path) -> str:
-    """Makes a key: the private half in the file, the public one as text."""
+    """Make a key: write the private half to the file, and return the public half as text."""
     key = ed25519.Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -245,7 +250,7 @@ def ssh_key(path: Path) -> str:
 
 
 def made(folder: Path) -> tuple[Path, list[str]]:
-    """The folder that is to be served, with empty folders in it."""
+    """Make the folder that is to be served, with empty folders in it. Return it and their names."""
     names = [f"test-{n}" for n in range(PLACES)]
     for name in names:
         (folder / "data" / name).mkdir(parents=True)
@@ -261,7 +266,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def dies_with_us() -> None:
-    """A test run that is killed leaves no server behind; only Linux can do that. And no server may read everything."""
+    """Make this process end with the test run, so that a run that is killed leaves no server behind; only Linux can do
+    that. Also take from it root's right to read everything."""
     modes_hold_for_good()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -1,7 +1,8 @@
 """An SFTP server by paramiko, to read from: `sftp_server.py KIND FOLDER USER PASSWORD HOST_KEY`.
 
-It tells the names of files as the bytes they are, and what its user must not read; rclone's changes the ones and shows
-the others as empty. Kinds: `plain` says why it refuses; `vague` says "failure" to all, as some do.
+It tells the names of files as the bytes that they are, and refuses what its user must not read; rclone's server changes
+names, and shows folders that must not be read as empty. There are two kinds: `plain` says why it refuses something;
+`vague` says "failure" whatever the reason, as some servers do.
 """
 
 import errno
@@ -45,7 +46,7 @@ class Folder(paramiko.SFTPServerInterface):
             found = []
             for each in self.place(path).iterdir():
                 about = paramiko.SFTPAttributes.from_stat(each.lstat())
-                about.filename = os.fsencode(each.name)  # type: ignore[assignment] # bytes go as they are
+                about.filename = os.fsencode(each.name)  # type: ignore[assignment] # bytes are sent as they are
                 found.append(about)
         except OSError as error:
             return self.refusal(error)

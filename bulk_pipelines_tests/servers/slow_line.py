@@ -1,8 +1,9 @@
-"""A long line to a server: whatever goes over it, in either direction, takes half of a round trip.
+"""A long line to a server: whatever goes over it, in either direction, takes half a round trip; to connect takes a
+whole one.
 
     with slow_line(server.port, 0.020) as port: ...
 
-Of FTP, it also relays the passive data connections: it tells the client of ports of its own.
+It also relays the passive data connections of FTP: it tells the client ports of its own for them.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ PASSIVE = re.compile(rb"(227 [^(]*\()127,0,0,1,(\d+),(\d+)(\))")
 
 @contextmanager
 def slow_line(port: int, round_trip: float) -> Iterator[int]:
-    """The port at which the server behind `port` is reached over the line."""
+    """Provide the port at which the server that listens at `port` is reached over the line."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -64,7 +65,7 @@ class Line:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def relay(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(self.round_trip)  # what it takes to connect
+        await asyncio.sleep(self.round_trip)  # to connect takes a whole round trip
         try:
             there, back = await asyncio.open_connection("127.0.0.1", port)
         except OSError:

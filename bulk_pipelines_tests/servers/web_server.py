@@ -19,7 +19,7 @@ class WebServer:
     def __init__(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.routes: dict[str, Answer] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
-        """Path and headers of every request so far."""
+        """The path and headers of every request so far."""
         self.server = Server((host, 0), Handler)
         self.server.web = self
         self.scheme = "https" if tls else "http"
@@ -55,7 +55,7 @@ class Server(ThreadingHTTPServer):
         self.stopping = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away in the middle are part of the tests."""
+        """Say nothing: clients that go away in the middle are part of the tests."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,7 +84,7 @@ def content(data: bytes, **headers: str) -> Answer:
 
 
 def chunked(data: bytes, size: int = 1000) -> Answer:
-    """Without telling the length before."""
+    """Return an answer that sends the data in chunks, without telling its length before."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(200)
@@ -99,7 +99,7 @@ def chunked(data: bytes, size: int = 1000) -> Answer:
 
 
 def broken(data: bytes, length: int) -> Answer:
-    """Promises more than it sends."""
+    """Return an answer that promises `length` bytes, sends only the data, and ends the connection."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(200)
@@ -123,7 +123,7 @@ def endless(piece: bytes) -> Answer:
 
 
 def trickle(head: bytes, drop: bytes, every: float) -> Answer:
-    """The head at once, then a drop now and then for ever."""
+    """Return an answer that sends the head at once, and then a drop now and then until the server stops."""
 
     def answer(handler: Handler) -> None:
         handler.wfile.write(head)
