@@ -33,8 +33,11 @@ def settings_page() -> str:
     return "\n\n".join(text) + "\n"
 
 
+ERRORS = "A command that fails shows one line: what is wrong, and what to do. Its exit code is then not 0."
+
+
 def cli_page() -> str:
-    parts = ["# The command line", NOTICE, "Errors that can be put right are one line, and the exit code is not 0."]
+    parts = ["# The command line", NOTICE, ERRORS]
     for context in contexts(
         click.Context(main, info_name="bulk", terminal_width=100, max_content_width=100, **main.context_settings)
     ):
