@@ -106,3 +106,6 @@ def asked_of(resource: str, url: URL) -> Iterator[None]:
         if url.password:
             reason = reason.replace(str(url.password), "***")
         raise Unavailable(f"the {resource} cannot be exported: {reason}") from error
+    except pa.ArrowInvalid as error:
+        # What came is no row. A pooler whose server is lost says so in the middle of one, and ADBC reads on.
+        raise Unavailable(f"the {resource} cannot be exported: PostgreSQL's answer broke off within a row") from error
