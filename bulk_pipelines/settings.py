@@ -120,6 +120,12 @@ class Settings:
         "Seconds for which one run works a job. Then it ends, and another one goes on, when its turn comes.",
         at_least=10,
     )
+    silent_seconds: float = setting(
+        "BULK_SILENT_SECONDS",
+        120.0,
+        "Seconds without a sign of life after which the sweeper looks for the run of a job that should be at work.",
+        at_least=10,
+    )
     sweep_minutes: int = setting(
         "BULK_SWEEP_MINUTES", 15, "Minutes between two passes of the sweeper.", at_least=1, at_most=59
     )

@@ -66,9 +66,8 @@ class Upkeep:
 
     def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
         unended = unended_runs(instance, self.kinds, {*PASSES, *self.brief})
-        swept = sweep.run_once(
-            pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), LossLimits()
-        )
+        limits = LossLimits(silence=settings.current().silent_seconds)
+        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), limits)
         return {
             "items retried": swept.rescued.retried,
             "items buried": swept.rescued.buried,

@@ -48,7 +48,7 @@ def run_once(
     rescued = rescue.run_once(pool, kinds, random)
     ended = end.run_once(pool, kinds)
     with transaction(pool) as connection:
-        silent = dispatch.silent(connection, dispatch.SILENT_SECONDS)
+        silent = dispatch.silent(connection, limits.silence)
     lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)
     del lost[Action.LEAVE]
     lost[Action.END_RUN] += end_strays(pool, unended, end_run, limits)

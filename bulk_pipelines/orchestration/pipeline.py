@@ -157,7 +157,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             return
         if job.planned_at is None:
             try:
-                with dispatch.beating(database.engine, job.job_id):
+                with dispatch.beating(database.engine, job.job_id, settings.current().silent_seconds):
                     pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
@@ -267,7 +267,8 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
-    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+    silence = settings.current().silent_seconds
+    with dispatch.beating(pool, job.job_id, silence), Worker(pool, kinds, job, name=name) as worker:
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
