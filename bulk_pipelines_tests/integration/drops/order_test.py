@@ -1,7 +1,6 @@
 """Which complete files have to wait, and for what."""
 
 import os
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
@@ -11,14 +10,7 @@ from bulk_pipelines.drops import look
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
-
-
-@pytest.fixture
-def inbox(engine: Engine, tmp_path: Path) -> Inbox:
-    made = Inbox(engine, tmp_path / "inbox")
-    made.set()
-    return made
+from bulk_pipelines_tests.scenes.inbox import Inbox
 
 
 def test_a_new_version_waits_until_the_earlier_one_is_imported(inbox: Inbox) -> None:

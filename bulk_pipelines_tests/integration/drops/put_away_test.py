@@ -1,7 +1,5 @@
 """What becomes of files when their imports are over."""
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine
 
@@ -14,14 +12,7 @@ from bulk_pipelines.errors import Conflict, Transient, Unavailable
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
-
-
-@pytest.fixture
-def inbox(engine: Engine, tmp_path: Path) -> Inbox:
-    made = Inbox(engine, tmp_path / "inbox")
-    made.set()
-    return made
+from bulk_pipelines_tests.scenes.inbox import Inbox
 
 
 @pytest.mark.parametrize(

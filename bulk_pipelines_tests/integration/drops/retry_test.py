@@ -18,15 +18,8 @@ from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import Missing
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
+from bulk_pipelines_tests.scenes.inbox import Inbox
 from bulk_pipelines_tests.servers.processes import Place
-
-
-@pytest.fixture
-def inbox(engine: Engine, tmp_path: Path) -> Inbox:
-    made = Inbox(engine, tmp_path / "inbox")
-    made.set()
-    return made
 
 
 def failed(inbox: Inbox, name: str = "users.csv") -> None:
