@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +20,7 @@ from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
-from bulk_pipelines.imports.load import loading
-from bulk_pipelines.imports.load.loading import BatchResult
+from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
@@ -97,12 +96,19 @@ class Sizers:
 SIZERS = Sizers()
 
 
-def handle(lease: Lease, tools: Tools) -> Outcome:
+def unheard(_: Read) -> None:
+    """Nobody waits for any block."""
+
+
+def handle(lease: Lease, tools: Tools, loading: Callable[[Read], None] = unheard) -> Outcome:
+    """Load the ranges of the item. `loading` is called before each block is loaded; a test can do something there, or
+    let the try fail."""
     plan = plan_of(tools.pool, tools.job.job_id, tools.job.job_key)
     sizer = SIZERS.of(tools)
     direct = True
     with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
         for read in reads:
+            loading(read)
             result = write(lease, tools, read, sizer, direct)
             direct = direct and not result.conflicted
             if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
@@ -150,7 +156,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
     with transaction(tools.pool) as connection:
         connected = time.perf_counter()
         tools.hold(connection, lease)
-        result = loading.load_batch(connection, read.context, read.validated, direct=direct)
+        result = load_batch(connection, read.context, read.validated, direct=direct)
         following = {"range": read.range_index, "start": block.following.start, "line": block.following.line}
         tools.checkpoint(connection, lease, following)
         sample = Sample(

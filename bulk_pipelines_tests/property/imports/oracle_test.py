@@ -31,7 +31,6 @@ from bulk_pipelines_tests.scenes.oracle import (
     disturbed_process,
     hasty,
     killed_process,
-    not_written,
     process,
     refreshed,
     small,
@@ -128,8 +127,8 @@ def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, ex
         job = submitted(engine, tmp_path, drawn)
         lines = [each.line for each in slow_import.candidates(drawn.asked())]
         with small(size):
-            with not_written([lines[number % len(lines)] for number in numbers if lines]):
-                process(engine, engine, job, size, hasty(1))
+            buried = [lines[number % len(lines)] for number in numbers if lines]
+            process(engine, engine, job, size, hasty(1, not_loaded=buried))
             if refreshed(engine, job).dlq_items:
                 redrive(engine, job.job_key)
                 process(engine, engine, job, size, hasty(1))
