@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from bulk_pipelines.columns import uuid_text
+from bulk_pipelines.columns import uuids
 from bulk_pipelines.database import session
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read.snapshot import Plan
@@ -89,8 +89,8 @@ def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def in_type(column: Any, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind) and uuid_text.is_identifier(column.type):
-        return uuid_text.as_text(column)
+    if pa.types.is_string(kind) and uuids.is_identifier(column.type):
+        return uuids.to_text(column)
     return column.cast(kind)
 
 
