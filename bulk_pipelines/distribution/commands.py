@@ -37,12 +37,12 @@ def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
-    from bulk_pipelines.distribution import submission, work
+    from bulk_pipelines.distribution import kind, submission
     from bulk_pipelines.engine.jobs.jobs import Sender
 
     submitted = submission.submit(
         connected(),
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         inputs_of(request),
         Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
     )

@@ -12,8 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import file_urls, sample, submission, target, work
-from bulk_pipelines.distribution import report as figures
+from bulk_pipelines.distribution import file_urls, kind, report, sample, submission, target
 from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
@@ -73,7 +72,7 @@ class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
 @cache
 def equipped(access: Access) -> Kind:
     """Return the kind for this access. All steps of a process get the same one, and so share its connections."""
-    return work.kind_of(settings.current(), access)
+    return kind.kind_of(settings.current(), access)
 
 
 def plan(_: Engine, job: Job) -> None:
@@ -81,9 +80,9 @@ def plan(_: Engine, job: Job) -> None:
     raise Conflict(f"job {job.job_key} has no inputs")
 
 
-def report(pool: Engine, job: Job) -> Metadata:
+def metadata(pool: Engine, job: Job) -> Metadata:
     with transaction(pool) as connection:
-        found = figures.of_job(connection, job)
+        found = report.of_job(connection, job)
     totals = found.totals
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "inputs": job.total_items,
@@ -152,9 +151,9 @@ def slow_record(file: File) -> dg.TableRecord:
 
 def pipeline() -> Pipeline:
     return Pipeline(
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         plan,
-        report,
+        metadata,
         small=lambda job: job.total_items <= SMALL_INPUTS,
         items_per_lane=INPUTS_PER_LANE,
         resources=frozenset({"distribution"}),
@@ -184,7 +183,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
             sample.fill(connection, Sample())
     submitted = submission.submit(
         database.engine,
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         config.inputs,
         Sender("ui", "ui", config.idempotency_key, priority=config.priority),
     )

@@ -12,6 +12,7 @@ from typing import Any
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import kind as kinds
 from bulk_pipelines.distribution import registry, work
 from bulk_pipelines.distribution.contents import Contents
 from bulk_pipelines.engine.jobs import end, jobs
@@ -53,7 +54,7 @@ def main(job_key: str, point: str = "", count: str = "1") -> None:
         kill_after(owner, name, int(count))
     chosen = settings.current()
     engine = pool.connect(chosen.database_url, application="lane")
-    kind = work.kind_of(chosen)
+    kind = kinds.kind_of(chosen)
     with transaction(engine) as connection:
         job = jobs.find(connection, job_key)
     print("working", flush=True)
