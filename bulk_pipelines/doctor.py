@@ -15,12 +15,12 @@ from bulk_pipelines.database import address, folders, logs, migrations, pool, sc
 from bulk_pipelines.distribution import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.orchestration.schema import SCHEMA
 from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
 from bulk_pipelines.up.services import MODULE
-from bulk_pipelines.up.storage import SCHEMA
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000

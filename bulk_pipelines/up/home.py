@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.orchestration.schema import APPLICATION, SCHEMA
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.settings import environment as child_environment
-from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
 LOCATION = "bulk_pipelines"
 """Dagster's name for the location of our code."""
@@ -21,7 +21,7 @@ STORAGE = f"""
 # Added by `bulk up`. The address stands in the environment: the UI shows this file.
 storage:
   custom:
-    module: bulk_pipelines.up.storage.definitions
+    module: bulk_pipelines.orchestration.storage
     class: Storage
     config:
       postgres_url:
@@ -99,7 +99,7 @@ def environment(settings: Settings, url: str) -> dict[str, str]:
 
 def storage_url(url: str) -> str:
     """Return the address of the same database for Dagster's storage, with the one driver that the storage works with.
-    `up.storage` does the rest."""
+    `orchestration.storage` does the rest."""
     target = pool.parsed(url).set(drivername="postgresql+psycopg2")
     return target.update_query_dict({"application_name": APPLICATION}).render_as_string(hide_password=False)
 
@@ -125,7 +125,7 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     logs.shorten(log)
     with open(log, "ab", opener=folders.owner_only) as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.up.definitions", job_key],
+            [sys.executable, "-m", "bulk_pipelines.up.here", job_key],
             env=child_environment(**environment(settings, url)),
             cwd=CHECKOUT,
             stdin=subprocess.DEVNULL,
@@ -142,7 +142,7 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
     url = address.url(settings)
     prepare(settings, url)
     done = subprocess.run(
-        [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
+        [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
         env=child_environment(**environment(settings, url)),
         cwd=CHECKOUT,
         capture_output=True,
