@@ -15,9 +15,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.maintenance import prune, sweep
+from bulk_pipelines.maintenance import retention, sweep
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
-from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.maintenance.retention import Part, Pruned
 from bulk_pipelines.orchestration import history
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
@@ -84,7 +84,7 @@ class Upkeep:
         }
 
     def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
-        return prune.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run)
+        return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run)
 
 
 def history_parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
@@ -93,7 +93,7 @@ def history_parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
     def prune_keys(pool: Engine, chosen: Settings, dry_run: bool) -> int:
         def finished(keys: list[str]) -> set[str]:
             with transaction(pool) as connection:
-                return prune.finished(connection, keys)
+                return retention.finished(connection, keys)
 
         return history.prune_keys(instance, kinds, finished, chosen.keep_partitions, dry_run)
 
