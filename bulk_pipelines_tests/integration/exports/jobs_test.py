@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.engine.errors import IdempotencyConflict
 from bulk_pipelines.engine.items import rescue
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import cut_short, jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
@@ -253,7 +253,7 @@ def test_a_cancel_after_the_name_takes_the_file_back(engine: Engine, tmp_path: P
 def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "AT_A_TIME", 1)
+    monkeypatch.setattr(cut_short, "AT_A_TIME", 1)
     insert_users(engine, 100)
     broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
     for job in (broken, whole):

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dlq, end, jobs
+from bulk_pipelines.engine.jobs import cut_short, dlq, end, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
@@ -318,7 +318,7 @@ def test_an_upsert_of_a_known_duplicate_is_wound_up_and_so_are_those_behind_it(i
 def test_an_import_that_cannot_be_wound_up_keeps_no_other_from_it(
     imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winding_up, "AT_A_TIME", 1)
+    monkeypatch.setattr(cut_short, "AT_A_TIME", 1)
     broken, whole = (imports.planned(file_of(*GOOD)) for _ in range(2))
     for job in (broken, whole):
         jobs.cancel(imports.engine, job.job_key)
