@@ -19,6 +19,7 @@ from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
@@ -187,9 +188,8 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         config.inputs,
         Sender("ui", "ui", config.idempotency_key, priority=config.priority),
     )
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"distribution {submitted.job.job_key} of {submitted.job.total_items} inputs: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "inputs": submitted.job.total_items, "state": said})
+    inputs = submitted.job.total_items
+    tell_submitted(context, submitted, f"distribution of {inputs} inputs", inputs=inputs)
 
 
 @dg.job(

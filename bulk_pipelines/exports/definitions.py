@@ -18,6 +18,7 @@ from bulk_pipelines.exports import completion, report, submission
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -157,9 +158,7 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+    tell_submitted(context, submitted, f"export of {config.resource}", resource=config.resource)
 
 
 @dg.job(

@@ -15,6 +15,7 @@ from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -171,9 +172,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
             request,
             Sender("ui", "ui", config.idempotency_key, priority=config.priority),
         )
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"import {submitted.job.job_key} of {config.resource}: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+    tell_submitted(context, submitted, f"import of {config.resource}", resource=config.resource)
 
 
 @dg.job(

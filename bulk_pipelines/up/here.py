@@ -7,8 +7,8 @@ import sys
 from bulk_pipelines import settings
 from bulk_pipelines.definitions import launched, passes
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.orchestration import here
-from bulk_pipelines.orchestration.here import CodeLocation
+from bulk_pipelines.orchestration import command_runs
+from bulk_pipelines.orchestration.command_runs import CodeLocation
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up import home
@@ -29,7 +29,7 @@ Row = tuple[str, int, str | None]
 def pass_here(name: str, dry_run: bool) -> list[Row]:
     """Make the pass that the schedule of this name makes, and return what it did."""
     pool = Database().engine
-    with here.instance() as dagster:
+    with command_runs.instance() as dagster:
         match name:
             case "sweep":
                 return [(*each, None) for each in passes.sweep(pool, dagster).items()]
@@ -53,4 +53,4 @@ if __name__ == "__main__":
     if wanted in PASSES:
         sys.stdout.write(answer(wanted, "--dry-run" in options) + "\n")
     else:
-        sys.exit(not here.run_here(wanted, launched, location()))
+        sys.exit(not command_runs.run_here(wanted, launched, location()))

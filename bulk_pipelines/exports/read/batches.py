@@ -31,17 +31,17 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 
 
 @contextmanager
-def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
-    """Open a lane: a connection of its own, which reads batches of about `batch` bytes."""
+def reader(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowReader"]:
+    """Open a reader: a connection of its own, which reads batches of about `batch` bytes."""
     with asked_of(resource, url), connected(url) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
-        yield ArrowLane(cursor, plan)
+        yield ArrowReader(cursor, plan)
 
 
 @dataclass(frozen=True)
-class ArrowLane:
+class ArrowReader:
     cursor: Any
     plan: Plan
 

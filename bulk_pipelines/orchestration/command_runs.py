@@ -1,4 +1,4 @@
-"""One job worked in this process, as a run of the installation's Dagster; for commands that wait for it."""
+"""The runs of commands: one job is worked in this process, as a run of the installation's Dagster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
