@@ -12,8 +12,8 @@ from typing import Any
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import completion, registry, work
 from bulk_pipelines.distribution import kind as kinds
-from bulk_pipelines.distribution import registry, work
 from bulk_pipelines.distribution.contents import Contents
 from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.worker.drain import drain
@@ -29,7 +29,7 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "published": [(work.Distributor, "published")],
     "recorded, not committed": [(registry, "record")],
     "settled": [(Settler, "take_note")],
-    "ending, not committed": [(work, "finished")],
+    "ending, not committed": [(completion, "finish")],
     "ended": [(end, "end")],
 }
 """Where a process can die: after each of these."""
