@@ -210,7 +210,9 @@ def definitions() -> Finding:
     script = f"from {MODULE} import defs; defs.validate_loadable(defs)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        return Finding("definitions", False, told(done), "mend the code; `dagster definitions validate` shows more")
+        return Finding(
+            "definitions", False, why_failed(done), "mend the code; `dagster definitions validate` shows more"
+        )
     return Finding("definitions", True, "they load")
 
 
@@ -226,13 +228,13 @@ def instance(chosen: Settings) -> Finding:
     done = home.dagster(chosen, address.url(chosen), "instance", "info")
     if done.returncode != 0:
         remedy = f"compare {place.folder / 'dagster.yaml'} with dagster.yaml; `bulk up` writes it anew"
-        return Finding("dagster instance", False, told(done), remedy)
+        return Finding("dagster instance", False, why_failed(done), remedy)
     revisions = re.findall(r"current: (\w+)\s+latest: (\w+)", done.stdout)
     if not revisions or any(current != latest for current, latest in revisions):
         return Finding("dagster instance", False, "its storage is of another version", "run `bulk migrate`")
     return Finding("dagster instance", True, f"{place.folder}, storage up to date")
 
 
-def told(done: subprocess.CompletedProcess[str]) -> str:
+def why_failed(done: subprocess.CompletedProcess[str]) -> str:
     """Return why a program failed, in one line."""
     return logs.error_in(done.stderr or done.stdout) or f"it ended with code {done.returncode}"

@@ -63,6 +63,6 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
         )
     click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)
-    click.echo(watching.told(seen))
+    click.echo(watching.summary(seen))
     if not seen.good:
         sys.exit(1)

@@ -48,7 +48,7 @@ def gauge(seen: Seen) -> Gauge:
     return Gauge(at.rows, decimal(at.bytes), at.rows or (1 if seen.good else 0), total)
 
 
-def told(seen: Seen) -> str:
+def summary(seen: Seen) -> str:
     """Describe in a few lines what became of the export."""
     job, result = seen.job, seen.job.result
     if not seen.good or result is None:

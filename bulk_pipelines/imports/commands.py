@@ -164,6 +164,6 @@ def follow(pool: "Engine", job_key: str) -> None:
     from bulk_pipelines.imports import watching
 
     seen = watching.work_and_watch(pool, job_key, click.get_current_context().find_root().obj)
-    click.echo(watching.told(seen))
+    click.echo(watching.summary(seen))
     if not seen.good:
         sys.exit(1)

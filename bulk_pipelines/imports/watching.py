@@ -51,7 +51,7 @@ def gauge(seen: Seen) -> Gauge:
     return Gauge(counts.read, f"{counts.rejected:,} errors", completed, total)
 
 
-def told(seen: Seen) -> str:
+def summary(seen: Seen) -> str:
     """Say in a few lines what the import came to."""
     job, counts = seen.job, seen.counted.counts
     result = job.result or {}
