@@ -19,8 +19,8 @@ from bulk_pipelines.exports.read.snapshot import Plan, planned
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 
 CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
-"""How many connections read a large table at the same time. One is enough for Parquet and XLSX, because writing these
-formats takes longer than reading the rows."""
+"""How many connections read a large table at the same time. docs/benchmarks.md says what the second one is worth. One
+is enough for Parquet and XLSX, because writing these formats takes longer than reading the rows."""
 
 ARROW = {Format.PARQUET, Format.XLSX}
 """Formats that are written here from Arrow's batches. PostgreSQL itself writes the rows of the others."""
