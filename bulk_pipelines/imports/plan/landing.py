@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Permanent, Unavailable
@@ -13,8 +14,9 @@ from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Missing
-from bulk_pipelines.storage.landing import Landed
+from bulk_pipelines.storage.landing import Landed, Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.locations import Sources
 
 
 def place(chosen: Settings) -> str:
@@ -22,41 +24,58 @@ def place(chosen: Settings) -> str:
     return chosen.landing_url or str(chosen.home / "landed")
 
 
-def land(request: ImportRequest, file: RequestedFile, name: str, chosen: Settings) -> Landed:
-    """Land a file under a name that belongs to the job, so that landing it again comes to the same file."""
-    access = access_of(chosen)
-    with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
-        limits = landing.limits_of(chosen)
-        with locations.Sources(access, request.within) as sources:
-            return landing.land_from(
-                sources, file.source, into, name, limits, request.compression, version=file.version
-            )
+@dataclass(frozen=True)
+class Landing:
+    """What the landings of one import share: the connections to its sources, which stay open from one file to the next,
+    and the folder that they land in. Threads may share a `Landing`."""
 
+    request: ImportRequest
+    sources: Sources
+    into: Storage
+    limits: Limits
 
-def gone(request: ImportRequest, file: RequestedFile, chosen: Settings) -> str | None:
-    """Say why the version of the file that is meant can never be landed; return None if it is still at its source, or
-    if any version will do."""
-    if file.version is None:
-        return None
-    storage, key = locations.file(file.source, access_of(chosen), "source", request.within)
-    with storage:
+    def land(self, file: RequestedFile, name: str) -> Landed:
+        """Land a file under a name that belongs to the job, so that landing it again comes to the same file."""
+        return landing.land_from(
+            self.sources, file.source, self.into, name, self.limits, self.request.compression, version=file.version
+        )
+
+    def gone(self, file: RequestedFile) -> str | None:
+        """Say why the version of the file that is meant can never be landed; return None if it is still at its source,
+        or if any version will do."""
+        if file.version is None:
+            return None
+        source, key = self.sources.source(file.source, "source")
         try:
-            same = storage.stat(key).version == file.version
+            same = source.stat(key).version == file.version
         except Missing:
             return "it was removed before it was landed"
         except Permanent as error:
             return str(error)
-    return None if same else "it was replaced before it was landed"
+        return None if same else "it was replaced before it was landed"
 
 
-def is_there(file: ImportFile, chosen: Settings) -> bool:
-    """Tell whether the landed file is still there. If nothing was landed of the file, nothing is missing: then it is
-    true."""
-    if file.landed is None:
-        return True
-    storage, key = locations.file(file.landed, access_of(chosen), "landed")
-    with storage:
-        return storage.exists(key)
+@contextmanager
+def begun(request: ImportRequest, chosen: Settings) -> Iterator[Landing]:
+    """Begin to land the files of an import. The connections are closed at the end of the block."""
+    access = access_of(chosen)
+    with (
+        locations.folder(place(chosen), access, "BULK_LANDING_URL") as into,
+        Sources(access, request.within) as sources,
+    ):
+        yield Landing(request, sources, into, landing.limits_of(chosen))
+
+
+def are_there(files: list[ImportFile], chosen: Settings) -> list[ImportFile]:
+    """Return the files whose landed copies are still there. If nothing was landed of a file, nothing is missing: then
+    it is among them."""
+    with Sources(access_of(chosen)) as places:
+        return [file for file in files if file.landed is None or is_there(places, file.landed)]
+
+
+def is_there(places: Sources, landed: str) -> bool:
+    storage, key = places.source(landed, "landed")
+    return storage.exists(key)
 
 
 def remove(storage: Storage, job_key: str) -> None:

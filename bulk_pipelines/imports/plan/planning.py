@@ -2,7 +2,7 @@
 comes to the same items."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +20,7 @@ from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.plan import agreement, landing, layout
 from bulk_pipelines.imports.plan import ranges as cutting
-from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.plan.landing import Landing, opened
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
@@ -41,12 +41,7 @@ def plan(pool: Engine, job: Job) -> None:
     with transaction(pool) as connection:
         agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
-    before = noted_before(pool, job, chosen)
-    with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        numbered = enumerate(request.files, 1)
-        copies = list(
-            executor.map(lambda each: before.get(each[0]) or land(job, request, each[0], each[1], chosen), numbered)
-        )
+    copies = landed(job.job_key, request, noted_before(pool, job, chosen), chosen)
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
@@ -71,6 +66,16 @@ def plan(pool: Engine, job: Job) -> None:
         jobs.seal(connection, job.job_id)
 
 
+def landed(
+    job_key: str, request: ImportRequest, before: Mapping[int, ImportFile], chosen: settings.Settings
+) -> list[ImportFile]:
+    """Land the files of an import, except those that were landed before, and return all of them in their order. Some
+    are landed at once, and all by the same few connections, so that a server sees few logins."""
+    with landing.begun(request, chosen) as lands, ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
+        numbered = enumerate(request.files, 1)
+        return list(executor.map(lambda each: before.get(each[0]) or land(job_key, lands, each[0], each[1]), numbered))
+
+
 def note_files(pool: Engine, job: Job, files: list[ImportFile]) -> None:
     """Write down what became of each file, so that whoever deals with one of them need not know what is wrong with the
     others."""
@@ -87,7 +92,7 @@ def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int,
         noted = progress.files(connection, job.job_id)
     if not any(file.landed or file.duplicate for file in noted):
         return {}
-    return {file.number: file for file in noted if landing.is_there(file, chosen)}
+    return {file.number: file for file in landing.are_there(noted, chosen)}
 
 
 def unlike(before: list[ImportFile], file: ImportFile) -> bool:
@@ -103,15 +108,15 @@ def told(file: ImportFile, among: int) -> str:
     return note if among == 1 else f"{file.source}: {note}"
 
 
-def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, chosen: settings.Settings) -> ImportFile:
+def land(job_key: str, lands: Landing, number: int, file: RequestedFile) -> ImportFile:
     """Land a file: make the copy that everything else reads. If the file cannot be used, note why, so that the import
     goes on with the others."""
     shown = addresses.redacted(file.source)
     try:
-        copy = landing.land(request, file, f"{job.job_key}/{number:06}", chosen)
+        copy = lands.land(file, f"{job_key}/{number:06}")
     except BulkError as error:
         # A version that is gone never comes back: trying again would be useless, and taking another one wrong.
-        gone = landing.gone(request, file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        gone = lands.gone(file) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # the trouble may pass, and the whole plan is tried again
         return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))
