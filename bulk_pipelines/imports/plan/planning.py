@@ -31,7 +31,8 @@ from bulk_pipelines.storage.errors import Missing, SourceChanged
 log = logging.getLogger(__name__)
 
 RANGE_BYTES = 16 * 1024 * 1024
-FILES_AT_ONCE = 8
+FILES_AT_ONCE = 4
+"""How many files of an import are landed side by side. It is also how many logins an FTP server sees."""
 
 Piece = tuple[int, Range]
 
