@@ -18,6 +18,7 @@ from statistics import median
 from benchmarks import user_files
 from benchmarks.measure import Measure, in_turns, report, show
 from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
@@ -46,11 +47,12 @@ def taken(server: LoginServer, name: str) -> ImportRequest:
 def landing(request: ImportRequest, folder: Path) -> Measure:
     chosen = Settings(home=folder, login_user=USER, login_password=PASSWORD)
     numbers = count(1)
+    wanted = [ImportFile(number, file, file.source) for number, file in enumerate(request.files, 1)]
 
     def measured() -> float:
         job_key = f"J20260110_{next(numbers):06}"
         began = time.perf_counter()
-        files = planning.landed(job_key, request, {}, chosen)
+        files = planning.landed(job_key, request, wanted, chosen)
         seconds = time.perf_counter() - began
         assert len(files) == FILES, "all files are landed"
         assert all(file.landed for file in files), "none is left out"
@@ -64,7 +66,7 @@ def copying(server: LoginServer, name: str, folder: Path) -> Measure:
     said = subprocess.run([RCLONE, "obscure", PASSWORD], check=True, capture_output=True, text=True).stdout.strip()
     source = f":ftp,host=127.0.0.1,port={server.port},user={USER},pass={said}:{name}"
     target = folder / "copied"
-    command = [RCLONE, "copy", source, target, "--config", folder / "none.conf"]
+    command = [str(RCLONE), "copy", source, str(target), "--config", str(folder / "none.conf")]
 
     def measured() -> float:
         began = time.perf_counter()

@@ -36,8 +36,8 @@ class Submit(Protocol):
     def __call__(
         self, connection: Connection, source: str, files: Sequence[File], **rule: str | None
     ) -> tuple[int, str]:
-        """Submit an import of these files. `rule` has resource, format, mode and on_error, and in `within` the folder
-        of this machine that the files lie in."""
+        """Submit an import of these files, which numbers them from 1 on as they are given. `rule` has resource, format,
+        mode and on_error, and in `within` the folder of this machine that the files lie in."""
         ...
 
 

@@ -20,7 +20,12 @@ from bulk_pipelines.storage.access import Access
 
 
 def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
-    return jobs.submit(connection, KINDS, sender.asks(kind_name(request.resource), request.as_params()))
+    """Submit an import. Its job and the rows of its files are written in the caller's transaction."""
+    asked = sender.asks(kind_name(request.resource), request.as_params(), identity=request.identity())
+    submitted = jobs.submit(connection, KINDS, asked)
+    if submitted.created:
+        progress.add_files(connection, submitted.job.job_id, request.files)
+    return submitted
 
 
 def submit_drop(

@@ -1,11 +1,13 @@
 """The landed files of an import: making them from their sources, opening them for reading, and removing them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import Permanent, Unavailable
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
@@ -66,16 +68,37 @@ def begun(request: ImportRequest, chosen: Settings) -> Iterator[Landing]:
         yield Landing(request, sources, into, landing.limits_of(chosen))
 
 
-def are_there(files: list[ImportFile], chosen: Settings) -> list[ImportFile]:
-    """Return the files whose landed copies are still there. If nothing was landed of a file, nothing is missing: then
-    it is among them."""
+def still_there(files: Iterable[ImportFile], chosen: Settings) -> list[ImportFile]:
+    """Return the files whose copies are still there as they were landed. If nothing was landed of a file, nothing is
+    missing: then it is among them."""
     with Sources(access_of(chosen)) as places:
-        return [file for file in files if file.landed is None or is_there(places, file.landed)]
+        return [file for file in files if file.landed is None or is_there(places, file, file.landed)]
 
 
-def is_there(places: Sources, landed: str) -> bool:
-    storage, key = places.source(landed, "landed")
-    return storage.exists(key)
+def is_there(places: Sources, file: ImportFile, landed: str) -> bool:
+    place, key = places.source(landed, "landed")
+    try:
+        return is_landed(file, place.stat(key).version)
+    except Missing:
+        return False
+
+
+def is_landed(file: ImportFile, version: str) -> bool:
+    """Tell whether this version of the landed file is the one that was landed, or has the same content. A plan that was
+    cut short may have landed it a second time, and the copies may have been moved to another disk."""
+    assert file.landed is not None
+    return version == file.landed_version or hash_of(file.landed, version) == file.sha256
+
+
+@lru_cache(maxsize=1_000)
+def hash_of(landed: str, version: str) -> str:
+    """Return the SHA-256 of this version of a landed file."""
+    storage, key = locations.file(landed, access_of(settings.current()), "landed")
+    found = hashlib.sha256()
+    with storage, storage.open(key, version=version) as reader:
+        for piece in reader:
+            found.update(piece)
+    return found.hexdigest()
 
 
 def remove(storage: Storage, job_key: str) -> None:
@@ -89,15 +112,17 @@ def remove(storage: Storage, job_key: str) -> None:
 
 @contextmanager
 def opened(file: ImportFile) -> Iterator[LandedFile]:
-    """Open a landed file. A file in a local folder is read in place; one in another storage is read by ranges."""
+    """Open a landed file as it was landed. A file in a local folder is read in place; one in another storage is read by
+    ranges. Raise an error if something else lies there now."""
     assert file.landed is not None
-    assert file.size is not None
     storage, key = locations.file(file.landed, access_of(settings.current()), "landed")
-    with storage:
+    with storage, ExitStack() as until_read:
+        source: LocalFile | StoredFile
         if isinstance(storage, LocalStorage):
-            with LocalFile(storage.root / key) as source:
-                if source.size != file.size:
-                    raise Unavailable(f"the landed file {file.landed} has changed its size")
-                yield source
+            source = until_read.enter_context(LocalFile(storage.root / key))
         else:
-            yield StoredFile(storage, key, file.size)
+            entry = storage.stat(key)
+            source = StoredFile(storage, key, entry.size, entry.version)
+        if not is_landed(file, source.version):
+            raise Permanent(f"the landed file {file.landed} is not the one that was landed: its content is another one")
+        yield source
