@@ -29,7 +29,8 @@ class TakenUp:
 
 
 def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool, kind: str | None = None) -> TakenUp:
-    """Start the job, if it may run and is of this kind (any, if none is given). Only a run's first call decides anything."""
+    """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides
+    anything."""
     with transaction(pool) as connection:
         job = jobs.lock(connection, job_key)
         was = job.status
