@@ -25,7 +25,7 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.servers import processes
 from bulk_pipelines_tests.servers.processes import PASSWORD, RCLONE, USER, LoginServer
 
-FILES, ROWS, ROUNDS = 1_000, 100, 7
+FILES, ROWS, ROUNDS = 1_000, 100, 5
 
 
 def dropped(folder: Path) -> None:

@@ -38,11 +38,13 @@ INSERT INTO import_file (job_id, number, source, address, wanted_version, wanted
 VALUES (:job_id, :number, :source, :address, :version, :size, :format, :known_sha256::text[]);
 
 -- name: note_file!
--- Notes what the plan made of a file: where it was landed, and how it is read. Planning again writes the same.
+-- Notes what the plan made of a file: where it was landed, and how it is read. Planning again writes the same. Once the
+-- job's items are known nothing is noted any more: a plan that was thought dead may still be at it.
 UPDATE import_file SET
     landed = :landed, landed_version = :landed_version, size = :size, sha256 = :sha256, layout = :layout::jsonb,
     base_line = :base_line, duplicate = :duplicate, note = :note
-WHERE job_id = :job_id AND number = :number;
+FROM job
+WHERE import_file.job_id = :job_id AND number = :number AND job.job_id = :job_id AND planned_at IS NULL;
 
 -- name: files
 -- The files of an import, in the order in which they count: what was asked for, and what the plan made of it.

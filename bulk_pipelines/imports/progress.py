@@ -113,7 +113,7 @@ def add_files(connection: Connection, job_id: int, files: Sequence[RequestedFile
 
 
 def note_files(connection: Connection, job_id: int, files: Sequence[ImportFile]) -> None:
-    """Write down what the plan made of the files."""
+    """Write down what the plan made of the files, unless another plan of the job was quicker."""
     values = (
         {
             "job_id": job_id,

@@ -192,7 +192,8 @@ INSERT INTO job (kind, owner, origin, request_hash, params) VALUES
 INSERT INTO import_file (job_id, number, source, landed, sha256)
 SELECT job_id, 1, 'ftp://me@box/a.csv', '/landed/a', 'ef' FROM job WHERE owner = 'box';
 INSERT INTO file_drop (source, path, version, size, modified_at, resource, status, job_id, ended_at)
-SELECT 'box', path, version, 1, now() + after * interval '1 second', 'users', status::drop_status, job.job_id, ended_at
+SELECT 'box', path, version, 1, now() + after * interval '1 second', 'users', dropped.status::drop_status, job_id,
+    ended_at
 FROM job,
     (VALUES ('b.csv', '2-7', 2, 'TAKEN', NULL::timestamptz), ('a.csv', '1-5', 1, 'FAILED', now()),
         ('c.csv', '2-7', 3, 'TAKEN', NULL)) AS dropped (path, version, after, status, ended_at)

@@ -200,7 +200,7 @@ def test_a_look_that_dies_half_way_takes_nothing_and_the_next_takes_all(inbox: I
     inbox.drop("users.csv")
     inbox.drop("articles.csv")
 
-    def dying(connection: Connection, source: str, files: Sequence[File], **rule: str | None) -> tuple[int, str]:
+    def dying(connection: Connection, source: str, files: Sequence[File], **rule: Any) -> tuple[int, str]:
         if rule["resource"] == "articles":
             raise KeyboardInterrupt
         return submission.submit_drop(connection, source, files, **rule)

@@ -1,6 +1,6 @@
 """Ranges are read of the file that was landed, or not at all: in a folder of this machine and in a bucket alike."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,6 @@ from bulk_pipelines_tests.servers.processes import Place
 
 ROWS = file_of(*((f"a{number}@x.org", "Ada", "reader") for number in range(9)))
 OTHERS = ROWS.replace("Ada", "Eve")
-
-Write = Callable[[ImportFile, str], None]
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -108,6 +106,14 @@ def test_a_landed_file_that_is_written_into_while_it_is_read(imports: Imports) -
             there.write(b"EMAIL")
         with pytest.raises(SourceChanged):
             source.read(0, 5)
+
+
+def test_a_plan_that_was_thought_dead_notes_nothing_of_files_that_have_items(imports: Imports) -> None:
+    job = imports.planned(ROWS)
+    file = file_of_job(imports, job)
+    with transaction(imports.engine) as connection:
+        progress.note_files(connection, job.job_id, [replace(file, landed=None, layout=None, note="it was removed")])
+    assert file_of_job(imports, job) == file
 
 
 def test_a_plan_lands_again_what_was_replaced_before_the_items_were_written(
