@@ -108,7 +108,8 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
     if rescue.run_once(worker.pool, worker.kinds, worker.random, worker.job.job_id).items:
         return None
     job_key = worker.job.job_key
-    if worker.settler.open_items == 0:  # the last settlement has seen that, so there is no need to look first
+    seen, worker.settler.open_items = worker.settler.open_items, None
+    if seen == 0:  # the last settlement has seen that no item is open, so there is no need to look first
         job = end.attempt_due(worker.pool, worker.kind, job_key)
     else:
         job = end.attempt(worker.pool, worker.kinds, job_key)
