@@ -52,9 +52,10 @@ class LocalFile:
             now = os.fstat(self.descriptor)
         except OSError as error:
             raise Unavailable(f"the landed file {self.path} cannot be read: {error.strerror}") from error
+        data = whole(data, start, stop, str(self.path))
         if identity(now) != identity(self.found):
             raise SourceChanged(f"the landed file {self.path} was written to while it was read")
-        return whole(data, start, stop, str(self.path))
+        return data
 
     def close(self) -> None:
         os.close(self.descriptor)
