@@ -76,7 +76,7 @@ def equipped(access: Access) -> Kind:
     return kind.kind_of(settings.current(), access)
 
 
-def plan(_: Engine, job: Job) -> None:
+def plan(_: Engine, job: Job) -> Job:
     """Refuse a job without items: a distribution is submitted with its inputs, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no inputs")
 

@@ -48,10 +48,10 @@ def wind_up(pool: Engine, job_key: str) -> None:
     """Clear away what a cancelled or failed export left, even a file that was published at that moment."""
     with transaction(pool) as connection:
         # The job's row is locked, so that nobody redrives or resumes the job while its file is being removed.
-        job_id, state = jobs.locked(connection, job_key)
-        job, found = jobs.find(connection, job_key), progress.read(connection, job_id)
-        if state in IN_VAIN and not job.running_items and found is not None and removed(job, found):
-            progress.forget(connection, job_id)
+        job = jobs.lock(connection, job_key)
+        found = progress.read(connection, job.job_id)
+        if job.status in IN_VAIN and not job.running_items and found is not None and removed(job, found):
+            progress.forget(connection, job.job_id)
 
 
 def removed(job: Job, found: Progress) -> bool:

@@ -29,7 +29,7 @@ def pipeline(resource: Resource) -> Pipeline:
     return Pipeline(KINDS[kind_name(resource.name)], plan, metadata, small=lambda _: True, wind_up=completion.wind_up)
 
 
-def plan(_: Engine, job: Job) -> None:
+def plan(_: Engine, job: Job) -> Job:
     """Refuse a job without an item: an export is submitted with its item, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no item")
 

@@ -8,11 +8,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
 from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.launchpad import tell_submitted
@@ -40,8 +38,8 @@ def pipeline(resource: Resource) -> Pipeline:
 
 def small(job: Job) -> bool:
     """Tell whether the files are so small that one process loads them before another one would have started."""
-    sizes = [file["size"] for file in job.params["files"]]
-    return None not in sizes and sum(sizes) <= SMALL_BYTES
+    size = job.params["size"]
+    return size is not None and size <= SMALL_BYTES
 
 
 def metadata(pool: Engine, job: Job) -> Metadata:
@@ -104,8 +102,8 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     )
     def error_rate(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
-            counts = progress.read(connection, job.job_id).counts
+            found, _ = progress.to_check(connection, context.partition_key)
+        counts = found.counts
         rate = counts.rejected / counts.read if counts.read else 0.0
         return dg.AssetCheckResult(
             passed=rate <= HIGH_ERROR_RATE,
@@ -122,9 +120,8 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     )
     def counts_add_up(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
-            found = progress.read(connection, job.job_id)
-            problem = report.balance(found, rejects.count(connection, job.job_id))
+            found, kept = progress.to_check(connection, context.partition_key)
+        problem = report.balance(found, kept)
         return dg.AssetCheckResult(
             passed=problem is None,
             severity=dg.AssetCheckSeverity.ERROR,

@@ -20,25 +20,31 @@ from bulk_pipelines.storage.access import Access
 
 
 def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
-    return jobs.submit(connection, KINDS, sender.asks(kind_name(request.resource), request.as_params()))
+    """Submit an import. Its job and the rows of its files are written in the caller's transaction."""
+    asked = sender.asks(kind_name(request.resource), request.as_params(), identity=request.identity())
+    submitted = jobs.submit(connection, KINDS, asked)
+    if submitted.created:
+        progress.add_files(connection, submitted.job.job_id, request.files)
+    return submitted
 
 
 def submit_drop(
-    connection: Connection, source: str, files: Sequence[tuple[str, int, str, list[str]]], **rule: str | None
+    connection: Connection,
+    source: str,
+    files: Sequence[tuple[str, int, str, list[str]]],
+    *,
+    resource: str,
+    mode: str,
+    file_format: str | None,
+    on_error: str,
+    within: str | None,
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
-    was taken before. `rule` holds resource, mode, format, on_error, and the folder of this machine that the files lie
-    `within`.
+    was taken before. `within` is the folder of this machine that the files lie in.
     """
-    options = Options(
-        resource=rule["resource"] or "",
-        mode=rule["mode"] or "insert",
-        format=rule["format"],
-        on_error=rule["on_error"] or "continue",
-        within=rule["within"],
-    )
+    options = Options(resource, mode, file_format, on_error=on_error, within=within)
     request = options.request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )

@@ -25,15 +25,14 @@ def wind_up(pool: Engine, job_key: str) -> None:
             job = jobs.find(connection, job_key)
         if not job.finished or job.result is not None or job.planned_at is None or job.running_items:
             return
-        plan = plan_of(pool, job.job_id, job.job_key)
+        plan = plan_of(pool, job)
         if plan.request.mode is Mode.UPSERT:
             unreached.count(pool, job, plan)
             completion.complete_rejects(lambda: transaction(pool), job, plan)
         else:
             completion.reconcile(pool, job)
         with transaction(pool) as connection:
-            jobs.locked(connection, job_key)
-            job = jobs.find(connection, job_key)
+            job = jobs.lock(connection, job_key)
             if not job.finished:
                 return  # a redrive came in between
             if not completion.may_go_on(job):

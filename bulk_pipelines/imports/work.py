@@ -61,12 +61,14 @@ class Plan:
         )
 
 
+def plan_of(pool: Engine, job: Job) -> Plan:
+    return Plan(ImportRequest.from_params(job.params), files_of(pool, job.job_id))
+
+
 @lru_cache(maxsize=4)
-def plan_of(pool: Engine, job_id: int, job_key: str) -> Plan:
+def files_of(pool: Engine, job_id: int) -> dict[int, ImportFile]:
     with transaction(pool) as connection:
-        job = jobs.find(connection, job_key)
-        files = progress.files(connection, job_id)
-    return Plan(ImportRequest.from_params(job.params), {file.number: file for file in files})
+        return {file.number: file for file in progress.files(connection, job_id)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def unheard(_: Read) -> None:
 def handle(lease: Lease, tools: Tools, loading: Callable[[Read], None] = unheard) -> Outcome:
     """Load the ranges of the item. `loading` is called before each block is loaded; a test can do something there, or
     let the try fail."""
-    plan = plan_of(tools.pool, tools.job.job_id, tools.job.job_key)
+    plan = plan_of(tools.pool, tools.job)
     sizer = SIZERS.of(tools)
     direct = True
     with ahead(read_on(lease, tools.job, plan, sizer)) as reads:

@@ -13,9 +13,10 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports import submission
+from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drops import Box
 
@@ -52,6 +53,10 @@ class Drops:
             drain(worker)
         with transaction(self.engine) as connection:
             return jobs.find(connection, job.job_key)
+
+    def files(self, job: Job) -> list[ImportFile]:
+        with transaction(self.engine) as connection:
+            return progress.files(connection, job.job_id)
 
     def clear_up(self) -> int:
         return put_away.clear_up(self.engine, self.source, self.box.storage)

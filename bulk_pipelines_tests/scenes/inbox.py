@@ -1,32 +1,26 @@
 """A folder that is looked at, and imports of its files that nothing works."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import put_away, sources
-from bulk_pipelines.drops.look import File, Looked, look
+from bulk_pipelines.drops.look import Looked, look
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
+from bulk_pipelines.imports import submission
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.local.storage import LocalStorage
 
 RESOURCES = ("users", "articles", "comments")
 REFERENCES = {"comments": ["articles", "users"], "articles": ["users"], "users": []}
 KINDS = Kinds([Kind(f"import_{name}", lambda lease, tools: Done()) for name in RESOURCES])
-
-
-def submit(connection: Connection, source: str, files: Sequence[File], **rule: str | None) -> tuple[int, str]:
-    params = {"files": [{"source": url, "known": known} for url, _, _, known in files]}
-    request = jobs.Request(f"import_{rule['resource']}", source, params, origin="sensor")
-    job = jobs.submit(connection, KINDS, request).job
-    return job.job_id, job.job_key
 
 
 class Inbox:
@@ -56,7 +50,7 @@ class Inbox:
             self.engine,
             self.source,
             options.pop("open_storage", self.storage),
-            options.pop("submit", submit),
+            options.pop("submit", submission.submit_drop),
             REFERENCES,
             sleep=self.between,
             **options,
@@ -68,8 +62,10 @@ class Inbox:
     def taken(self) -> list[list[str]]:
         """The file names of each job, in the order of the jobs."""
         with transaction(self.engine) as connection:
-            rows = connection.execute("SELECT params->'files' FROM job ORDER BY job_id").fetchall()
-        return [[Path(file["source"]).name for file in files] for (files,) in rows]
+            rows = connection.execute(
+                "SELECT array_agg(source ORDER BY number) FROM import_file GROUP BY job_id ORDER BY job_id"
+            ).fetchall()
+        return [[Path(source).name for source in sources] for (sources,) in rows]
 
     def end_jobs(self, event: JobEvent, result: dict[str, Any] | None = None) -> None:
         with transaction(self.engine) as connection:
@@ -77,19 +73,18 @@ class Inbox:
                 job_id = jobs.start(connection, key).job_id
                 jobs.seal(connection, job_id)
                 jobs.move(connection, key, event, error="it was bad", result=result)
-                for number, file in enumerate((result or {}).get("files", ()), 1):
+                for file in (result or {}).get("files", ()):
                     connection.execute(
-                        "INSERT INTO import_file (job_id, number, source, sha256, duplicate, note)"
-                        " VALUES (%s, %s, %s, %s, %s, %s)",
-                        [
-                            job_id,
-                            number,
-                            file["source"],
-                            file["sha256"],
-                            file.get("duplicate", False),
-                            file.get("note"),
-                        ],
+                        "UPDATE import_file SET sha256 = %s, duplicate = %s, note = %s"
+                        " WHERE job_id = %s AND source = %s",
+                        [file["sha256"], file.get("duplicate", False), file.get("note"), job_id, file["source"]],
                     )
+
+    def known(self) -> list[list[str]]:
+        """The contents that each submitted file was known to have had before, in the order of the jobs."""
+        with transaction(self.engine) as connection:
+            rows = connection.execute("SELECT known_sha256 FROM import_file ORDER BY job_id, number").fetchall()
+        return [known for (known,) in rows]
 
     def statuses(self) -> dict[str, str]:
         with transaction(self.engine) as connection:

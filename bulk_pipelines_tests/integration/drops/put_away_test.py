@@ -194,6 +194,8 @@ def test_a_file_that_was_left_out_of_a_good_import_is_no_success(inbox: Inbox, e
         {"source": url("users-2.csv"), "sha256": "cd", "duplicate": False, "note": "it has no column email"},
     ]
     inbox.end_jobs(JobEvent.COMPLETE_WITH_ERRORS, {"files": files})
+    with transaction(engine) as connection:
+        connection.execute("UPDATE import_file SET source = 'ftp://…'")  # however its address is shown
     assert inbox.clear_up() == 2
     assert inbox.statuses() == {"users-1.csv": "DONE", "users-2.csv": "FAILED"}
     assert (inbox.folder / "failed" / key / "users-2.csv").exists()

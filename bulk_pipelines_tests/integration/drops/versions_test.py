@@ -66,7 +66,7 @@ def test_files_that_stay_as_they_were_taken_are_imported(drops: Drops) -> None:
     drops.box.drop("users-a.csv", drop_scene.users("a", 2))
     drops.box.drop("users-b.csv", drop_scene.users("b", 1))
     job = drops.taken()
-    assert all(file.version for file in ImportRequest.from_params(job.params).files)
+    assert all(file.requested.version for file in drops.files(job))
     done = drops.work(job)
     assert done.status is JobState.COMPLETED, (done.last_error, done.result)
     assert drops.users() == ["reader0@a.example.org", "reader0@b.example.org", "reader1@a.example.org"]
@@ -120,7 +120,7 @@ def test_a_job_that_names_no_versions_takes_what_lies_there(drops: Drops, engine
     drops.box.drop("users.csv", drop_scene.users("a", 2))
     job = drops.taken()
     with transaction(engine) as connection:
-        connection.execute("UPDATE job SET params = params #- '{files,0,version}'")
+        connection.execute("UPDATE import_file SET wanted_version = NULL")
         job = jobs.find(connection, job.job_key)
     drops.box.drop("users.csv", drop_scene.users("a", 3))
     assert drops.work(job).status is JobState.COMPLETED
@@ -151,12 +151,13 @@ def test_what_was_landed_before_a_crash_stays_good(
 
 
 @pytest.mark.parametrize("box", ["folder"], indirect=True)
-def test_a_request_without_versions_is_kept_as_ever(drops: Drops) -> None:
+def test_a_request_without_versions_is_recognised_as_ever(drops: Drops) -> None:
     drops.box.drop("users.csv", drop_scene.users("a", 2))
-    request = ImportRequest.from_params(drops.taken().params)
-    plain = replace(request, files=tuple(replace(file, version=None) for file in request.files))
-    assert plain.as_params()["files"] == [
-        {"source": file.source, "size": file.size, "known_sha256": []} for file in request.files
+    job = drops.taken()
+    files = tuple(file.requested for file in drops.files(job))
+    request = replace(ImportRequest.from_params(job.params), files=files)
+    plain = replace(request, files=tuple(replace(file, version=None) for file in files))
+    assert plain.identity()["files"] == [
+        {"source": file.source, "size": file.size, "known_sha256": []} for file in files
     ]
-    assert ImportRequest.from_params(plain.as_params()) == plain
-    assert ImportRequest.from_params(request.as_params()) == request
+    assert replace(ImportRequest.from_params(request.as_params()), files=files) == request

@@ -360,7 +360,8 @@ def test_rejects_are_replayed_when_they_are_complete_and_once_whoever_asks(impor
     job = imports.redriven(job)
     first, created = replay(imports, job)
     assert (created, first.owner) == (True, job.owner)
-    path = Path(first.params["files"][0]["source"])
+    (address,) = imports.query(f"SELECT address FROM import_file WHERE job_id = {first.job_id}")
+    path = Path(address[0])
     path.write_text("taken already")
     assert replay(imports, job) == (first, False)
     assert path.read_text() == "taken already"
