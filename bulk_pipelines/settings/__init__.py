@@ -14,7 +14,7 @@ from bulk_pipelines.errors import InvalidInput
 
 Value = TypeVar("Value", str, int, float, bool, Path)
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
