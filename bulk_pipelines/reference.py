@@ -27,7 +27,7 @@ def settings_page() -> str:
     text = [
         "# Settings",
         NOTICE,
-        "Every setting is an environment variable. None is needed: the defaults work in a checkout.",
+        "Every setting is an environment variable. None is needed.",
         "\n".join(["| variable | type | default | what it does |", "| --- | --- | --- | --- |", *rows]),
     ]
     return "\n\n".join(text) + "\n"

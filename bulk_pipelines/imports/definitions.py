@@ -18,7 +18,7 @@ from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
 SMALL_BYTES = 4 * 1024 * 1024
 HIGH_ERROR_RATE = completion.HIGH_ERROR_RATE
@@ -134,7 +134,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     return [error_rate, counts_add_up]
 
 
-EXAMPLE = {"source": str(CHECKOUT / "docs" / "samples" / "users.csv"), "resource": "users", "mode": "upsert"}
+EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mode": "upsert"}
 """The configuration that the launchpad shows when it opens."""
 
 

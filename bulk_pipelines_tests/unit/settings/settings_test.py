@@ -7,13 +7,13 @@ import pytest
 
 from bulk_pipelines import reference, settings
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.settings import CHECKOUT, Settings
+from bulk_pipelines.settings import CHECKOUT, Settings, variables
 
 
-def test_nothing_set_gives_the_defaults() -> None:
-    assert settings.load({}) == Settings()
-    assert settings.load({"BULK_UI_PORT": "  "}) == Settings()
-    assert Settings().home == CHECKOUT / ".bulk"
+def test_nothing_set_gives_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = Settings(home=tmp_path / ".bulk", drops_file=tmp_path / "drops.toml")
+    assert settings.load({}) == settings.load({"BULK_UI_PORT": "  "}) == wanted
 
 
 def test_values_get_the_type_of_their_default(tmp_path: Path) -> None:
@@ -36,14 +36,14 @@ def test_a_wrong_number_names_its_variable(value: str) -> None:
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1,5"])
 def test_a_number_that_cannot_be_counted_with_is_refused(value: str) -> None:
     with pytest.raises(InvalidInput, match="^BULK_X: "):
-        settings.parsed(value, float, {"variable": "BULK_X", "at_least": None, "at_most": None})
+        variables.parsed(value, float, {"variable": "BULK_X", "at_least": None, "at_most": None})
 
 
 @pytest.mark.parametrize(("value", "meant"), [("1", True), ("Yes", True), ("off", False), ("FALSE", False)])
 def test_flags(value: str, meant: bool) -> None:
-    assert settings.parsed_flag(value, "BULK_X") is meant
+    assert variables.parsed_flag(value, "BULK_X") is meant
     with pytest.raises(InvalidInput, match="^BULK_X: 'maybe'"):
-        settings.parsed_flag("maybe", "BULK_X")
+        variables.parsed_flag("maybe", "BULK_X")
 
 
 def test_secrets_are_never_printed() -> None:
