@@ -27,9 +27,9 @@ from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending, Kind
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
-from bulk_pipelines.engine.worker.retry import BACKOFFS, Backoff, RetryPolicy
-from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.retry import Backoff
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import ErrorClass, Permanent, Throttled
 from bulk_pipelines.settings import Settings
@@ -205,6 +205,7 @@ def kind_of(settings: Settings, access: Access | None = None) -> Kind:
 
 
 def kind_with(distributor: Distributor, settings: Settings) -> Kind:
+    limits = limits_of(settings.engine)
     delays = Backoff(settings.distribution_base_delay, LONGEST_BACKOFF)
     passing = dict.fromkeys((ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN), delays)
     return Kind(
@@ -215,6 +216,16 @@ def kind_with(distributor: Distributor, settings: Settings) -> Kind:
         finish=finished,
         fail_fast=True,
         concurrency=settings.distribution_concurrency,
-        retry=RetryPolicy(max_attempts=settings.distribution_attempts, backoffs={**BACKOFFS, **passing}),
-        slices=SliceLimits(max_claim=settings.distribution_claim, lease_floor=settings.distribution_lease_seconds),
+        retry=replace(
+            limits.retry,
+            max_attempts=settings.distribution_attempts,
+            backoffs={**limits.retry.backoffs, **passing},
+        ),
+        slices=replace(
+            limits.slices,
+            min_claim=min(limits.slices.min_claim, settings.distribution_claim),
+            max_claim=settings.distribution_claim,
+            lease_floor=settings.distribution_lease_seconds,
+        ),
+        settling=limits.settling,
     )

@@ -10,8 +10,9 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
@@ -34,7 +35,8 @@ TABLE_OF_REJECTS = dg.TableSchema(
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    return Pipeline(KINDS[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
+    kinds = kinds_of(limits_of(settings.current().engine))
+    return Pipeline(kinds[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
 
 
 def small(job: Job) -> bool:

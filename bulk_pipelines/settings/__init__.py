@@ -1,15 +1,17 @@
 """Every setting of the system, and the only place that reads the environment.
 
-A setting is one line of `Settings`: its variable, its default and what it does. `docs/settings.md` is made from it.
+A setting is one line of `Settings`, or of one of its groups: its variable, its default and what it does.
+`docs/settings.md` is made from it.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from bulk_pipelines.settings import places
+from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines.settings.places import CHECKOUT, shipped
 from bulk_pipelines.settings.variables import parsed, setting
 
@@ -211,6 +213,7 @@ class Settings:
         "The TOML file that names the sources of dropped files (docs/drops.md), by default in the same folder as "
         "`.bulk`. Without one, the folder `inbox` in BULK_HOME is the only source.",
     )
+    engine: EngineSettings = field(default_factory=EngineSettings)
 
 
 @dataclass(frozen=True)
@@ -226,14 +229,24 @@ class Description:
 
 def load(environ: Mapping[str, str]) -> Settings:
     """Read the settings from these variables. A variable that is missing or empty means its default."""
-    given: dict[str, Any] = {}
-    for each in fields(Settings):
+    return Settings(**given(Settings, environ), engine=EngineSettings(**given(EngineSettings, environ)))
+
+
+def given(group: type, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values that these variables give to a group of settings."""
+    values: dict[str, Any] = {}
+    for each in declared(group):
         text = environ.get(each.metadata["variable"], "").strip()
         if text:
-            given[each.name] = parsed(text, type(each.default), each.metadata)
+            values[each.name] = parsed(text, type(each.default), each.metadata)
         elif isinstance(each.default, Path):
-            given[each.name] = places.project() / each.default
-    return Settings(**given)
+            values[each.name] = places.project() / each.default
+    return values
+
+
+def declared(*groups: type) -> Iterator[Field[Any]]:
+    """Yield the fields that are settings, of these groups or of all."""
+    return (each for group in groups or (Settings, EngineSettings) for each in fields(group) if each.metadata)
 
 
 def current() -> Settings:
@@ -249,12 +262,12 @@ def environment(**added: str) -> dict[str, str]:
 def unknown() -> list[str]:
     """Return the variables of this process that look like settings and are none, which most often means a
     misspelling."""
-    known = {each.metadata["variable"] for each in fields(Settings)}
+    known = {each.metadata["variable"] for each in declared()}
     return sorted(name for name in os.environ if name.startswith("BULK_") and name not in known)
 
 
-def describe() -> list[Description]:
-    """Describe every setting, in the order of the class."""
+def describe(*groups: type) -> list[Description]:
+    """Describe the settings of these groups or of all, in the order of their classes."""
     return [
         Description(
             each.name,
@@ -263,5 +276,5 @@ def describe() -> list[Description]:
             str(each.default),
             each.metadata["doc"],
         )
-        for each in fields(Settings)
+        for each in declared(*groups)
     ]

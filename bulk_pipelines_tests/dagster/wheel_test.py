@@ -21,8 +21,8 @@ import pytest
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up import processes
-from bulk_pipelines_tests.scenes.installation import free_port
 from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -98,11 +98,8 @@ def installed(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
     # The packages that we depend on are those of this environment. Python follows a .pth file in the new environment
     # only, so the one that leads to the checkout has no effect.
     (packages / "dependencies.pth").write_text("\n".join({sysconfig.get_path(each) for each in ("purelib", "platlib")}))
-    subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
-        + ["--no-deps", "--no-index", str(wheel)],
-        check=True,
-    )
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
     made = Installed(environment, tmp_path / "an empty folder", free_port())
     made.folder.mkdir()
     yield made
@@ -170,7 +167,7 @@ def works_under_dagster(installed: Installed) -> None:
         inbox = installed.home / "inbox"
         inbox.mkdir(exist_ok=True)
         (inbox / "users.csv").write_text(USERS.replace("ann@", "eve@"))
-        until(lambda: "imported" in installed.bulk("drops", "list"), "the dropped file is imported", SLOW)
+        until(lambda: "DONE" in installed.bulk("drops", "list"), "the dropped file is imported", SLOW)
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(SLOW)

@@ -29,6 +29,7 @@ from bulk_pipelines.imports.plan import planning, ranges
 from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.whole_imports import batches_of
 
 AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
 
@@ -52,10 +53,9 @@ class Sizes:
 
 @contextmanager
 def small(sizes: Sizes) -> Iterator[None]:
-    batches = replace(work.BATCHES, min_rows=sizes.rows, start_rows=sizes.rows, max_rows=sizes.rows)
     with (
         patch.object(planning, "RANGE_BYTES", sizes.range_bytes),
-        patch.object(work, "BATCHES", batches),
+        patch.object(work.Loader, "sizer", batches_of(sizes.rows)),
         patch.object(ranges, "BLOCK", sizes.step),
         patch.object(blocks, "LEAST_READ", sizes.step),
         patch.object(blocks, "FIRST_GUESS", 1),

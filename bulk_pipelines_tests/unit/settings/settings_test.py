@@ -1,6 +1,5 @@
 """Settings: defaults, parsing, errors that name the variable, and the documentation that is made from them."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def test_flags(value: str, meant: bool) -> None:
 
 
 def test_secrets_are_never_printed() -> None:
-    secret = [each for each in fields(Settings) if each.metadata["secret"]]
+    secret = [each for each in settings.declared() if each.metadata["secret"]]
     assert secret
     given = settings.load({each.metadata["variable"]: "s3cret" for each in secret})
     assert "s3cret" not in f"{given} {given!r}"
@@ -61,7 +60,7 @@ def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_setting_is_described_once() -> None:
     described = settings.describe()
-    assert len({each.variable for each in described}) == len(described) == len(fields(Settings))
+    assert len({each.variable for each in described}) == len(described) == len(list(settings.declared()))
     for each in described:
         assert each.variable.startswith("BULK_"), each
         assert each.doc.endswith("."), each
