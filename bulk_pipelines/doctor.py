@@ -214,7 +214,7 @@ def definitions() -> Finding:
     """Check that Dagster's definitions can be loaded. A process of its own does this, so that this process stays quick
     and clean."""
     script = f"from {MODULE} import defs; defs.validate_loadable(defs)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return Finding("definitions", False, told(done), "mend the code; `dagster definitions validate` shows more")
     return Finding("definitions", True, "they load")
