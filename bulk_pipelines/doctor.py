@@ -24,6 +24,7 @@ from bulk_pipelines.up.services import MODULE
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
+NO_TABLES = "no tables yet; the first command that needs them makes them"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ def examine(chosen: Settings) -> list[Finding]:
         return findings  # the embedded server keeps its data in that folder
     findings.append(server(chosen))
     if findings[-1].ok:
-        findings += [schema(chosen), distribution(chosen), instance(chosen)]
+        findings.append(schema(chosen))
+        if findings[-1].message != NO_TABLES:
+            findings.append(distribution(chosen))
+        findings.append(instance(chosen))
     return findings
 
 
@@ -57,7 +61,7 @@ def packages() -> Finding:
     """Check that the installed packages are those that the project asks for."""
     wrong = [problem for text in metadata.requires(DISTRIBUTION) or [] if (problem := unanswered(text))]
     if wrong:
-        remedy = "install what the lock names: make setup, or pip install --no-deps -r requirements.lock"
+        remedy = "pip install bulk-pipelines again; in a checkout: make setup"
         return Finding("packages", False, "; ".join(wrong), remedy)
     shown = ", ".join(f"{name} {metadata.version(name)}" for name in ("dagster", "psycopg", "sqlalchemy", "pyarrow"))
     return Finding("packages", True, shown)
@@ -166,6 +170,8 @@ def schema(chosen: Settings) -> Finding:
     if closed:
         remedy = "let their owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN their SCHEMA"
         return Finding("migrations", False, f"the role may not read and write {', '.join(closed)}", remedy)
+    if state.pending and not chosen.database_url and not state.applied:
+        return Finding("migrations", True, NO_TABLES)
     if state.pending:
         return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
     if state.unknown:
@@ -208,7 +214,7 @@ def definitions() -> Finding:
     """Check that Dagster's definitions can be loaded. A process of its own does this, so that this process stays quick
     and clean."""
     script = f"from {MODULE} import defs; defs.validate_loadable(defs)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return Finding(
             "definitions", False, why_failed(done), "mend the code; `dagster definitions validate` shows more"

@@ -1,12 +1,14 @@
 """What the engine is told of distributions: how their items are worked, retried and leased, as the settings have it."""
 
+from dataclasses import replace
+
 from bulk_pipelines.distribution import completion, data, registry, target
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.kinds import Kind
-from bulk_pipelines.engine.worker.retry import BACKOFFS, Backoff, RetryPolicy
-from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.engine.worker.retry import Backoff
 from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import Access, access_of
@@ -26,6 +28,7 @@ def kind_of(settings: Settings, access: Access | None = None) -> Kind:
 
 
 def kind_with(distributor: Distributor, settings: Settings) -> Kind:
+    limits = limits_of(settings.engine)
     delays = Backoff(settings.distribution_base_delay, LONGEST_BACKOFF)
     passing = dict.fromkeys((ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN), delays)
     return Kind(
@@ -36,6 +39,16 @@ def kind_with(distributor: Distributor, settings: Settings) -> Kind:
         finish=completion.finish,
         fail_fast=True,
         concurrency=settings.distribution_concurrency,
-        retry=RetryPolicy(max_attempts=settings.distribution_attempts, backoffs={**BACKOFFS, **passing}),
-        slices=SliceLimits(max_claim=settings.distribution_claim, lease_floor=settings.distribution_lease_seconds),
+        retry=replace(
+            limits.retry,
+            max_attempts=settings.distribution_attempts,
+            backoffs={**limits.retry.backoffs, **passing},
+        ),
+        slices=replace(
+            limits.slices,
+            min_claim=min(limits.slices.min_claim, settings.distribution_claim),
+            max_claim=settings.distribution_claim,
+            lease_floor=settings.distribution_lease_seconds,
+        ),
+        settling=limits.settling,
     )

@@ -13,9 +13,10 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.exports import completion, report, submission
-from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.launchpad import tell_submitted
@@ -26,7 +27,8 @@ from bulk_pipelines.resources.declaration import Resource
 
 def pipeline(resource: Resource) -> Pipeline:
     # An export has one item, so processes of their own for the steps would only cost time.
-    return Pipeline(KINDS[kind_name(resource.name)], plan, metadata, small=lambda _: True, wind_up=completion.wind_up)
+    kinds = kinds_of(limits_of(settings.current().engine))
+    return Pipeline(kinds[kind_name(resource.name)], plan, metadata, small=lambda _: True, wind_up=completion.wind_up)
 
 
 def plan(_: Engine, job: Job) -> Job:

@@ -9,15 +9,16 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
 SMALL_BYTES = 4 * 1024 * 1024
 HIGH_ERROR_RATE = completion.HIGH_ERROR_RATE
@@ -33,7 +34,8 @@ TABLE_OF_REJECTS = dg.TableSchema(
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    return Pipeline(KINDS[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
+    kinds = kinds_of(limits_of(settings.current().engine))
+    return Pipeline(kinds[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
 
 
 def small(job: Job) -> bool:
@@ -132,7 +134,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     return [error_rate, counts_add_up]
 
 
-EXAMPLE = {"source": str(CHECKOUT / "docs" / "samples" / "users.csv"), "resource": "users", "mode": "upsert"}
+EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mode": "upsert"}
 """The configuration that the launchpad shows when it opens."""
 
 

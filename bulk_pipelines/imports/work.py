@@ -31,9 +31,6 @@ from bulk_pipelines.imports.validate.validation import Validated, validate
 log = logging.getLogger(__name__)
 
 MAX_RECORD_BYTES = 32 * 1024 * 1024
-BATCHES = BatchLimits(
-    min_rows=1_000, start_rows=8_000, max_rows=100_000, max_bytes=16 * 1024 * 1024, quick_seconds=0.6, slow_seconds=2.0
-)
 
 
 @dataclass(frozen=True)
@@ -82,40 +79,38 @@ class Read:
     is_last: bool
 
 
-class Sizers:
-    """The adaptive batch sizes: one for all the ranges of a job that a worker loads."""
-
-    def __init__(self) -> None:
-        self.of_worker: dict[tuple[str, int], BatchSizer] = {}
-
-    def of(self, tools: Tools) -> BatchSizer:
-        key = (tools.worker, tools.job.job_id)
-        if key not in self.of_worker:
-            self.of_worker[key] = BatchSizer.within(BATCHES)
-        return self.of_worker[key]
-
-
-SIZERS = Sizers()
-
-
 def unheard(_: Read) -> None:
     """Nobody waits for any block."""
 
 
-def handle(lease: Lease, tools: Tools, loading: Callable[[Read], None] = unheard) -> Outcome:
-    """Load the ranges of the item. `loading` is called before each block is loaded; a test can do something there, or
-    let the try fail."""
-    plan = plan_of(tools.pool, tools.job)
-    sizer = SIZERS.of(tools)
-    direct = True
-    with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
-        for read in reads:
-            loading(read)
-            result = write(lease, tools, read, sizer, direct)
-            direct = direct and not result.conflicted
-            if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
-                return Unfinished()
-    return Done()
+class Loader:
+    """Works the items of imports. The adaptive batch size is one for all the ranges of a job that a worker loads.
+
+    `loading` is called before each block is loaded; a test can do something there, or let the try fail."""
+
+    def __init__(self, limits: BatchLimits, loading: Callable[[Read], None] = unheard) -> None:
+        self.limits = limits
+        self.loading = loading
+        self.sizers: dict[tuple[str, int], BatchSizer] = {}
+
+    def sizer(self, tools: Tools) -> BatchSizer:
+        key = (tools.worker, tools.job.job_id)
+        if key not in self.sizers:
+            self.sizers[key] = BatchSizer.within(self.limits)
+        return self.sizers[key]
+
+    def handle(self, lease: Lease, tools: Tools) -> Outcome:
+        plan = plan_of(tools.pool, tools.job)
+        sizer = self.sizer(tools)
+        direct = True
+        with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
+            for read in reads:
+                self.loading(read)
+                result = write(lease, tools, read, sizer, direct)
+                direct = direct and not result.conflicted
+                if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
+                    return Unfinished()
+        return Done()
 
 
 def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:

@@ -1,4 +1,4 @@
-"""The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
+"""The DAGSTER_HOME of an installation: our dagster.yaml, with storage in the same PostgreSQL as the data."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.schema import APPLICATION, SCHEMA
-from bulk_pipelines.settings import CHECKOUT, Settings
+from bulk_pipelines.settings import Settings, shipped
 from bulk_pipelines.settings import environment as child_environment
 
 LOCATION = "bulk_pipelines"
@@ -59,7 +59,7 @@ def prepare(settings: Settings, url: str) -> Home:
     home = place(settings)
     folders.ready(home.folder)
     folders.ready(home.logs)
-    folders.write(home.configuration, (CHECKOUT / "dagster.yaml").read_text() + STORAGE)
+    folders.write(home.configuration, shipped("dagster.yaml").read_text() + STORAGE)
     schemas.ensure(url, SCHEMA, settings.connect_timeout)
     return home
 
@@ -89,11 +89,14 @@ def place(settings: Settings) -> Home:
 
 
 def environment(settings: Settings, url: str) -> dict[str, str]:
-    """Return the variables that make a Dagster process use this installation."""
+    """Return the variables that make a Dagster process use this installation. The process keeps the current folder, by
+    which relative paths in other settings go; so Python must be told not to look there for modules."""
     return {
+        "PYTHONSAFEPATH": "1",
         "DAGSTER_HOME": str(place(settings).folder),
         STORAGE_VARIABLE: storage_url(url),
         "BULK_HOME": str(settings.home),
+        "BULK_DROPS_FILE": str(settings.drops_file),
     }
 
 
@@ -109,7 +112,6 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
     return subprocess.run(
         [sys.executable, "-m", "dagster", *arguments],
         env=child_environment(**environment(settings, url)),
-        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,
@@ -127,7 +129,6 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-m", "bulk_pipelines.up.here", job_key],
             env=child_environment(**environment(settings, url)),
-            cwd=CHECKOUT,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -144,7 +145,6 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
     done = subprocess.run(
         [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
         env=child_environment(**environment(settings, url)),
-        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,

@@ -26,11 +26,11 @@ from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.scenes.whole_imports import batches_of
 from bulk_pipelines_tests.servers.processes import LoginServer, Place
 from bulk_pipelines_tests.servers.web_server import WebServer, content
 
 SAMPLES = CHECKOUT / "docs" / "samples"
-HUNDRED_ROWS = replace(work.BATCHES, min_rows=100, start_rows=100, max_rows=100)
 
 
 class Installation:
@@ -246,7 +246,7 @@ def test_how_much_error_is_accepted(
 def test_an_aborted_import_says_what_it_never_reached(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     rows = [f"u{n}@example.org,N,{'reader' if n != 150 else 'captain'}" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
     job = installation.imported("users", source, on_error="abort")
@@ -262,7 +262,7 @@ def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
 ) -> None:
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
-    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     monkeypatch.setattr("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0)
     job = installation.submit("users", source)
     written = work.write

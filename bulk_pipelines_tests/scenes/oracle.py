@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +15,7 @@ from bulk_pipelines.engine.errors import WrongState
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
@@ -25,7 +25,9 @@ from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning, ranges
 from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.whole_imports import batches_of
 
 AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
 
@@ -39,7 +41,7 @@ def hasty(attempts: int, not_loaded: Collection[int] = ()) -> Kinds:
             raise RuntimeError("it cannot be written")
 
     retry = RetryPolicy(max_attempts=attempts, max_deaths=100, backoffs=AT_ONCE)
-    handle = partial(work.handle, loading=loading)
+    handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
     return Kinds(replace(kind, handle=handle, retry=retry) for kind in KINDS.values())
 
 
@@ -56,10 +58,9 @@ class Sizes:
 
 @contextmanager
 def small(sizes: Sizes) -> Iterator[None]:
-    batches = replace(work.BATCHES, min_rows=sizes.rows, start_rows=sizes.rows, max_rows=sizes.rows)
     with (
         patch.object(planning, "RANGE_BYTES", sizes.range_bytes),
-        patch.object(work, "BATCHES", batches),
+        patch.object(work.Loader, "sizer", batches_of(sizes.rows)),
         patch.object(ranges, "BLOCK", sizes.step),
         patch.object(blocks, "LEAST_READ", sizes.step),
         patch.object(blocks, "FIRST_GUESS", 1),

@@ -12,9 +12,10 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
@@ -62,7 +63,7 @@ def plan(pool: Engine, job: Job) -> Job:
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
     note_files(pool, job, files)
-    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
+    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
     with transaction(pool) as connection:
         return jobs.seal(connection, job.job_id)
 

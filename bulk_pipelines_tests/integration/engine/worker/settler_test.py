@@ -423,3 +423,18 @@ def test_a_database_that_takes_nothing_buries_nothing(pool: Engine) -> None:
     with pytest.raises(SettlerFailed, match="no_such_table"):
         settler.stop()
     assert set(statuses(pool, job).values()) == {ItemState.RUNNING}
+
+
+@pytest.mark.parametrize("settling", [SettlerLimits(2, NEVER), SettlerLimits(1_000, 0.05)], ids=["so many", "so long"])
+def test_a_kind_says_when_outcomes_are_written(pool: Engine, settling: SettlerLimits) -> None:
+    """The last item is still in work, so nothing else makes the settler write."""
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        if lease.item_key == "k0002":
+            until(lambda: list(statuses(pool, job).values()).count("SUCCEEDED") == 2, "both are written", seconds=20)
+        return Done()
+
+    kinds = only(kind(work, settling=settling))
+    job = running(pool, 3, kinds=kinds)
+    with Worker(pool, kinds, job) as worker:
+        assert worker.run_once().tally.done == 3
