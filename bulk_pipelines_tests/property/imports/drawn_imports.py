@@ -77,6 +77,7 @@ class Drawn:
     mode: Mode
     match_on: str | None
     before: Tables
+    on_error: str = "continue"
 
     @property
     def resource(self) -> Resource:
@@ -131,7 +132,8 @@ def submitted(engine: Engine, folder: Path, drawn: Drawn) -> Job:
         given.append(RequestedFile(str(path), len(data)))
     validate_only = drawn.mode is Mode.VALIDATE
     mode = "insert" if validate_only else drawn.mode
-    asked = Options(drawn.name, mode, match_on=drawn.match_on, validate_only=validate_only).request(tuple(given))
+    options = Options(drawn.name, mode, match_on=drawn.match_on, on_error=drawn.on_error, validate_only=validate_only)
+    asked = options.request(tuple(given))
     with transaction(engine) as connection:
         job = submission.submit(connection, asked, Sender("me", "cli")).job
         return jobs.start(connection, job.job_key)
@@ -180,8 +182,17 @@ def compare(engine: Engine, drawn: Drawn, job: Job, refused: Callable[[Row], boo
         assert came[part] == should[part]
 
 
+def is_accepted(drawn: Drawn, refused: Callable[[Row], bool]) -> bool:
+    """Tell whether the import accepts as many rejects as it has when all of it is decided."""
+    counts = slow_import.imported(drawn.asked(refused), drawn.before, OLD).counts
+    if drawn.on_error.endswith("%"):
+        return counts["rejected"] * 100 <= int(drawn.on_error.removesuffix("%")) * counts["read"]
+    return counts["rejected"] <= (0 if drawn.on_error == "abort" else int(drawn.on_error))
+
+
 def compare_cut_short(engine: Engine, drawn: Drawn, job: Job) -> None:
-    """An import that was cancelled: each of its records counts once; what it has changed, it has changed rightly."""
+    """An import that was cancelled or aborted: each of its records counts once; what it has changed, it has changed
+    rightly."""
     every = {each.line: each for each in slow_import.candidates(drawn.asked())}
     came = found(engine, drawn, ended(engine, job))
     counts, rows = came["counts"], came["rows"]

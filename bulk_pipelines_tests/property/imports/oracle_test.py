@@ -1,5 +1,6 @@
 """Whole imports come to what a slow and obvious one comes to, whatever happens to them on their way."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,14 @@ from bulk_pipelines_tests.property.imports.drawn_imports import (
     compare_cut_short,
     good_imports,
     imports,
+    is_accepted,
     prepare,
     sizes,
     steps,
     submitted,
 )
 from bulk_pipelines_tests.property.imports.refusing_tables import WAYS, refusal
+from bulk_pipelines_tests.property.imports.slow_import import Row
 from bulk_pipelines_tests.scenes.oracle import (
     Sizes,
     disturbed_process,
@@ -153,5 +156,39 @@ def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, exampl
         with small(size):
             process(engine, engine, job, size, hasty(1))
         compare(engine, drawn, job, lambda row: bool(row[columns[drawn.name]] == "Refuse"))
+
+    check()
+
+
+LIMITS = ["abort", "1", "3", "0%", "20%", "50%", "99%"]
+
+
+@pytest.mark.parametrize("way", one_of(["check", "no answer", "raise at commit"]))
+def test_with_a_limit_of_rejects(engine: Engine, tmp_path: Path, examples: settings, way: str) -> None:
+    """Whatever breaks the limit, while the files are read, by comparing or because the table refuses records, and
+    whoever dies meanwhile: an upsert that is aborted changes nothing."""
+    columns = {"users": "name", "articles": "title", "comments": "body"}
+    with transaction(engine) as connection:
+        for table, column in columns.items():
+            connection.execute(refusal(way, table, column).encode())
+
+    @examples
+    @given(drawn=good_imports, limit=st.sampled_from(LIMITS), size=sizes, kills=st.lists(steps, max_size=1))
+    def check(drawn: Drawn, limit: str, size: Sizes, kills: list[int]) -> None:
+        def refused(row: Row) -> bool:
+            return bool(row[columns[drawn.name]] == "Refuse")
+
+        limited = replace(drawn, on_error=limit)
+        prepare(engine, drawn.before)
+        job = submitted(engine, tmp_path, limited)
+        with small(size):
+            for at in kills:
+                killed_process(engine, job, size, hasty(10), at)
+            process(engine, engine, job, size, hasty(10))
+        if is_accepted(limited, refused):
+            compare(engine, limited, job, refused)
+        else:
+            compare_cut_short(engine, limited, job)
+            assert "aborted" in (refreshed(engine, job).last_error or "")
 
     check()
