@@ -116,7 +116,7 @@ def storage(chosen: Settings) -> Finding:
 def drops(chosen: Settings) -> list[Finding]:
     """Check that the sources of dropped files are configured right, and can be looked at."""
     file = chosen.drops_file
-    if not file.exists():
+    if not sources.are_named(file):
         return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
     try:
         found = sources.load(file, [each.name for each in RESOURCES], chosen.home / "inbox")

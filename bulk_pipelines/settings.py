@@ -15,6 +15,8 @@ from bulk_pipelines.errors import InvalidInput
 Value = TypeVar("Value", str, int, float, bool, Path)
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+DROPS_FILE = CHECKOUT / "drops.toml"
+"""The TOML file of sources that is read unless another one is named. It may be missing."""
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off"}
 
@@ -223,9 +225,9 @@ class Settings:
     )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",
-        CHECKOUT / "drops.toml",
-        "The TOML file that names the sources of dropped files (docs/drops.md). Without one, the folder `inbox` "
-        "in BULK_HOME is the only source.",
+        DROPS_FILE,
+        "The TOML file that names the sources of dropped files (docs/drops.md). Where nobody names one and there is "
+        "none, the folder `inbox` in BULK_HOME is the only source.",
     )
 
 

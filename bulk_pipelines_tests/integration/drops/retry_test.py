@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
 from bulk_pipelines.cli import main
-from bulk_pipelines.drops import put_away
+from bulk_pipelines.drops import put_away, sources
 from bulk_pipelines.drops import retry as retrying
 from bulk_pipelines.drops.retry import Dropped
 from bulk_pipelines.engine.states import JobEvent
@@ -148,6 +148,7 @@ def test_the_commands(engine: Engine, database_url: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
     monkeypatch.setenv("BULK_DROPS_FILE", str(tmp_path / "none.toml"))
+    monkeypatch.setattr(sources, "DROPS_FILE", tmp_path / "none.toml")
     assert bulk("list").output == "no file is in the ledger\n"
     inbox = Inbox(engine, tmp_path / "inbox")
     inbox.set()
