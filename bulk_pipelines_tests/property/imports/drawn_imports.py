@@ -36,6 +36,7 @@ RESOURCES = ("users", "articles", "comments")
 
 sizes = st.builds(Sizes, st.integers(1, 300), st.integers(1, 8), st.integers(1, 64), st.integers(1, 3))
 steps = st.integers(1, 60)
+limits = st.sampled_from(["abort", "1", "3", "0%", "20%", "50%", "99%"])
 
 
 @st.composite
