@@ -180,7 +180,7 @@ def compare(engine: Engine, drawn: Drawn, job: Job, refused: Callable[[Row], boo
     outcome = slow_import.imported(drawn.asked(refused), drawn.before, job.created_at)
     came, should = found(engine, drawn, ended(engine, job)), wanted(outcome)
     for part in should:
-        assert came[part] == should[part]
+        assert came[part] == should[part], f"{part}: {came[part]}, and not {should[part]}"
 
 
 def is_accepted(drawn: Drawn, refused: Callable[[Row], bool]) -> bool:

@@ -78,6 +78,7 @@ def happen(engine: Engine, job: Job, size: Sizes, lines: list[int], event: Event
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("way", one_of(WAYS))
 def test_everything_at_once(engine: Engine, tmp_path: Path, way: str) -> None:
     make_refuse(engine, way)
