@@ -11,7 +11,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
+from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
 from bulk_pipelines.distribution import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
@@ -25,6 +25,17 @@ from bulk_pipelines.up.services import MODULE
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
 NO_TABLES = "no tables yet; the first command that needs them makes them"
+
+TABLES = (
+    *(table for each in RESOURCES for table in (each.table, f"{each.table}_aside")),
+    *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
+    *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
+    *("drop_source", "file_drop", "unmatched_drop"),
+)
+"""The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
+
+SEQUENCES = ("job_number", "claim_claim_id_seq")
+"""The sequences that it draws from by name."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def storage(chosen: Settings) -> Finding:
 def drops(chosen: Settings) -> list[Finding]:
     """Check that the sources of dropped files are configured right, and can be looked at."""
     file = chosen.drops_file
-    if not file.exists():
+    if not sources.are_named(file):
         return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
     try:
         found = sources.load(file, [each.name for each in RESOURCES], chosen.home / "inbox")
@@ -164,12 +175,12 @@ def schema(chosen: Settings) -> Finding:
     """Check that the tables are those of this program, and that its role may work with them."""
     try:
         state = migrations.state(address.url(chosen))
-        closed = closed_tables(chosen) if not state.pending else []
+        lacking = missing_rights(chosen) if not state.pending else []
     except BulkError as error:
         return Finding("migrations", False, str(error), "grant what is missing to the role in BULK_DATABASE_URL")
-    if closed:
-        remedy = "let their owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN their SCHEMA"
-        return Finding("migrations", False, f"the role may not read and write {', '.join(closed)}", remedy)
+    if lacking:
+        remedy = "let their owner GRANT it to the role in BULK_DATABASE_URL, see docs/operations.md"
+        return Finding("migrations", False, f"the role may not {', '.join(lacking)}", remedy)
     if state.pending and not chosen.database_url and not state.applied:
         return Finding("migrations", True, NO_TABLES)
     if state.pending:
@@ -184,15 +195,10 @@ def schema(chosen: Settings) -> Finding:
     return Finding("migrations", True, f"{len(state.applied)} applied, none missing")
 
 
-def closed_tables(chosen: Settings) -> list[str]:
-    """Return the tables that the role of this installation may not read and write."""
-    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in RESOURCES)]
-    rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+def missing_rights(chosen: Settings) -> list[str]:
+    """Return what the role of this installation may not do, and would have to do sooner or later."""
     with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
-        rows = connection.execute(
-            f"SELECT name FROM unnest(%s::text[]) AS name WHERE NOT ({rights})".encode(), [tables]
-        )
-        return [name for (name,) in rows]
+        return rights.missing(connection, TABLES, SEQUENCES)
 
 
 def distribution(chosen: Settings) -> Finding:

@@ -10,7 +10,7 @@ from bulk_pipelines.engine.jobs import dlq, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import completion, progress, replaying, undo
+from bulk_pipelines.imports import completion, progress, replaying, undo, winding_up
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
@@ -82,8 +82,11 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
     which belongs to the owner of the import, whoever asks for it."""
     key = f"replay of {job_key}"
     with transaction(pool) as connection:
+        import_job(connection, job_key)
+    winding_up.wind_up(pool, job_key)  # until then, rejects may lack their records
+    with transaction(pool) as connection:
         job = import_job(connection, job_key)
-        if not job.finished:
+        if not job.finished or (job.result is None and job.planned_at is not None):
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
         if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
             raise Conflict(

@@ -217,7 +217,7 @@ class Settings:
         "BULK_DROPS_FILE",
         Path(places.DROPS),
         "The TOML file that names the sources of dropped files (docs/drops.md), by default in the same folder as "
-        "`.bulk`. Without one, the folder `inbox` in BULK_HOME is the only source.",
+        "`.bulk`. Where nobody names one and there is none, the folder `inbox` in BULK_HOME is the only source.",
     )
     engine: EngineSettings = field(default_factory=EngineSettings)
 

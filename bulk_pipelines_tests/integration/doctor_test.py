@@ -205,6 +205,9 @@ def test_a_mistake_in_the_file_of_sources(
     assert not finding.ok
     assert message in finding.message
     assert finding.remedy == f"mend {asked.drops_file}, see docs/drops.md; until then nothing is taken"
+    (finding,) = doctor.drops(replace(chosen, drops_file=tmp_path / "dorps.toml"))
+    assert not finding.ok
+    assert "dorps.toml cannot be read: No such file or directory" in finding.message
     variables = {"BULK_DATABASE_URL": chosen.database_url, "BULK_HOME": str(chosen.home)}
     variables |= {"BULK_DROPS_FILE": str(asked.drops_file), "BULK_UI_PORT": str(free_port())}
     for command in ("up", "drops list"):

@@ -140,7 +140,8 @@ def bulk(*arguments: str) -> Result:
 def test_the_commands(engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
-    monkeypatch.setenv("BULK_DROPS_FILE", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("BULK_DROPS_FILE", str(tmp_path / "drops.toml"))
+    monkeypatch.chdir(tmp_path)
     assert bulk("list").output == "no file is in the ledger\n"
     inbox = Inbox(engine, tmp_path / "inbox")
     inbox.set()

@@ -15,7 +15,7 @@ from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import submission, winding_up
+from bulk_pipelines.imports import completion, submission, winding_up
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.storage.access import access_of
@@ -368,6 +368,27 @@ def test_rejects_are_replayed_when_they_are_complete_and_once_whoever_asks(impor
 
 
 # What a validation knows
+
+
+def test_rejects_of_a_cancelled_import_are_complete_before_they_are_replayed(
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has wound it up yet, so some of its rejects are still without their records."""
+    keys = [f"00000000-0000-4000-8000-{number:012}" for number in range(3)]
+    emails = ["a@x.org", "b@x.org", "b@x.org"]
+    text = "id,email,name,role\n" + "".join(
+        f"{key},{email},new,reader\n" for key, email in zip(keys, emails, strict=True)
+    )
+    job = imports.planned(text, mode="upsert", match_on="id")
+    meddle(monkeypatch, "merged", 1, lambda: jobs.cancel(imports.engine, job.job_key))
+    with monkeypatch.context() as until_then:
+        until_then.setattr(completion, "complete_rejects", lambda *_: None)
+        assert imports.worked(job).status is JobState.CANCELLED
+    assert imports.rejects(job) == {3: ("UNREAD", ["duplicate_email"])}
+    again, _ = replay(imports, job)
+    (path,) = [Path(file["source"]) for file in again.params["files"]]
+    assert path.read_text() == f"id,email,name,role\n{keys[1]},b@x.org,new,reader\n"
+    assert imports.look(job).result is not None
 
 
 def test_a_validation_rejects_what_an_undeclared_check_refuses(imports: Imports) -> None:
