@@ -25,14 +25,15 @@ from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Slice, Worker, worker_name
 from bulk_pipelines.errors import BulkError, Unavailable
+from bulk_pipelines.orchestration.failures import failure, has_failed
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.orchestration.runs import (
-    MAX_RETRIES,
     hand_over,
     partitions_name,
     seconds_left,
     taken_up,
     tell_end,
+    tell_good_end,
 )
 
 if TYPE_CHECKING:
@@ -150,8 +151,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
     def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status is not JobState.RUNNING:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
             return
@@ -167,7 +168,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     tell_end(context, f"job {job.job_key} was cancelled while it was planned")
                     return
                 if job.planned_at is None:
-                    raise failure(context, pipeline, database.engine, job) from error
+                    raise failure(context, database.engine, job, pipeline.report(database.engine, job)) from error
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job.job_key)
         wanted = pipeline.lanes_for(job, lanes)
@@ -238,9 +239,10 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
                 return hand_over(context, database.engine, job, spent)
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
+            tell_good_end(context, job)
             yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
         else:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
@@ -276,14 +278,3 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 def wait_for_retries(drained: Drained) -> dg.RetryRequested:
     """Ask Dagster to try the step again when the next item is due, and to free the process until then."""
     return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
-
-
-def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
-    """Return a failure that ends the run for good, because another automatic try would find the same. A person who
-    re-executes the run redrives the buried items."""
-    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
-    return dg.Failure(
-        description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
-        metadata=dict(pipeline.report(pool, job)),
-        allow_retries=False,
-    )
