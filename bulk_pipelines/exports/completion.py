@@ -98,6 +98,11 @@ def wind_up_all(pool: Engine) -> int:
     return count
 
 
+def is_anything_due(pool: Engine) -> bool:
+    """Whether `wind_up_all` would find something to do."""
+    return next(ended_in_vain(pool), None) is not None
+
+
 def ended_in_vain(pool: Engine) -> Iterator[str]:
     last = 0
     while True:

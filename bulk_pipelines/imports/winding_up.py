@@ -73,6 +73,14 @@ def wind_up_all(pool: Engine) -> int:
     return count
 
 
+def is_anything_due(pool: Engine) -> bool:
+    """Whether `wind_up_all` would find something to do."""
+    if next(ended_without_result(pool), None) is not None:
+        return True
+    with transaction(pool) as connection:
+        return any(set_aside.left_behind(connection, resource) for resource in resources.RESOURCES)
+
+
 def ended_without_result(pool: Engine) -> Iterator[str]:
     kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
     last = 0

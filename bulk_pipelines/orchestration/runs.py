@@ -16,6 +16,8 @@ from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Unavailable
 
 PARTITION = "dagster/partition"
 RANGE = "dagster/asset_partition_range_start"
+BY_ASSET = "__ASSET_JOB"
+"""Dagster's name for the job of a run that a person began at an asset, and not at a job."""
 MAX_RETRIES = "dagster/max_retries"
 RETRY_NUMBER = "dagster/retry_number"
 """The tag of a run that Dagster launched because the run before it had died."""

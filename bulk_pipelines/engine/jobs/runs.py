@@ -85,3 +85,22 @@ def started(connection: Connection, job: Job, dagster_run_id: str) -> Job:
     if job.status not in sources(JOB_MOVES, JobEvent.START):
         return job
     return jobs.start(connection, job.job_key, dagster_run_id)
+
+
+def not_terminated(connection: Connection, dagster_run_ids: Sequence[str]) -> set[str]:
+    """Return which of these runs have not been given to `terminate` yet."""
+    values = {"dagster_run_ids": list(dagster_run_ids)}
+    return {row[0] for row in connection.execute(queries.text("runs", "not_terminated"), values)}
+
+
+def terminate(connection: Connection, job_key: str, dagster_run_id: str, event: JobEvent | None) -> bool:
+    """Note that a person has terminated this run, and do what that means for the job: a pause, a cancel, or nothing
+    because another run works it. False when that was noted before. After a cancel, the caller calls
+    `jobs.cancel_waiting`."""
+    job_id, state = jobs.locked(connection, job_key)
+    values = {"dagster_run_id": dagster_run_id, "job_id": job_id}
+    if connection.execute(queries.text("runs", "terminate"), values).fetchone() is None:
+        return False
+    if event is not None and state in sources(JOB_MOVES, event):
+        jobs.move(connection, job_key, event)
+    return True
