@@ -154,7 +154,7 @@ def count(place: Installation) -> int:
 
 def test_to_terminate_a_run_pauses_its_job_within_ten_seconds(place: Installation, tmp_path: Path) -> None:
     emptied(place)
-    expected = user_file(tmp_path / "users.csv", ROWS // 3, random.Random(8))
+    expected = user_file(tmp_path / "users.csv", ROWS // 6, random.Random(8))
     key = submitted(place, tmp_path / "users.csv")
     until(lambda: count(place) > 0, "a run loads it", PATIENCE)
     run = runs(place, key)[-1]["id"]
@@ -177,7 +177,7 @@ def test_to_terminate_a_run_pauses_its_job_within_ten_seconds(place: Installatio
 
 def test_a_job_is_paused_resumed_and_cancelled_from_the_launchpad(place: Installation, tmp_path: Path) -> None:
     emptied(place)
-    expected = user_file(tmp_path / "users.csv", ROWS, random.Random(9))
+    expected = user_file(tmp_path / "users.csv", ROWS // 3, random.Random(9))
     key = submitted(place, tmp_path / "users.csv")
     until(lambda: count(place) > 0, "a run loads it", PATIENCE)
     launched(place, "pause", job=key)
