@@ -9,7 +9,6 @@ evaluated in the code server, as the daemon has it evaluated; the relay's finds 
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,9 +16,14 @@ import httpx
 
 from benchmarks import dagster_history, ui_queries
 from benchmarks.measure import report, show
+from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import sample, work
+from bulk_pipelines.distribution import submission as distributing
 from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.exports import submission as exporting
+from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.settings import CHECKOUT
@@ -32,6 +36,7 @@ PATIENCE = 300.0
 MOST_SECONDS = 2.0
 SAMPLES = CHECKOUT / "docs" / "samples"
 ASSET = "users"
+ASSETS = 7
 
 Asked = tuple[str, Mapping[str, Any]]
 """The name of a query, and its variables."""
@@ -175,12 +180,12 @@ def launched(place: Installation) -> Callable[[], float]:
 
 def turn(place: Installation, which: str) -> None:
     """Start or stop the relay."""
-    selector = where("sensorName", "relay")
-    state = sent(place, ("SensorStateQuery", {"sensorSelector": selector}))[1]["sensorOrError"]["sensorState"]
-    if which == "off":
-        sent(place, ("StopRunningSensor", {"id": state["id"]}))
-    else:
-        sent(place, ("StartSensor", {"sensorSelector": selector}))
+    selector = {"sensorSelector": where("sensorName", "relay")}
+    if which == "on":
+        sent(place, ("StartSensor", selector))
+        return
+    sensor = sent(place, ("SensorRootQuery", selector))[1]["sensorOrError"]
+    sent(place, ("StopRunningSensor", {"id": sensor["sensorState"]["id"]}))
 
 
 def everything(place: Installation) -> dict[str, list[float]]:
@@ -202,17 +207,29 @@ def everything(place: Installation) -> dict[str, list[float]]:
     return found
 
 
-def one_job_of_each(place: Installation, folder: Path) -> None:
-    """Make the runs that are copied."""
-    for resource, suffix in (("users", "csv"), ("articles", "ndjson"), ("comments", "json")):
-        place.bulk("import", str(SAMPLES / f"{resource}.{suffix}"), "--resource", resource)
-        place.bulk("export", resource, "--to", str(folder / resource))
-    request = place.bulk("distribute", "sample", "--indexes", "2", "--days", "1").stdout
-    (folder / "request.json").write_text(request)
-    key = place.bulk("distribute", "submit", str(folder / "request.json")).stdout
-    assert key
+def one_job_of_each(place: Installation) -> None:
+    """Make the runs that are copied: the relay launches one for each asset."""
+    engine = pool.connect(place.server.url())
+    sender = Sender("bench", "api")
+    try:
+        with transaction(engine) as connection:
+            for resource in ("users", "articles", "comments"):
+                exporting.submit(connection, ExportRequest.parse({"resource": resource}), sender)
+            sample.fill(connection, sample.Sample(indexes=2, days=1))
+        inputs = sample.Sample(indexes=2, days=1).inputs()
+        distributing.submit(engine, work.kind_of(settings.current()), inputs, sender)
+        # Each refers to the one before.
+        for file in ("users.csv", "articles.ndjson", "comments.json"):
+            resource = file.partition(".")[0]
+            with transaction(engine) as connection:
+                request = Options(resource).request((submission.local_file(str(SAMPLES / file)),))
+                key = submission.submit(connection, request, sender).job.job_key
+            over = "SELECT finished_at IS NOT NULL FROM job WHERE job_key = %s"
+            until(lambda over=over, key=key: place.rows(over, key) == [(True,)], f"{resource} is imported", PATIENCE)
+    finally:
+        engine.dispose()
     query = "SELECT count(DISTINCT pipeline_name) FROM dagster.runs WHERE status = 'SUCCESS'"
-    until(lambda: place.rows(query)[0][0] >= 7, "every asset has a run that ended well", PATIENCE)
+    until(lambda: place.rows(query)[0][0] >= ASSETS, "every asset has a run that ended well", PATIENCE)
 
 
 def slowest(place: Installation) -> None:
@@ -226,7 +243,7 @@ def slowest(place: Installation) -> None:
 
 def main() -> None:
     with installation.running() as place:
-        one_job_of_each(place, place.folder.parent)
+        one_job_of_each(place)
         before = everything(place)
         begun = time.monotonic()
         dagster_history.fill(place.server.url())

@@ -35,6 +35,7 @@ from bulk_pipelines.orchestration.runs import (
     tell_end,
     tell_good_end,
 )
+from bulk_pipelines.orchestration.terminations import heeding
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -158,7 +159,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             return
         if job.planned_at is None:
             try:
-                with dispatch.beating(database.engine, job.job_id):
+                with heeding(context, database.engine), dispatch.beating(database.engine, job.job_id):
                     pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
@@ -269,7 +270,11 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
-    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+    with (
+        heeding(context, pool),
+        dispatch.beating(pool, job.job_id),
+        Worker(pool, kinds, job, name=name) as worker,
+    ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained

@@ -1,14 +1,18 @@
 """What a person means who terminates a run in Dagster's UI: the run's job is paused, so that it can go on later where
 it was; or it is cancelled, if the run has the tag that says so.
 
-The relay looks for such runs once a second. What it misses while no daemon runs is left to the sweeper.
+A step that is interrupted sees to it at once. This cannot be left to the interrupt alone: Dagster starts a step with a
+retry policy again, and in a run of one process that undoes the termination. For runs that were still in the queue, or
+whose processes are gone, the relay looks once a second. What both miss while no daemon runs is left to the sweeper.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
@@ -31,6 +35,19 @@ SECONDS_BETWEEN = 1.0
 def event_of(run: dg.DagsterRun) -> JobEvent:
     """Return what the person wants of the job who terminates this run."""
     return JobEvent.CANCEL if run.tags.get(TERMINATE_TAG) == CANCELS else JobEvent.PAUSE
+
+
+@contextmanager
+def heeding(context: dg.OpExecutionContext, pool: Engine) -> Iterator[None]:
+    """Stop the job before the step ends, if the step is interrupted because a person has terminated its run. A step
+    that is interrupted for another reason, such as the end of the installation, leaves the job alone."""
+    try:
+        yield
+    except (DagsterExecutionInterruptedError, KeyboardInterrupt):
+        run = context.instance.get_run_by_id(context.run_id)
+        if run is not None and run.status in TERMINATED:
+            heed_run(context.instance, pool, run)
+        raise
 
 
 def watch(

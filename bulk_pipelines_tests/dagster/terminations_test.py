@@ -1,6 +1,9 @@
 """Runs that a person has terminated: what the relay and the sweeper make of them, on a real instance."""
 
+import os
+import signal
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.orchestration import terminations
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines_tests.dagster import echo_definitions
+from bulk_pipelines_tests.scenes.waiting import until
 
 STATUS = dg.DagsterRunStatus
 KINDS = ["echo", "patient_echo"]
@@ -203,3 +207,47 @@ def test_dagster_is_asked_once_a_second(scene: Scene) -> None:
     assert look() == []
     now += 0.5
     assert len(look()) == 1
+
+
+def echo_job() -> dg.JobDefinition:
+    return echo_definitions.defs.resolve_job_def("echo")
+
+
+@pytest.mark.parametrize("terminated", [True, False])
+def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
+    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminated: bool
+) -> None:
+    """Dagster starts the step again, because it has a retry policy. If the whole installation was stopped, the job is
+    to go on."""
+    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
+    with transaction(engine) as connection:
+        request = jobs.Request("echo", "me", {"items": [{"do": "last", "steps": 20}]})
+        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+
+    def interrupt(instance: dg.DagsterInstance) -> None:
+        query = "SELECT checkpoint IS NOT NULL FROM job_item"
+
+        def is_at_work() -> bool:
+            with transaction(engine) as connection:
+                return connection.execute(query).fetchone() == (True,)
+
+        until(is_at_work, "the item is at work")
+        (run,) = instance.get_runs()
+        if terminated:
+            instance.report_run_canceling(run)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance, ThreadPoolExecutor(1) as threads:
+        instance.add_dynamic_partitions("echo_jobs", [job.job_key])
+        interrupted = threads.submit(interrupt, instance)
+        with dg.execute_job(
+            dg.reconstructable(echo_job),
+            instance=instance,
+            run_config={"execution": {"config": {"in_process": True}}},
+            tags={"dagster/partition": job.job_key, "bulk/launch": "0"},
+        ) as result:
+            interrupted.result()
+            assert result.success
+            assert [event for event in result.all_events if event.event_type_value == "STEP_UP_FOR_RETRY"]
+    with transaction(engine) as connection:
+        assert jobs.find(connection, job.job_key).status is (JobState.PAUSED if terminated else JobState.COMPLETED)
