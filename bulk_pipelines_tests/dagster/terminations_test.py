@@ -215,13 +215,12 @@ def echo_job() -> dg.JobDefinition:
 
 @pytest.mark.parametrize("terminated", [True, False])
 def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
-    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminated: bool
+    engine: Engine, database_url: str, tmp_path: Path, terminated: bool
 ) -> None:
     """Dagster starts the step again, because it has a retry policy. If the whole installation was stopped, the job is
     to go on."""
-    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
     with transaction(engine) as connection:
-        request = jobs.Request("echo", "me", {"items": [{"do": "last", "steps": 20}]})
+        request = jobs.Request("echo", "me", {"items": [{"do": "last", "steps": 40}]})
         job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
 
     def interrupt(instance: dg.DagsterInstance) -> None:
@@ -231,7 +230,7 @@ def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
             with transaction(engine) as connection:
                 return connection.execute(query).fetchone() == (True,)
 
-        until(is_at_work, "the item is at work")
+        until(is_at_work, "the item is at work", 120)
         (run,) = instance.get_runs()
         if terminated:
             instance.report_run_canceling(run)
@@ -243,7 +242,10 @@ def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
         with dg.execute_job(
             dg.reconstructable(echo_job),
             instance=instance,
-            run_config={"execution": {"config": {"in_process": True}}},
+            run_config={
+                "execution": {"config": {"in_process": True}},
+                "resources": {"database": {"config": {"url": database_url}}},
+            },
             tags={"dagster/partition": job.job_key, "bulk/launch": "0"},
         ) as result:
             interrupted.result()
