@@ -47,8 +47,7 @@ def reason(job: Job, letters: Sequence[DeadLetter]) -> str:
     if job.status is JobState.FAILED:
         said = f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}"
     else:
-        many = "a dead letter" if job.dlq_items == 1 else f"{job.dlq_items:,} dead letters"
-        said = f"job {job.job_key} ended with {many} among {job.total_items:,} items"
+        said = f"job {job.job_key} ended with dead letters: {job.dlq_items:,} of {job.total_items:,} items"
         said += f", the first one {words(letters[0])}" if letters else "; retention has removed them"
     again = "\nExecute this run again, from the beginning or from failure, to try the dead letters again."
     return said + (again if letters else "")
