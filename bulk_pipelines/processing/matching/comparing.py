@@ -69,12 +69,16 @@ class Compared:
     @cached_property
     def weights(self) -> tuple[Floats, Floats, Floats]:
         """How much the words weigh that both names share, all words of the query's, and all words of the entry's."""
-        weights = sparse.diags_array(np.sqrt(self.index.word_weights - 1)).tocsr()
-        asked = grams.hashed((folded.split() for folded in self.names.folded), WORDS) @ weights
+        asked = self._weighed(grams.hashed((folded.split() for folded in self.names.folded), WORDS))
         known, place = np.unique(self.pairs.name, return_inverse=True)
-        words = self.index.words[known] @ weights
+        words = self._weighed(self.index.words[known])
         shared = grams.products(asked[self.pairs.asked], words[place])
         return shared, grams.products(asked, asked)[self.pairs.asked], grams.products(words, words)[place]
+
+    def _weighed(self, words: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Return the words with the roots of their weights, so that products of rows are sums of weights."""
+        roots = np.sqrt(self.index.word_weights[words.indices] - 1)
+        return sparse.csr_matrix((words.data * roots, words.indices, words.indptr), shape=words.shape)
 
     def best_site(self, measure: Callable[[Texts, Texts], Floats], side: Spelled) -> Floats:
         """Return the best measure between the side's name and a name from the entry's websites."""

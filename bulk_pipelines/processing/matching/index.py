@@ -59,10 +59,10 @@ class Index:
         return cast(list[str], self.texts.take(variants).to_pylist())
 
 
-def build(entries: Iterable[Entry]) -> Index:
-    """Build the index of a stream of entries."""
+def build(entries: Iterable[Entry], size: int = CHUNK) -> Index:
+    """Build the index of a stream of entries, of which it holds `size` at a time."""
     building, stream = _Building(), iter(entries)
-    while chunk := list(islice(stream, CHUNK)):
+    while chunk := list(islice(stream, size)):
         building.add(chunk)
     return building.finish()
 
@@ -100,6 +100,8 @@ class _Building:
         self.numbers: list[tuple[Ints, npt.NDArray[np.int8]]] = []
         self.keys: list[tuple[Keys, Ints, Ints]] = []
         self.matrices: dict[str, list[sparse.csr_matrix]] = {}
+        self.trigrams: list[_Small] = []
+        self.frequency = np.zeros(grams.COLUMNS, np.int64)
         self.size = self.variants = 0
 
     def add(self, chunk: Sequence[Entry]) -> None:
@@ -110,7 +112,9 @@ class _Building:
         self.texts.append(pa.array([variant.text for variant in flat], pa.large_string()))
         self.numbers.append((owner, np.array([variant.origin for variant in flat], np.int8)))
         named = [variant.folded.split() if variant.origin is Origin.NAME else [] for variant in flat]
-        self._keep("trigrams", grams.trigrams([variant.folded for variant in flat]))
+        trigrams = grams.trigrams([variant.folded for variant in flat])
+        self.frequency += np.bincount(trigrams.indices, minlength=grams.COLUMNS)
+        self.trigrams.append(_Small.of(trigrams))
         self._keep("words", grams.hashed(named, WORDS))
         described = (fold(" ".join((entry.description, *entry.types))).split() for entry in chunk)
         self._keep("described", grams.hashed(described, WORDS))
@@ -171,20 +175,42 @@ class _Building:
         return sparse.csr_matrix(sparse.vstack(self.matrices.pop(name), format="csr"))
 
     def _postings(self) -> tuple[Floats, sparse.csr_matrix]:
-        """Weigh the trigrams of all chunks and turn them round, chunk by chunk, so that they are never held twice."""
-        chunks = self.matrices.pop("trigrams")
-        frequency = np.zeros(grams.COLUMNS, np.int64)
-        for chunk in chunks:
-            frequency += np.bincount(chunk.indices, minlength=grams.COLUMNS)
-        weights = grams.rarity(frequency, self.variants)
-        common = frequency > max(COMMON_LEAST, COMMON_SHARE * self.variants)
-        turned = []
-        while chunks:
-            chunk = grams.weighted(chunks.pop(0), weights)
+        """Weigh the trigrams and turn them round: each chunk goes straight to its places, and is let go."""
+        weights = grams.rarity(self.frequency, self.variants)
+        common = self.frequency > max(COMMON_LEAST, COMMON_SHARE * self.variants)
+        starts = np.concatenate([[0], np.cumsum(np.where(common, 0, self.frequency))])
+        variant, weight = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        free, before = starts[:-1].copy(), 0
+        self.trigrams.reverse()
+        while self.trigrams:
+            chunk = grams.weighted(self.trigrams.pop().matrix(), weights)
+            size = chunk.shape[0]
             chunk.data[common[chunk.indices]] = 0
             chunk.eliminate_zeros()
-            turned.append(chunk.T.tocsr())
-        return weights, sparse.csr_matrix(sparse.hstack(turned, format="csr"))
+            turned = chunk.T.tocsr()
+            counts = np.diff(turned.indptr)
+            places = np.arange(turned.nnz) + np.repeat(free - turned.indptr[:-1], counts)
+            variant[places], weight[places] = turned.indices + before, turned.data
+            free, before = free + counts, before + size
+        shape = (grams.COLUMNS, self.variants)
+        return weights, sparse.csr_matrix((weight, variant, starts.astype(np.int32)), shape=shape)
+
+
+@dataclass(frozen=True)
+class _Small:
+    """Counts of trigrams in a third of the room that a sparse matrix takes, for a million names wait at once."""
+
+    counts: npt.NDArray[np.uint8]
+    columns: npt.NDArray[np.uint16]
+    starts: npt.NDArray[np.int32]
+
+    @staticmethod
+    def of(matrix: sparse.csr_matrix) -> "_Small":
+        return _Small(matrix.data.astype(np.uint8), matrix.indices.astype(np.uint16), matrix.indptr.astype(np.int32))
+
+    def matrix(self) -> sparse.csr_matrix:
+        cells = (self.counts.astype(np.float32), self.columns.astype(np.int32), self.starts)
+        return sparse.csr_matrix(cells, shape=(len(self.starts) - 1, grams.COLUMNS))
 
 
 def _table(chunk: Sequence[Entry]) -> pa.Table:

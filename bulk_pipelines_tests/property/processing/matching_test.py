@@ -20,6 +20,10 @@ ENTRIES = st.lists(st.tuples(st.lists(TEXTS, max_size=2).map(tuple), COUNTRIES),
 )
 
 
+def _shown(results: list[Result]) -> list[object]:
+    return [(each.verdict, [(c.id, c.score, c.features) for c in each.candidates]) for each in results]
+
+
 @given(st.text())
 def test_folding_keeps_to_its_alphabet_and_folds_once(text: str) -> None:
     folded = fold(text)
@@ -49,10 +53,16 @@ def test_a_row_gets_the_same_answer_alone_as_in_a_batch(entries: list[Entry], qu
 
     alone = [match(index, [query])[0] for query in queries]
 
-    def shown(results: list[Result]) -> list[object]:
-        return [(each.verdict, [(c.id, c.score, c.features) for c in each.candidates]) for each in results]
+    assert _shown(together) == _shown(alone)
 
-    assert shown(together) == shown(alone)
+
+@given(ENTRIES, QUERIES, st.integers(1, 5))
+def test_an_index_is_the_same_however_its_stream_is_cut(entries: list[Entry], queries: list[Query], size: int) -> None:
+    whole, cut = build(entries), build(entries, size)
+
+    assert _shown(match(whole, queries)) == _shown(match(cut, queries))
+    assert abs(whole.postings - cut.postings).sum() == 0
+    assert len(whole) == len(cut) == len(entries)
 
 
 @given(ENTRIES, QUERIES)
