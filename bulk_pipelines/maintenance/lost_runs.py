@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bulk_pipelines.engine.jobs.dispatch import Launched
+from bulk_pipelines.engine.jobs.dispatch import SILENT_SECONDS, Launched
 
 
 class RunState(StrEnum):
@@ -27,6 +27,8 @@ class RunSeen:
     """Whether Dagster has announced that it will start the run again by itself. None: it has not said yet."""
     last_words: str = ""
     """Why the run failed, as far as that is known."""
+    cancels: bool = False
+    """Whether a person who terminates the run wants its job to be cancelled, and not paused."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Action(StrEnum):
     LEAVE = "leave"
     END_RUN = "end the run that nobody is behind"
     WANT_RUN = "launch it again"
-    PAUSE = "pause it: its run was cancelled"
+    PAUSE = "pause it: its run was terminated"
+    CANCEL = "cancel it: its run was terminated"
     FAIL = "fail it: its runs keep dying"
 
 
@@ -54,6 +57,8 @@ class Action(StrEnum):
 class LossLimits:
     """How long a silent job or a stray run is waited for; times are in seconds."""
 
+    silence: float = SILENT_SECONDS
+    """How long a job that should be at work may give no sign of life before it is looked into."""
     launches: int = 5
     """How many launches in a row may come to nothing before a job is given up."""
     retry_patience: float = 600.0
@@ -68,7 +73,7 @@ class LossLimits:
 
 def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action:
     """Decide what to do about a silent job. `runs` are its runs, the newest first. The job has been silent for
-    dispatch.SILENT_SECONDS at least."""
+    `limits.silence` at least."""
     if any(run.state is RunState.WAITING for run in runs):
         return Action.LEAVE
     if any(run.state is RunState.WORKING for run in runs):
@@ -82,7 +87,7 @@ def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action
 def decide_ended(job: Launched, last: RunSeen, limits: LossLimits) -> Action:
     """Decide what to do about a silent job whose last run is over."""
     if last.state is RunState.CANCELLED:
-        return Action.PAUSE
+        return Action.CANCEL if last.cancels else Action.PAUSE
     if last.state is RunState.FAILED and retry_may_come(last, limits):
         return Action.LEAVE
     if last.state is RunState.FAILED and job.vain_launches + 1 >= limits.launches:

@@ -25,15 +25,17 @@ from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Slice, Worker, worker_name
 from bulk_pipelines.errors import BulkError, Unavailable
+from bulk_pipelines.orchestration.failures import failure, has_failed
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.orchestration.runs import (
-    MAX_RETRIES,
     hand_over,
     partitions_name,
     seconds_left,
     taken_up,
     tell_end,
+    tell_good_end,
 )
+from bulk_pipelines.orchestration.terminations import heeding
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -58,8 +60,9 @@ class Pipeline:
     """What a slice adds to the steps: how its jobs are planned, and what people are shown of them."""
 
     kind: Kind
-    plan: Callable[[Engine, Job], None]
-    """Adds the items and seals the job. It runs again after a crash, so it must come to the same items each time."""
+    plan: Callable[[Engine, Job], Job]
+    """Adds the items, seals the job, and returns it as it is then. It runs again after a crash, so it must come to the
+    same items each time."""
     report: Callable[[Engine, Job], Metadata]
     """Returns what the materialization shows of a job that ended."""
     small: Callable[[Job], bool] = lambda _: False
@@ -150,15 +153,16 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
     def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status is not JobState.RUNNING:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
             return
         if job.planned_at is None:
             try:
-                with dispatch.beating(database.engine, job.job_id):
-                    pipeline.plan(database.engine, job)
+                silence = settings.current().silent_seconds
+                with heeding(context, database.engine), dispatch.beating(database.engine, job.job_id, silence):
+                    job = pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
             except BulkError as error:
@@ -167,9 +171,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     tell_end(context, f"job {job.job_key} was cancelled while it was planned")
                     return
                 if job.planned_at is None:
-                    raise failure(context, pipeline, database.engine, job) from error
-        with transaction(database.engine) as connection:
-            job = jobs.find(connection, job.job_key)
+                    raise failure(context, database.engine, job, pipeline.report(database.engine, job)) from error
         wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
@@ -182,8 +184,7 @@ def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
     """Fail the job, unless it has been planned or cancelled. The orphan of an earlier try may have planned the job
     while this try was at it: then all is well."""
     with transaction(pool) as connection:
-        jobs.locked(connection, job.job_key)
-        found = jobs.find(connection, job.job_key)
+        found = jobs.lock(connection, job.job_key)
         if found.planned_at is not None or found.finished:
             return found
         return jobs.fail(connection, job.job_key, str(error))
@@ -202,8 +203,8 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def lane(context: dg.OpExecutionContext) -> None:
         database: Database = context.resources.database
-        taken_up(context, database.engine, pipeline.kind.name)
-        drained = worked(context, pipeline, database.engine, at_least=LEAST_SECONDS)
+        job = taken_up(context, database.engine, pipeline.kind.name)
+        drained = worked(context, pipeline, database.engine, job, at_least=LEAST_SECONDS)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
 
@@ -224,11 +225,12 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
     def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
-        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, job.job_key)
+        if finish.is_due(job):
+            job = finish.attempt_due(database.engine, pipeline.kind_of(context), job.job_key)
         if job.status is JobState.RUNNING and has_no_lanes(context.run) and pipeline.lanes_for(job, lanes) > 1:
             return hand_over(context, database.engine, job, "it is work for several lanes, and this run has none")
         if job.status is JobState.RUNNING:
-            drained = worked(context, pipeline, database.engine)
+            drained = worked(context, pipeline, database.engine, job)
             if drained.end is End.WAITING:
                 raise wait_for_retries(drained)
             with transaction(database.engine) as connection:
@@ -238,9 +240,10 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
                 return hand_over(context, database.engine, job, spent)
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
+            tell_good_end(context, job)
             yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
         else:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
@@ -248,7 +251,9 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
     return end
 
 
-def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_least: float = 0.0) -> Drained:
+def worked(
+    context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job, at_least: float = 0.0
+) -> Drained:
     """Work the job's items until none is open, the run's budget is spent, or only items that wait for a retry are
     left."""
     kinds = {pipeline.kind.name: pipeline.kind_of(context)}
@@ -258,7 +263,6 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
         if left <= 0:
             return Drained(End.OUT_OF_TIME, 0)
     with transaction(pool) as connection:
-        job = jobs.find(connection, context.partition_key)
         dispatch.begun(connection, job.job_id, context.run_id)
 
     def tell(slice_: Slice) -> None:
@@ -267,7 +271,11 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
-    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+    with (
+        heeding(context, pool),
+        dispatch.beating(pool, job.job_id, settings.current().silent_seconds),
+        Worker(pool, kinds, job, name=name) as worker,
+    ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
@@ -276,14 +284,3 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 def wait_for_retries(drained: Drained) -> dg.RetryRequested:
     """Ask Dagster to try the step again when the next item is due, and to free the process until then."""
     return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
-
-
-def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
-    """Return a failure that ends the run for good, because another automatic try would find the same. A person who
-    re-executes the run redrives the buried items."""
-    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
-    return dg.Failure(
-        description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
-        metadata=dict(pipeline.report(pool, job)),
-        allow_retries=False,
-    )
