@@ -76,6 +76,10 @@ bench: $(READY) ## Run every benchmark; make bench-NAME runs one, benchmarks/NAM
 bench-%: $(READY)
 	@$(PY) -m benchmarks.$(subst -,_,$*)
 
+.PHONY: match-model
+match-model: $(READY) ## Fit the matcher's model anew, from the data that BENCH_BRANDS names
+	@$(PY) -c "from benchmarks.match_model import fit; fit()"
+
 .PHONY: docs
 docs: $(READY) ## Write the generated pages of docs/ anew
 	$(PY) -m bulk_pipelines.reference docs

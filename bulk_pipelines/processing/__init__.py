@@ -1,0 +1,1 @@
+"""Rows that are worked one by one: matched with a reference, looked up, or seen."""

@@ -1,0 +1,162 @@
+"""Verdicts on queries against a small reference."""
+
+from dataclasses import replace
+
+import pytest
+
+from bulk_pipelines.processing.matching.entries import Entry, Query
+from bulk_pipelines.processing.matching.features import FEATURES
+from bulk_pipelines.processing.matching.index import Index, build
+from bulk_pipelines.processing.matching.matching import doubles, match, match_one_to_one
+from bulk_pipelines.processing.matching.model import Model
+from bulk_pipelines.processing.matching.results import Result, Verdict
+
+ENTRIES = [
+    Entry("1", ("Bauhaus",), "DIY store chain in Germany", ("retailer",), ("de",), ("https://www.bauhaus.info",)),
+    Entry("2", ("Papa Gino's",), "US pizzeria chain", (), ("us",), ("https://www.papaginos.com",)),
+    Entry("3", ("Springfield",), "city in Illinois", ("city",), ("us",)),
+    Entry("4", ("Springfield",), "Spanish clothing store chain", ("retailer",), ("es",)),
+    Entry("5", ("Punjab State Power Corporation Limited", "PSPCL"), "power utility", (), ("in",)),
+    Entry("6", ("Дринкит", "Drinkit Coffee"), "coffee chain", (), ("ru",)),
+    Entry("7", ("Lenta",), "hypermarket chain in Russia", (), ("ru",), ("https://lenta.com",)),
+    Entry("8", ("!!!",), "American band"),
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return build(ENTRIES)
+
+
+def one(index: Index, *names: str, **said: object) -> Result:
+    return match(index, [Query(names, **said)])[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "country", "id_"),
+    [
+        ("BAUHAUS", "de", "1"),
+        ("Bauhaus GmbH", "de", "1"),
+        ("papa ginos", "us", "2"),
+        ("Papa Gino’s Pizza", "us", "2"),
+        ("PSPCL", "in", "5"),
+        ("Punjab State Power Corp", "in", "5"),
+        ("дринкит", "ru", "6"),
+        ("!!!", "", "8"),
+    ],
+)
+def test_a_name_is_matched_with_its_entry(index: Index, name: str, country: str, id_: str) -> None:
+    result = one(index, name, countries=(country,) if country else ())
+
+    assert result.verdict is Verdict.MATCHED
+    assert result.best
+    assert result.best.id == id_
+
+
+def test_a_name_that_two_entries_bear_is_ambiguous_with_both(index: Index) -> None:
+    result = one(index, "Springfield")
+
+    assert result.verdict is Verdict.AMBIGUOUS
+    assert result.best is None
+    assert {candidate.id for candidate in result.candidates} == {"3", "4"}
+    assert result.lead < 0.1
+
+
+@pytest.mark.parametrize(("country", "id_"), [("us", "3"), ("es", "4")])
+def test_a_country_tells_entries_of_one_name_apart(index: Index, country: str, id_: str) -> None:
+    result = one(index, "Springfield", countries=(country,))
+
+    assert result.best
+    assert result.best.id == id_
+
+
+def test_a_type_and_a_description_tell_entries_of_one_name_apart(index: Index) -> None:
+    shop = one(index, "Springfield", types=("retailer",), description="clothing store")
+    city = one(index, "Springfield", types=("city",))
+
+    assert [each.candidates[0].id for each in (shop, city)] == ["4", "3"]
+
+
+def test_a_website_leads_to_its_entry_though_the_name_is_another(index: Index) -> None:
+    result = one(index, "Gino Pizzas", websites=("http://papaginos.com/contact",), countries=("us",))
+
+    assert result.candidates[0].id == "2"
+    assert result.candidates[0].features["host"] == 1
+
+
+@pytest.mark.parametrize("name", ["Zyxwvut", "Completely Different Thing", "澎湖", "", "   ", "\x00", "'"])
+def test_what_the_reference_does_not_have_is_not_matched(index: Index, name: str) -> None:
+    assert one(index, name).verdict is not Verdict.MATCHED
+
+
+def test_a_query_without_names_is_no_match(index: Index) -> None:
+    assert match(index, [Query(()), Query((), websites=("https://lenta.com",))]) == [Result(Verdict.NONE)] * 2
+    assert match(index, []) == []
+
+
+def test_any_of_several_names_counts_and_the_evidence_says_which(index: Index) -> None:
+    best = one(index, "nothing like it", "Drinkit Coffee", countries=("ru",)).best
+
+    assert best
+    assert (best.id, best.asked, best.found, best.origin) == ("6", "Drinkit Coffee", "Drinkit Coffee", "name")
+    assert best.name == "Дринкит"
+    assert list(best.features) == list(FEATURES)
+    assert best.features["as_written"] == 1
+
+
+def test_an_empty_reference_matches_nothing() -> None:
+    index = build([])
+
+    assert len(index) == 0
+    assert match(index, [Query(("",)), Query(("Bauhaus",))]) == [Result(Verdict.NONE)] * 2
+
+
+def test_the_threshold_and_the_margin_are_kept(index: Index) -> None:
+    strict = replace(Model.standard(), threshold=1.1)
+    wide = replace(Model.standard(), threshold=0.1, margin=0.0)
+
+    assert match(index, [Query(("Bauhaus",), countries=("de",))], strict)[0].verdict is Verdict.AMBIGUOUS
+    assert match(index, [Query(("Springfield",))], wide)[0].verdict is Verdict.MATCHED
+
+
+def test_one_to_one_gives_an_entry_to_the_surest_row_only(index: Index) -> None:
+    queries = [Query(("Bauhaus GmbH",)), Query(("Bauhaus",), countries=("de",)), Query(("Lenta",))]
+    both = match(index, queries)
+    alone = match_one_to_one(index, queries)
+
+    assert [each.best and each.best.id for each in both] == ["1", "1", "7"]
+    assert [each.best and each.best.id for each in alone] == [None, "1", "7"]
+    assert alone[0].verdict is Verdict.NONE
+
+
+def test_one_to_one_resolves_a_row_when_its_rival_is_taken(index: Index) -> None:
+    queries = [Query(("Springfield",)), Query(("Springfield",), countries=("us",), types=("city",))]
+    assert match(index, queries)[0].verdict is Verdict.AMBIGUOUS
+
+    results = match_one_to_one(index, queries)
+
+    assert [each.best and each.best.id for each in results] == ["4", "3"]
+
+
+def test_doubles_are_found_once_and_an_entry_is_not_its_own() -> None:
+    entries = [
+        Entry("a", ("Land Bank of Taiwan",), countries=("tw",), websites=("https://www.landbank.com.tw",)),
+        Entry("b", ("Ohio State Parks",)),
+        Entry("c", ("Land Bank of Taiwan Co., Ltd.",), countries=("tw",), websites=("http://landbank.com.tw/en",)),
+    ]
+
+    found = list(doubles(build(entries), entries))
+
+    assert [(each.id, each.candidate.id) for each in found] == [("a", "c")]
+    assert found[0].candidate.score > 0.5
+
+
+def test_a_hostile_entry_and_a_hostile_name_cost_little() -> None:
+    huge = Entry(
+        "x", tuple(f"name {n} " * 10_000 for n in range(500)), websites=tuple(f"https://s{n}.de" for n in range(500))
+    )
+
+    index = build([huge, Entry("y", ())])
+
+    assert len(index.origin) < 50
+    assert match(index, [Query(("a" * 1_000_000,) * 50)])[0].verdict is Verdict.NONE
