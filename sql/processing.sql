@@ -43,7 +43,8 @@ ORDER BY item_id
 LIMIT :most;
 
 -- name: choose_variants!
--- Says which variants the next tries of these items use. Items that are worked, or were not given up, are left alone.
+-- Says which variants the next tries of these items use, and from when on kept answers serve them. Items that are worked,
+-- or were not given up, are left alone.
 UPDATE job_item
-SET checkpoint = CASE WHEN :variants::text[] IS NULL THEN NULL ELSE jsonb_build_object('variants', :variants::text[]) END
+SET checkpoint = jsonb_build_object('variants', :variants::text[], 'again', now())
 WHERE item_id = ANY (:item_ids::bigint[]) AND status IN ('DLQ', 'NOT_FOUND') AND lease_until IS NULL;

@@ -3,10 +3,10 @@
 -- itself has asked is young enough for its other rows.
 SELECT request, answer, nothing, answered_at FROM provider_answer
 WHERE provider = :provider AND request = ANY (:requests::bytea[])
-    AND answered_at > least(
+    AND answered_at > coalesce(:not_before::timestamptz, least(
         now() - make_interval(secs => CASE WHEN nothing THEN :keep_nothing_seconds ELSE :keep_seconds END),
         coalesce(:since::timestamptz, 'infinity')
-    );
+    ));
 
 -- name: begin_asking
 -- Takes it on to ask these requests, except those that somebody else is asking. Rows are locked in one order, so that
@@ -18,12 +18,12 @@ ORDER BY request
 ON CONFLICT (provider, request) DO UPDATE SET asking_until = excluded.asking_until
 WHERE (provider_answer.asking_until IS NULL OR provider_answer.asking_until <= now())
     AND (
-        provider_answer.answered_at > least(
+        provider_answer.answered_at > coalesce(:not_before::timestamptz, least(
             now() - make_interval(
                 secs => CASE WHEN provider_answer.nothing THEN :keep_nothing_seconds ELSE :keep_seconds END
             ),
             coalesce(:since::timestamptz, 'infinity')
-        )
+        ))
     ) IS NOT TRUE
 RETURNING request;
 

@@ -90,7 +90,14 @@ def told(pool: "Engine", job_key: str) -> str:
 
 @click.command()
 @click.argument("job_key", metavar="JOB")
-@click.option("--format", "kind", default="csv", show_default=True, type=click.Choice(["csv", "xlsx", "parquet"]))
+@click.option(
+    "--format",
+    "kind",
+    default="csv",
+    show_default=True,
+    type=click.Choice(["csv", "xlsx", "parquet"]),
+    help="The file's format.",
+)
 @click.option("--to", default="-", help="The file to write; otherwise the output.")
 def grid(job_key: str, kind: str, to: str) -> None:
     """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
@@ -103,9 +110,9 @@ def grid(job_key: str, kind: str, to: str) -> None:
     pieces = grids.written(connected(), job_key, grids.GridFormat(kind))
     with closing(pieces):
         if to == "-":
-            out = sys.stdout.buffer
-            out.writelines(pieces)
-            out.flush()
+            out = click.get_binary_stream("stdout")
+            for piece in pieces:
+                out.write(piece)
             return
         storage, key = file(to, access_of(settings.current()), "to")
         with storage, storage.publish(key) as sink:

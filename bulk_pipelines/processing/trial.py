@@ -14,6 +14,7 @@ from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.intake import records
 from bulk_pipelines.processing.intake.planning import check_needs
 from bulk_pipelines.processing.intake.records import UNREADABLE, Row
+from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
@@ -56,7 +57,7 @@ def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk) ->
     envelope = Envelope(
         "try", f"entity.{recipe.type}", moment, 1, 1, 0, number, str(number), f"{1:032x}", f"{number:016x}"
     )
-    tried = Try(number, row, 1, recipe.variants_of(1), envelope, None)
+    tried = Try(number, row, 1, recipe.variants_of(1), envelope, Serving())
     try:
         if kind.look is not None:
             return kind.look(recipe, tried, desk)

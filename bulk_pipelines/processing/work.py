@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 
 from bulk_pipelines import settings
@@ -15,6 +17,7 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import envelope, results, types
 from bulk_pipelines.processing.intake.records import UNREADABLE
+from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -23,7 +26,9 @@ from bulk_pipelines.processing.recipes.types import Looked, Try
 from bulk_pipelines.processing.request import ProcessingRequest
 
 VARIANTS = "variants"
-"""The field of a checkpoint by which a redrive names the variants to try."""
+"""The field of a checkpoint by which somebody names the variants to try."""
+AGAIN = "again"
+"""The field that says when somebody wanted the row to be tried again."""
 
 
 @lru_cache(maxsize=8)
@@ -49,12 +54,21 @@ def tries_of(leases: Sequence[Lease], job: Job, recipe: Recipe) -> list[Try]:
             lease.item_id,
             lease.input,
             lease.attempt_count,
-            recipe.variants_of(lease.attempt_count, tuple((lease.checkpoint or {}).get(VARIANTS, ()))),
+            recipe.variants_of(lease.attempt_count, tuple((lease.checkpoint or {}).get(VARIANTS) or ())),
             envelope.of(job, lease, recipe.type, recipe.attempts),
-            job.created_at if lease.attempt_count == 1 else None,
+            serving(lease, job),
         )
         for lease in leases
     ]
+
+
+def serving(lease: Lease, job: Job) -> Serving:
+    """Return which kept answers serve a try. What the job has asked for itself serves all its rows, but a retry asks
+    again for what has grown too old. After somebody wanted rows to be tried again, older answers do not serve."""
+    again = (lease.checkpoint or {}).get(AGAIN)
+    if again is not None:
+        return Serving(not_before=datetime.fromisoformat(again))
+    return Serving(since=job.created_at if lease.attempt_count == 1 else None)
 
 
 def desk(tools: Tools, declared: Library) -> Desk:
@@ -71,13 +85,11 @@ def prepare(leases: Sequence[Lease], tools: Tools) -> None:
     """Look up the rows of a claim together, when their recipe can do that."""
     recipe = recipe_of_job(tools.job)
     kind = types.find(recipe.type)
-    tools.prepared = None
-    if kind.look_all is None:
-        return
-    readable = [each for each in leases if UNREADABLE not in each.input]
-    tools.prepared = Prepared(
-        dict(kind.look_all(recipe, tries_of(readable, tools.job, recipe), desk(tools, declared())))
-    )
+    assert kind.look_all is not None, "other kinds have nothing to prepare"
+    tools.prepared = Prepared({})
+    readable = tries_of([each for each in leases if UNREADABLE not in each.input], tools.job, recipe)
+    with suppress(Stopped):  # then the rows have no finding, and go back
+        tools.prepared = Prepared(dict(kind.look_all(recipe, readable, desk(tools, declared()))))
 
 
 def handle(lease: Lease, tools: Tools) -> outcomes.Outcome:
@@ -97,7 +109,10 @@ def look(recipe: Recipe, tried: Try, tools: Tools) -> Looked:
     kind = types.find(recipe.type)
     if kind.look is None:
         assert isinstance(tools.prepared, Prepared)
-        return tools.prepared.looked[tried.item_id]
+        found = tools.prepared.looked.get(tried.item_id)
+        if found is None:
+            raise Stopped
+        return found
     try:
         return kind.look(recipe, tried, desk(tools, declared()))
     except (Failure, InvalidInput) as error:

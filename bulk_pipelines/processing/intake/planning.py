@@ -109,6 +109,8 @@ def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[R
     # A statement that is prepared is one statement: nothing behind it can end the transaction that only reads.
     described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
     columns = tuple(each.name for each in described.description or ())
+    if not columns:
+        raise InvalidInput("query", "it returns no columns")
     if len(set(columns)) < len(columns):
         raise InvalidInput("query", "two of its columns have the same name")
     cursor = reader.cursor("bulk_rows")

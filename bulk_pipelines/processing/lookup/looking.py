@@ -110,7 +110,7 @@ def asked(recipe: Recipe, ask: Ask, variant: Variant, query: str, tried: Try, de
         return None
     text = question(request)
     traced = replace(request, headers={**request.headers, "traceparent": tried.envelope.trace_parent})
-    answers = desk.ask(ask.provider, [text], lambda _, call: {text: ask.worth(call(traced))}, since=tried.since)
+    answers = desk.ask(ask.provider, [text], lambda _, call: {text: ask.worth(call(traced))}, serving=tried.serving)
     answer = answers[text]
     origin = Origin(variant.name, ask.provider, answer.cached, answer.asked_at)
     candidates = [] if answer.value is None else ask.read(answer.value, query)

@@ -25,33 +25,42 @@ class Answer:
         return self.asked_at is not None
 
 
+@dataclass(frozen=True)
+class Serving:
+    """Which kept answers serve, besides those that their age allows."""
+
+    since: datetime | None = None
+    """Answers that are younger than this serve, whatever their age."""
+    not_before: datetime | None = None
+    """If there is such a time, answers that are younger serve, and no others."""
+
+
 def key_of(question: str) -> bytes:
     return hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()
 
 
-def kept(
-    connection: Connection, provider: Provider, keys: Sequence[bytes], since: datetime | None
-) -> dict[bytes, Answer]:
-    """Return the answers that are young enough. Those younger than `since` are, whatever their age."""
-    rows = connection.execute(queries.text("providers", "kept_answers"), wanted(provider, keys, since)).fetchall()
+def kept(connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[bytes, Answer]:
+    """Return the answers that are young enough."""
+    rows = connection.execute(queries.text("providers", "kept_answers"), wanted(provider, keys, serving)).fetchall()
     return {bytes(key): Answer(None if nothing else answer["value"], at) for key, answer, nothing, at in rows}
 
 
 def begin(
-    connection: Connection, provider: Provider, keys: Sequence[bytes], since: datetime | None, lease_seconds: float
+    connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving, lease_seconds: float
 ) -> list[bytes]:
     """Take it on to ask these questions, and return those that nobody else asks or has just asked."""
-    values = wanted(provider, keys, since) | {"lease_seconds": lease_seconds}
+    values = wanted(provider, keys, serving) | {"lease_seconds": lease_seconds}
     return sorted(bytes(row[0]) for row in connection.execute(queries.text("providers", "begin_asking"), values))
 
 
-def wanted(provider: Provider, keys: Sequence[bytes], since: datetime | None) -> dict[str, Any]:
+def wanted(provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[str, Any]:
     return {
         "provider": provider.name,
         "requests": list(keys),
         "keep_seconds": provider.keep_seconds,
         "keep_nothing_seconds": provider.keep_nothing_seconds,
-        "since": since,
+        "since": serving.since,
+        "not_before": serving.not_before,
     }
 
 

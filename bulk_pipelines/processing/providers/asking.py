@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Engine
@@ -15,11 +14,12 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
 from bulk_pipelines.errors import InvalidInput, Throttled, Unavailable
 from bulk_pipelines.processing.providers import answers
-from bulk_pipelines.processing.providers.answers import Answer
+from bulk_pipelines.processing.providers.answers import Answer, Serving
 from bulk_pipelines.processing.providers.client import Client, Request
 from bulk_pipelines.processing.providers.provider import Provider
 
 LOOK_AGAIN = 0.05
+ANY = Serving()
 
 Call = Callable[[Request], Any]
 """Makes one request within the limit, and returns the answer's JSON, or None for nothing."""
@@ -97,7 +97,7 @@ class Desk:
         return reply.value
 
     def ask(
-        self, name: str, questions: Sequence[str], fetch: Fetch, *, batch: int = 1, since: datetime | None = None
+        self, name: str, questions: Sequence[str], fetch: Fetch, *, batch: int = 1, serving: Serving = ANY
     ) -> dict[str, Answer]:
         """Return the answers to these questions, asking what is not kept, up to `batch` questions by one request.
 
@@ -111,9 +111,9 @@ class Desk:
             mine = left[:batch]
             if self.stored:
                 with transaction(self.pool) as connection:
-                    found |= answers.kept(connection, provider, left, since)
+                    found |= answers.kept(connection, provider, left, serving)
                     missing = [key for key in left if key not in found][:batch]
-                    mine = answers.begin(connection, provider, missing, since, lease(provider)) if missing else []
+                    mine = answers.begin(connection, provider, missing, serving, lease(provider)) if missing else []
             if mine:
                 found |= self.fetched(provider, {key: keys[key] for key in mine}, fetch)
             elif len(found) < len(keys):

@@ -9,6 +9,7 @@ secrets elsewhere.
 import json
 import re
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ VARIABLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 UNSAID_SECONDS = 5.0
 """How long everybody waits after a refusal that names no time."""
 SHOWN = 200
+PACKED = {"Accept-Encoding": "gzip"}
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ class Client:
 
 def headers_of(provider: Provider) -> dict[str, str]:
     """Return the headers of every request, with the secrets that stand in the environment."""
-    found = {"User-Agent": provider.agent, "Accept": "application/json", **dict(provider.headers)}
+    found = {"User-Agent": provider.agent, "Accept": "application/json", **PACKED, **dict(provider.headers)}
     for header, template in provider.secrets:
         found[header] = VARIABLE.sub(lambda named: secret(provider, named[1]), template)
     return found
@@ -221,13 +223,22 @@ def throttled(said: str, asked: float | None, use: Use) -> Throttled:
 
 
 def whole(provider: Provider, response: httpx.Response, deadline: Deadline) -> bytes:
-    """Read the answer within its limits of size and time."""
-    data = bytearray()
-    for piece in response.iter_bytes(65_536):
+    """Read the answer within its limits of size and time. It is unpacked no further than its limit."""
+    packing = response.headers.get("Content-Encoding", "identity").lower()
+    if packing not in {"identity", "gzip"}:
+        raise Transient(f"{provider.name} answers in the encoding {packing[:SHOWN]!r}, which was not asked for")
+    unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16) if packing == "gzip" else None
+    most, data = provider.answer_bytes, bytearray()
+    for piece in response.iter_raw(65_536):
         deadline.check()
-        data += piece
-        if len(data) > provider.answer_bytes:
-            raise Transient(f"{provider.name} answers with more than {provider.answer_bytes:,} bytes")
+        try:
+            data += piece if unpacked is None else unpacked.decompress(piece, most + 1 - len(data))
+        except zlib.error:
+            raise Transient(f"{provider.name} broke off its answer: it cannot be unpacked") from None
+        if len(data) > most:
+            raise Transient(f"{provider.name} answers with more than {most:,} bytes")
+    if unpacked is not None and not unpacked.eof:
+        raise Transient(f"{provider.name} broke off its answer: it cannot be unpacked")
     return bytes(data)
 
 

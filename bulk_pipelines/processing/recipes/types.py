@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from bulk_pipelines.processing.envelope import Envelope
+from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.processing.recipes.declaration import Recipe, Variant
@@ -22,8 +22,8 @@ class Try:
     variants: tuple[Variant, ...]
     """The variants of this attempt, in their order."""
     envelope: Envelope
-    since: datetime | None
-    """Kept answers that are younger than this serve, whatever their age. None when only their age counts."""
+    serving: Serving
+    """Which kept answers serve."""
 
 
 @dataclass(frozen=True)
