@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from sqlalchemy import Engine
+
 from benchmarks import measure
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded import binaries
@@ -48,7 +50,7 @@ def finished(source: Path, path: Path) -> Path:
     return path
 
 
-def job(url: str, source: Path) -> tuple[pool.Engine, jobs.Job]:
+def job(url: str, source: Path) -> tuple[Engine, jobs.Job]:
     engine = pool.connect(url)
     request = ProcessingRequest.parse(RECIPE, source=str(source))
     with transaction(engine) as connection:

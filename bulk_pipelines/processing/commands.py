@@ -110,7 +110,7 @@ def grid(job_key: str, kind: str, to: str) -> None:
     pieces = grids.written(connected(), job_key, grids.GridFormat(kind))
     with closing(pieces):
         if to == "-":
-            out = click.get_binary_stream("stdout")
+            out = sys.stdout.buffer
             for piece in pieces:
                 out.write(piece)
             return

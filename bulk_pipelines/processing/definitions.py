@@ -1,8 +1,7 @@
 """Processing in Dagster: an asset for each type of recipe, with one partition for each job, and a job that lets people
 process a file by hand."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
@@ -162,13 +161,8 @@ def submit_processing(context: dg.OpExecutionContext, database: Database, config
     context.add_output_metadata({"job": submitted.job.job_key, "state": said})
 
 
-EXAMPLE: Mapping[str, Any] = {"recipe": "wikidata", "source": "names.csv"}
-"""The configuration that the launchpad opens with."""
-
-
 @dg.job(
     executor_def=dg.in_process_executor,
-    config={"ops": {"submit_processing": {"config": dict(EXAMPLE)}}},
     description="Processes the rows of a file, a query or a table by a recipe. They appear as a new partition.",
 )
 def process_rows() -> None:

@@ -104,8 +104,8 @@ def test_the_launchpad_submits_and_the_relay_launches(scene: Scene, instance: dg
             run_config={"ops": {"submit_processing": {"config": config}}},
         )
         assert done.success
-    tick = dg.build_sensor_context(definitions=defs(), instance=instance)
-    (sensor,) = defs().sensors or []
-    assert isinstance(sensor, dg.SensorDefinition)
-    found = sensor.evaluate_tick(tick)
-    assert [each.job_name for each in found.run_requests or []] == ["process_lookup"]
+    launched = launchables()
+    context = dg.build_sensor_context(instance=instance, definitions=defs(), resources={"database": Database()})
+    result = relay(launched, listen=0)(context)
+    assert isinstance(result, dg.SensorResult)
+    assert [each.job_name for each in result.run_requests or []] == ["process_lookup"]

@@ -29,7 +29,8 @@ NO_QUERY = Looked(Finding(Outcome.SKIPPED, reason="the row has no value for any 
 @dataclass(frozen=True)
 class Options:
     provider: str
-    path: str | None
+    path: str
+    """Where the service is, relative to the provider's address."""
     entity_type: str
     properties: tuple[tuple[str, str], ...]
     """The properties that are sent as evidence, with templates of their values."""
@@ -45,7 +46,7 @@ def options_of(recipe: Recipe) -> Options:
     with Fields(f"recipe.{recipe.name}", recipe.options) as fields:
         return Options(
             fields.text("provider"),
-            fields.optional("path"),
+            fields.text("path", "").strip("/"),
             fields.text("entity_type", ""),
             tuple(property_of(each) for each in fields.tables("properties")),
             fields.whole("batch", 10, least=1, most=100),

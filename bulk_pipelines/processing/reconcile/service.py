@@ -93,12 +93,12 @@ def query(
     return asked
 
 
-def opened(desk: Desk, provider: str, path: str | None) -> Service:
+def opened(desk: Desk, provider: str, path: str) -> Service:
     """Return the service, once its manifest has been read. A manifest is kept like every other answer."""
-    answer = desk.ask(provider, ["manifest"], lambda _, call: {"manifest": call(Request(""))})["manifest"].value
+    answer = desk.ask(provider, ["manifest"], lambda _, call: {"manifest": call(Request(path))})["manifest"].value
     name, version = checked_manifest(provider, answer)
-    default = "match" if version is Version.DRAFT else ""
-    return Service(provider, name, version, default if path is None else path)
+    # The draft has a path of its own for queries; before it, they went where the manifest is.
+    return Service(provider, name, version, f"{path}/match".lstrip("/") if version is Version.DRAFT else path)
 
 
 def checked_manifest(provider: str, manifest: Any) -> tuple[str, Version]:

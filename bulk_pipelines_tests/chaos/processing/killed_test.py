@@ -44,7 +44,7 @@ def let_leases_run_out(scene: Scene) -> None:
         connection.execute(engine_jobs.ALL_RUN_OUT)
         connection.execute("UPDATE provider_answer SET asking_until = now() - interval '1 second'")
         connection.execute("UPDATE rate_limit SET held_numbers = '{}', held_until = '{}'")
-    rescue.run_once(scene.pool, KINDS)
+    rescue.run_once(scene.pool, KINDS, lambda: 0.0)
 
 
 @pytest.mark.parametrize("point", sorted(POINTS))
