@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,30 +158,44 @@ def copy_items(
     job at the same time, this raises `Conflict`.
     """
     remaining = iter(items)
-    failures, recorded, there = 0, len(sizer.steps), before
-    batch: list[Encoded] = []
-    while batch or (batch := next_batch(remaining, sizer)):
-        piece = batch[: sizer.rows]
-        size = sum(each.bytes for each in piece)
+    there = before
+    with ThreadPoolExecutor(1, "intake") as ahead:
+        coming = ahead.submit(next_batch, remaining, sizer)
+        while batch := coming.result():
+            # The next batch is made while the server writes this one.
+            coming = ahead.submit(next_batch, remaining, sizer)
+            copy_sized(pool, job_id, batch, there, sizer, worker, clock, sleep)
+            there += len(batch)
+    return there
+
+
+def copy_sized(
+    pool: Engine,
+    job_id: int,
+    batch: list[Encoded],
+    before: int,
+    sizer: BatchSizer,
+    worker: str,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Add one batch, and judge its size by the time it took. While the database is away, it is tried again."""
+    size, recorded = sum(each.bytes for each in batch), len(sizer.steps)
+    for delay in (*RETRY_DELAYS, None):
         begun = clock()
         try:
             with transaction(pool) as connection:
                 connected = clock()
-                copy_batch(connection, job_id, piece, there)
-                sizer.observe(Sample(len(piece), size, clock() - connected, connected - begun))
+                copy_batch(connection, job_id, batch, before)
+                sizer.observe(Sample(len(batch), size, clock() - connected, connected - begun))
                 record(connection, job_id, worker, sizer.steps[recorded:])
         except (Unavailable, psycopg.OperationalError):
-            failures += 1
-            if failures > len(RETRY_DELAYS):
+            if delay is None:
                 raise
-            sizer.observe(Sample(len(piece), size, clock() - begun, failed=True))
-            sleep(RETRY_DELAYS[failures - 1])
+            sizer.observe(Sample(len(batch), size, clock() - begun, failed=True))
+            sleep(delay)
         else:
-            there += len(piece)
-            batch = batch[len(piece) :]
-            failures = 0
-            recorded = len(sizer.steps)
-    return there
+            return
 
 
 def copy_batch(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:

@@ -27,6 +27,7 @@ LARGEST = 1024 * 1024
 RAW_KEPT = 1_000
 PIECE = 1 << 18
 BOM = "\ufeff"
+quoted = json.encoder.encode_basestring
 SPACE = re.compile(r"[ \t\r\n]*")
 FOREIGN = (("PAR1", "Parquet"), ("%PDF", "PDF"), ("\udcff\udcfe", "UTF-16"), ("\udcfe\udcff", "UTF-16"))
 """How files begin that hold no records. What is packed was unpacked or refused when it was landed."""
@@ -267,9 +268,21 @@ def unreadable(reason: str, line: int, raw: str = "") -> Row:
 def items(rows: Iterable[Row], first: int) -> Iterator[Encoded]:
     """Yield the rows as items, the first of which has this number. A row that PostgreSQL cannot hold is unreadable."""
     for number, row in enumerate(rows, first):
-        key = f"{number:09}"
-        try:
-            encoded = payload.encode("record", row)
-        except InvalidInput as error:
-            encoded = payload.encode("record", unreadable(error.message, number, repr(row)))
-        yield Encoded(key, encoded, len(encoded))
+        encoded = flat(row)
+        if encoded is None:
+            try:
+                encoded = payload.encode("record", row)
+            except InvalidInput as error:
+                encoded = payload.encode("record", unreadable(error.message, number, repr(row)))
+        yield Encoded(f"{number:09}", encoded, len(encoded))
+
+
+def flat(row: Row) -> str | None:
+    """Return a row of texts as JSON, in a fifth of the time that it takes to encode and check any row. None when the
+    row holds something else, or something that has to be looked at."""
+    try:
+        text = "{" + ",".join([f"{quoted(name)}:{quoted(value)}" for name, value in row.items()]) + "}"
+        size = len(text) if text.isascii() else len(text.encode())
+    except (TypeError, UnicodeEncodeError):
+        return None
+    return None if size > payload.MAX_BYTES or "\\u0000" in text else text
