@@ -65,7 +65,7 @@ def used(url: str, folder: Path, workers: int) -> tuple[float, int]:
         (folder / "bench.toml").write_text(RECIPES.format(address=server.url, per_second=PER_SECOND, at_once=AT_ONCE))
         source = folder / "rows.csv"
         rows = int(PER_SECOND * SECONDS)
-        source.write_text("title\n" + "".join(f"{workers} workers, {number}\n" for number in range(rows)))
+        source.write_text("title\n" + "".join(f"{workers} workers {number}\n" for number in range(rows)))
         request = ProcessingRequest.parse(library.load(settings.current()).recipe("bench"), source=str(source))
         engine = pool.connect(url)
         with transaction(engine) as connection:

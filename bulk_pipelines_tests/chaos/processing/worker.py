@@ -54,6 +54,8 @@ def main(job_key: str, point: str = "", count: str = "1") -> None:
         kill_after(owner, name, int(count))
     engine = pool.connect(settings.current().database_url, application="lane")
     with transaction(engine) as connection:
+        if jobs.find(connection, job_key).finished:
+            return
         job = jobs.start(connection, job_key)
     if job.planned_at is None:
         planning.plan(engine, job)

@@ -1,12 +1,21 @@
 """Rows matched by services of the Reconciliation API: in both versions, in batches, with what services get wrong."""
 
 import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import httpx
 import pytest
 
 from bulk_pipelines_tests.scenes.processing import Scene
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import free_port
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
 
 RECIPE = """
@@ -156,3 +165,65 @@ def test_a_service_that_throttles_a_batch(scene: Scene) -> None:
         job = scene.done("people", source=scene.file("name,other,country\nAnn,,\nBob,,\n"))
     assert [row["Outcome"] for row in scene.grid(job)] == ["matched", "ambiguous"]
     assert {row.attempt_count for row in scene.rows(job)} == {2}
+
+
+# A service that others wrote.
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    """csv-reconcile of PyPI, in an environment of its own, because it wants other versions than we do."""
+    folder = Path(tempfile.gettempdir()) / "bulk-tests-csv-reconcile"
+    if not (folder / "bin" / "csv-reconcile").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        got = subprocess.run([folder / "bin" / "pip", "install", "-q", "csv-reconcile", "setuptools<81"])
+        if got.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip("csv-reconcile cannot be had from PyPI here")
+    return folder / "bin"
+
+
+@pytest.fixture
+def csv_reconcile(programs: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a service with three people."""
+    (tmp_path / "people.tsv").write_text("id\tname\nQ1\tAda Lovelace\nQ2\tAlan Turing\nQ3\tGrace Hopper\n")
+    subprocess.run([programs / "csv-reconcile", "init", "people.tsv", "id", "name"], cwd=tmp_path, check=True)
+    port = free_port()
+    log = tmp_path / "service.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [programs / "flask", "--app", "csv_reconcile", "run", "--port", str(port)],
+            cwd=tmp_path,
+            stdout=output,
+            stderr=output,
+        )
+    address = f"http://127.0.0.1:{port}"
+
+    def serves() -> bool:
+        assert process.poll() is None, log.read_text()
+        try:
+            return httpx.get(f"{address}/reconcile", timeout=1).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    try:
+        until(serves, "csv-reconcile serves", 60)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_a_service_that_others_wrote(scene: Scene, csv_reconcile: str) -> None:
+    scene.declare(RECIPE.format(address=csv_reconcile, recipe='path = "reconcile"').replace('entity_type = "Q5"\n', ""))
+    rows = "name,other,country\nAda Lovelace,,\nalan turing,,\nNobody Atall,Grace Hopper,\nXqzw,,\n"
+    job = scene.done("people", source=scene.file(rows))
+    assert [(row["Outcome"], row["Id"], row["Variant"]) for row in scene.grid(job)] == [
+        ("matched", "Q1", "name"),
+        ("matched", "Q2", "name"),
+        ("matched", "Q3", "other"),
+        ("no match", "", "name"),
+    ]
