@@ -7,6 +7,7 @@ state of the row; the row is locked while it is decided.
 """
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -221,6 +222,9 @@ class Limiter:
         self.stopping = stopping
         self.clock = clock
         self.sleep = sleep
+        # One thread of a process waits at the row, and the others behind it: many at once would only keep each other
+        # from it.
+        self.turn = threading.Lock()
         with transaction(pool) as connection:
             connection.execute(queries.text("rate_limit", "make_limit"), {"name": limit.name})
 
@@ -239,6 +243,14 @@ class Limiter:
 
     def wait(self, patience: float) -> int:
         deadline = self.clock() + patience
+        if not self.turn.acquire(timeout=patience):
+            raise MustWait(self.limit.name, LONGEST_NAP)
+        try:
+            return self.at_the_row(deadline)
+        finally:
+            self.turn.release()
+
+    def at_the_row(self, deadline: float) -> int:
         while True:
             grant = self.attempt()
             if grant.number is not None:

@@ -1,7 +1,6 @@
 """`bulk process`, `bulk recipes`, `bulk grid`, `bulk reprocess` and `bulk kickoff`. What a command needs is imported
 when it runs."""
 
-import getpass
 import json
 import sys
 from collections.abc import Sequence
@@ -45,8 +44,7 @@ def process(
     bulk process products.csv --recipe shop
     """
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import watching
-    from bulk_pipelines.engine.jobs.jobs import Sender
+    from bulk_pipelines.engine.jobs import commanding, watching
     from bulk_pipelines.engine.states import JobState
     from bulk_pipelines.processing import submission
     from bulk_pipelines.processing.recipes import library
@@ -62,8 +60,7 @@ def process(
     if not submit_only:
         runs.ready()
     with transaction(pool) as connection:
-        sender = Sender(getpass.getuser(), "cli", idempotency_key, priority=priority)
-        submitted = submission.submit(connection, request, sender)
+        submitted = submission.submit(connection, request, commanding.sender(idempotency_key, priority))
     key = submitted.job.job_key
     click.echo(f"job {key}" + ("" if submitted.created else ", submitted before"))
     if submit_only:

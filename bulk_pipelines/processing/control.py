@@ -7,18 +7,20 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.states import FINISHED_JOBS, ItemState, JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.processing.intake import planning
-from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.submission import processing_job
 from bulk_pipelines.processing.work import recipe_of_job
 
@@ -140,7 +142,7 @@ def kick_off(pool: Engine, job_key: str, seconds: float) -> Kicked:
         return Kicked(job, None)
     if job.planned_at is None:
         planning.plan(pool, job)
-    with Worker(pool, KINDS, job) as worker:
+    with Worker(pool, kinds_of(limits_of(settings.current().engine)), job) as worker:
         drained = drain.drain(worker, seconds=seconds, patient=False)
     with transaction(pool) as connection:
         return Kicked(jobs.find(connection, job_key), drained)

@@ -11,11 +11,13 @@ from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.processing import grid, report, submission, types
 from bulk_pipelines.processing.intake import planning
-from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import ProcessingRequest, kind_name
@@ -35,7 +37,7 @@ FAILED_SHARE = 0.1
 
 def pipeline(recipe_type: RecipeType) -> Pipeline:
     return Pipeline(
-        KINDS[kind_name(recipe_type.name)],
+        kinds_of(limits_of(settings.current().engine))[kind_name(recipe_type.name)],
         planning.plan,
         metadata,
         small=lambda job: job.planned_at is not None and job.total_items <= SMALL_ROWS,
@@ -156,9 +158,7 @@ def submit_processing(context: dg.OpExecutionContext, database: Database, config
         submitted = submission.submit(
             connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
         )
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"job {submitted.job.job_key} of the recipe {config.recipe}: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "state": said})
+    tell_submitted(context, submitted, f"rows for the recipe {config.recipe}", recipe=config.recipe)
 
 
 @dg.job(

@@ -46,7 +46,6 @@ class Service:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self.environment,
-                cwd=CHECKOUT,
                 start_new_session=True,
                 umask=folders.UMASK,
             )

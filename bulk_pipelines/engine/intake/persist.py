@@ -1,5 +1,6 @@
 """Write the items of a job into the database before they are worked, in batches whose size is found live."""
 
+import random as random_module
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +15,16 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.adaptive import BatchSizer, Sample, Step
 from bulk_pipelines.engine.states import FINISHED_JOBS, JobState
+from bulk_pipelines.engine.worker.retry import Backoff, Random
 from bulk_pipelines.errors import Conflict, Unavailable
 
 Item = tuple[str, dict[str, Any]]
 """An item's key, which is unique in its job, and its input."""
 
-RETRY_DELAYS = (0.1, 0.5, 2.0, 5.0, 10.0)
-"""Seconds to wait between the tries of a batch while the database is away."""
+OUTAGE = Backoff(base=0.5, cap=10.0)
+"""The delays between the tries of a batch while the database is away. Chance spreads them, so that those who lost the
+database together do not come back to it together."""
+OUTAGE_RETRIES = 7
 
 COPY_LINES = 512
 """How many lines are sent to COPY at a time."""
@@ -87,6 +91,7 @@ def add_items(
     worker: str = "persist",
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
+    random: Random = random_module.random,
 ) -> int:
     """Add all items, with one transaction for each batch, and return how many are new.
 
@@ -103,10 +108,10 @@ def add_items(
             added += add_sized(pool, job_id, piece, sizer, worker, recorded, clock)
         except (Unavailable, psycopg.OperationalError):
             failures += 1
-            if failures > len(RETRY_DELAYS):
+            if failures > OUTAGE_RETRIES:
                 raise
             sizer.observe(Sample(len(piece), sum(each.bytes for each in piece), clock() - begun, failed=True))
-            sleep(RETRY_DELAYS[failures - 1])
+            sleep(OUTAGE.delay(failures, random))
         else:
             batch = batch[len(piece) :]
             failures = 0
@@ -180,8 +185,8 @@ def copy_sized(
     sleep: Callable[[float], None],
 ) -> None:
     """Add one batch, and judge its size by the time it took. While the database is away, it is tried again."""
-    size, recorded = sum(each.bytes for each in batch), len(sizer.steps)
-    for delay in (*RETRY_DELAYS, None):
+    size, recorded, failures = sum(each.bytes for each in batch), len(sizer.steps), 0
+    while True:
         begun = clock()
         try:
             with transaction(pool) as connection:
@@ -190,10 +195,11 @@ def copy_sized(
                 sizer.observe(Sample(len(batch), size, clock() - connected, connected - begun))
                 record(connection, job_id, worker, sizer.steps[recorded:])
         except (Unavailable, psycopg.OperationalError):
-            if delay is None:
+            failures += 1
+            if failures > OUTAGE_RETRIES:
                 raise
             sizer.observe(Sample(len(batch), size, clock() - begun, failed=True))
-            sleep(delay)
+            sleep(OUTAGE.delay(failures, random_module.random))
         else:
             return
 

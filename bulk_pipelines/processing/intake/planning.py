@@ -5,6 +5,7 @@ import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import psycopg
 from sqlalchemy import Engine
@@ -14,9 +15,10 @@ from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.processing.intake import records, sources
 from bulk_pipelines.processing.intake.records import Row
@@ -30,19 +32,18 @@ log = logging.getLogger(__name__)
 FETCHED = 5_000
 
 
-BATCHES = BatchLimits(start_rows=1_000, quick_seconds=1.0, slow_seconds=4.0)
+FIRST_BATCH = 1_000
 
 
-def plan(pool: Engine, job: Job) -> None:
+def plan(pool: Engine, job: Job) -> Job:
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     if request.source:
-        plan_file(pool, job, request, chosen)
-    else:
-        plan_query(pool, job, request)
+        return plan_file(pool, job, request, chosen)
+    return plan_query(pool, job, request)
 
 
-def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> None:
+def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
     if found is None:
@@ -61,13 +62,14 @@ def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settin
             )
             before = jobs.find(connection, job.job_key).total_items
         left = itertools.islice(rows, before, None)
-        sizer = BatchSizer.within(BATCHES)
+        sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
         added = persist.copy_items(pool, job.job_id, records.items(left, before + 1), sizer, before=before)
     if not added:
         raise InvalidInput("source", "the file has a header and no records")
     with transaction(pool) as connection:
-        jobs.seal(connection, job.job_id)
+        planned = jobs.seal(connection, job.job_id)
     clear_up(pool, job.job_id, found, chosen)
+    return planned
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:
@@ -80,7 +82,7 @@ def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -
             connection.execute(queries.text("processing", "landed_is_gone"), {"job_id": job_id})
 
 
-def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> None:
+def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
     """Persist the rows of a query. They are of one snapshot, so all of them are written in one transaction, or none."""
     url = pool.url.render_as_string(hide_password=False)
     reader = pools.single(url, application="bulk intake")
@@ -93,6 +95,7 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> None:
             added = persist.add_all(connection, job.job_id, keyed)
             if not added:
                 raise InvalidInput("query", "it returns no rows")
+            return jobs.find(connection, job.job_key)
     except psycopg.Error as error:
         if reader.broken:
             raise
