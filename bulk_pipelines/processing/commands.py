@@ -168,7 +168,7 @@ def list_all() -> None:
     for name, recipe in sorted(found.recipes.items()):
         click.echo(f"{name:20} {recipe.type:10} {recipe.says}  ({found.places[name]})")
     if not found.recipes:
-        click.echo(f"no recipe is declared: put a TOML file into {settings.current().recipes_folder}")
+        click.echo(f"no recipe is declared: put a TOML file into {library.folder(settings.current())}")
 
 
 @recipes.command()

@@ -219,11 +219,11 @@ class Settings:
         "those that are gone leave the registry. 0: none.",
         at_least=0,
     )
-    recipes_folder: Path = setting(
+    recipes_folder: str = setting(
         "BULK_RECIPES",
-        Path("recipes"),
-        "The folder of the TOML files that declare recipes and providers (docs/processing.md), by default in the same "
-        "folder as `.bulk`.",
+        "",
+        "The folder of the TOML files that declare recipes and providers (docs/processing.md). Empty: the folder "
+        "`recipes` beside `BULK_HOME`.",
     )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",

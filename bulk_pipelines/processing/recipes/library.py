@@ -41,7 +41,7 @@ def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
     recipes: dict[str, Recipe] = {}
     providers: dict[str, Provider] = {}
     places: dict[str, str] = {}
-    for place, given in declarations([*sorted(chosen.recipes_folder.glob("*.toml")), *besides]):
+    for place, given in declarations([*sorted(folder(chosen).glob("*.toml")), *besides]):
         try:
             found_recipes, found_providers = parsed(given)
         except InvalidInput as error:
@@ -55,6 +55,11 @@ def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
         except InvalidInput as error:
             raise InvalidInput(places[name], str(error)) from None
     return Library(recipes, providers, places)
+
+
+def folder(chosen: Settings) -> Path:
+    """Return the folder of the declarations that people write."""
+    return Path(chosen.recipes_folder).expanduser() if chosen.recipes_folder else chosen.home.parent / "recipes"
 
 
 def declarations(written: Sequence[Path]) -> Iterator[tuple[str, Any]]:
