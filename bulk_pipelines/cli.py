@@ -18,6 +18,7 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
+from bulk_pipelines.processing import commands as processing
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -188,6 +189,14 @@ def upkeep(name: str, *options: str) -> None:
 
 for slice_command in (imports.group, exports.command, distribution.group, drops.group):
     main.add_command(slice_command)
+for processing_command in (
+    processing.process,
+    processing.recipes,
+    processing.grid,
+    processing.reprocess,
+    processing.kickoff,
+):
+    main.add_command(processing_command)
 for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
     main.add_command(command)
 

@@ -14,16 +14,20 @@ from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
 from bulk_pipelines.maintenance.retention import Part
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
+from bulk_pipelines.processing import definitions as processing
+from bulk_pipelines.processing.retention import prune_answers
 
 imported = launchables()
 exported = exports.launchables()
 distributed = distribution.launchables()
-launched = [*imported, *exported, *distributed]
+processed = processing.launchables()
+launched = [*imported, *exported, *distributed, *processed]
 retired = [
     Part("rejects", retention.prune_rejects),
     Part("landed files", retention.prune_landed),
     Part("drops in the ledger", prune_ledger),
     Part("registered files that are gone", prune_registry),
+    Part("answers of providers", prune_answers),
 ]
 passes = upkeep(
     launched,
@@ -32,13 +36,14 @@ passes = upkeep(
         WindUp(winding_up.wind_up_all, winding_up.is_anything_due),
         WindUp(ended_exports.wind_up_all, ended_exports.is_anything_due),
     ],
-    brief=["import_file", "export_rows", "distribute_files"],
+    brief=["import_file", "export_rows", "distribute_files", "process_rows"],
 )
 
 defs = dg.Definitions.merge(
     imports(imported),
     exports.exports(exported),
     distribution.distribution(distributed),
+    processing.processing(processed),
     drops(submission.submit_drop, references(), imported),
     maintenance(passes),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),

@@ -23,6 +23,18 @@ SELECT owner, kind FROM job
 WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
 FOR NO KEY UPDATE;
 
+-- name: job_to_fill
+-- A job to which items may be copied behind those that it has. Nobody else can add any before this transaction ends.
+SELECT owner, kind, total_items FROM job
+WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_status[])
+FOR NO KEY UPDATE;
+
+-- name: count_copied!
+-- Counts the items that were copied in this transaction.
+UPDATE job
+SET total_items = total_items + :added, pending_items = pending_items + :added, heartbeat_at = now(), updated_at = now()
+WHERE job_id = :job_id;
+
 -- name: copy_items!
 -- Copies items in their order, which is the order in which they are worked.
 COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;

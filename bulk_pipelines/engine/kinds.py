@@ -60,6 +60,12 @@ class Kind:
     for ever."""
     fail_fast: bool = False
     """Whether the first buried item fails the job."""
+    adapt: Callable[[Job, "Kind"], "Kind"] | None = None
+    """Returns the kind as one job wants it: with the budgets and the number of items at once that its parameters name.
+    A worker asks once."""
+
+    def of_job(self, job: Job) -> "Kind":
+        return self if self.adapt is None else self.adapt(job, self)
 
 
 class Kinds(Mapping[str, Kind]):

@@ -59,6 +59,8 @@ class NotFound:
     """Nothing was found for the item; it is tried again as often as its kind's policy says."""
 
     reason: str = "nothing was found for the item"
+    result: dict[str, Any] | None = None
+    """What the try came to, kept with the item."""
 
     def __post_init__(self) -> None:
         put(self, "reason", text(self.reason))
@@ -69,6 +71,7 @@ class Skip:
     """The item needs no work, for this reason."""
 
     reason: str
+    result: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         put(self, "reason", text(self.reason))
@@ -82,6 +85,8 @@ class RetryLater:
     after: float | None = None
     """The seconds that the other side said to wait; None leaves the delay to the policy."""
     error_class: ErrorClass = ErrorClass.TRANSIENT
+    result: dict[str, Any] | None = None
+    """What the try came to, kept with the item until a later try has a result."""
 
     def __post_init__(self) -> None:
         put(self, "error", text(self.error))
@@ -95,6 +100,7 @@ class Bury:
 
     error: str
     error_class: ErrorClass = ErrorClass.PERMANENT
+    result: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         put(self, "error", text(self.error))

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 from sqlalchemy import Engine
 
-from bulk_pipelines.exports.formats import parquet, text, xlsx
+from bulk_pipelines.exports.formats import tables, text
 from bulk_pipelines.exports.formats.compression import compressed
 from bulk_pipelines.exports.read import batches, copying
 from bulk_pipelines.exports.read.copying import Chunk
@@ -100,9 +100,8 @@ def arrow_read(
     tally: Tally,
     counting: Counting,
 ) -> Generator[bytes]:
-    writer = parquet if request.format is Format.PARQUET else xlsx
-    reader = partial(batches.reader, engine.url, plan, request.resource, writer.BATCH)
-    schema = writer.schema(request)
+    reader = partial(batches.reader, engine.url, plan, request.resource, tables.batch(request))
+    schema = tables.schema(request)
 
     def counted(read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in read:
@@ -112,6 +111,6 @@ def arrow_read(
 
     try:
         with closing(source(reader, joined=counting.start)) as read:
-            yield from writer.written(request, counted(read))
+            yield from tables.written(request, counted(read))
     finally:
         counting.stop()

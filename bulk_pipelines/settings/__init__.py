@@ -136,6 +136,12 @@ class Settings:
         "Days for which the landed files of a finished import are kept; with dead letters, as long as its items.",
         at_least=1,
     )
+    keep_answers_days: int = setting(
+        "BULK_KEEP_ANSWERS_DAYS",
+        365,
+        "Days for which answers of providers are kept at most; each provider says for how long they serve.",
+        at_least=1,
+    )
     keep_drops_days: int = setting(
         "BULK_KEEP_DROPS_DAYS",
         90,
@@ -213,6 +219,12 @@ class Settings:
         "those that are gone leave the registry. 0: none.",
         at_least=0,
     )
+    recipes_folder: str = setting(
+        "BULK_RECIPES",
+        "",
+        "The folder of the TOML files that declare recipes and providers (docs/processing.md). Empty: the folder "
+        "`recipes` beside `BULK_HOME`.",
+    )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",
         Path(places.DROPS),
@@ -258,6 +270,12 @@ def declared(*groups: type) -> Iterator[Field[Any]]:
 def current() -> Settings:
     """Return the settings of this process."""
     return load(os.environ)
+
+
+def secret(variable: str) -> str:
+    """Return the value of a variable that a declaration names, because a secret does not stand in a file; empty text if
+    it is not set. Settings cannot be read in this way: they hold the installation's own secrets."""
+    return "" if variable.startswith("BULK_") else os.environ.get(variable, "")
 
 
 def environment(**added: str) -> dict[str, str]:

@@ -19,9 +19,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import pool
-from bulk_pipelines.exports.formats.xlsx_package import MAIN
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.exports.streaming import stream
+from bulk_pipelines.formats.xlsx_package import MAIN
 
 Row = tuple[Any, ...]
 

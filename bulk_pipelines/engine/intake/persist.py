@@ -3,6 +3,7 @@
 import random as random_module
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ OUTAGE = Backoff(base=0.5, cap=10.0)
 """The delays between the tries of a batch while the database is away. Chance spreads them, so that those who lost the
 database together do not come back to it together."""
 OUTAGE_RETRIES = 7
+
+COPY_LINES = 512
+"""How many lines are sent to COPY at a time."""
 
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 
@@ -139,6 +143,96 @@ def add_sized(
         sizer.observe(sample)
         record(connection, job_id, worker, sizer.steps[recorded:])
     return added
+
+
+def copy_items(
+    pool: Engine,
+    job_id: int,
+    items: Iterable[Encoded],
+    sizer: BatchSizer,
+    *,
+    before: int,
+    worker: str = "persist",
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Add items by COPY, with one transaction for each batch, and return how many the job has then.
+
+    The items come in an order that never changes, and those that the job has already, `before` of them, are left out by
+    the caller. So the number of the job's items says how far an earlier try came. When somebody else adds items to the
+    job at the same time, this raises `Conflict`.
+    """
+    remaining = iter(items)
+    there = before
+    with ThreadPoolExecutor(1, "intake") as ahead:
+        coming = ahead.submit(next_batch, remaining, sizer)
+        while batch := coming.result():
+            # The next batch is made while the server writes this one.
+            coming = ahead.submit(next_batch, remaining, sizer)
+            copy_sized(pool, job_id, batch, there, sizer, worker, clock, sleep)
+            there += len(batch)
+    return there
+
+
+def copy_sized(
+    pool: Engine,
+    job_id: int,
+    batch: list[Encoded],
+    before: int,
+    sizer: BatchSizer,
+    worker: str,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Add one batch, and judge its size by the time it took. While the database is away, it is tried again."""
+    size, recorded, failures = sum(each.bytes for each in batch), len(sizer.steps), 0
+    while True:
+        begun = clock()
+        try:
+            with transaction(pool) as connection:
+                connected = clock()
+                copy_batch(connection, job_id, batch, before)
+                sizer.observe(Sample(len(batch), size, clock() - connected, connected - begun))
+                record(connection, job_id, worker, sizer.steps[recorded:])
+        except (Unavailable, psycopg.OperationalError):
+            failures += 1
+            if failures > OUTAGE_RETRIES:
+                raise
+            sizer.observe(Sample(len(batch), size, clock() - begun, failed=True))
+            sleep(OUTAGE.delay(failures, random_module.random))
+        else:
+            return
+
+
+def copy_batch(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
+    """Add one batch by COPY to a job that has `before` items. The batch is there already when the answer to its commit
+    was lost."""
+    values = {"job_id": job_id, "open": OPEN_JOBS}
+    job = connection.execute(queries.text("items", "job_to_fill"), values).fetchone()
+    if job is None:
+        raise Conflict("items: the job is over or has all its items already; nothing was added")
+    owner, kind, there = job
+    if there == before + len(batch):
+        return
+    if there != before:
+        raise Conflict(
+            f"items: somebody else adds items to the job: it has {there:,}, not {before:,}; nothing was added"
+        )
+    same = f"\t{copied(owner)}\t{copied(kind)}\t"
+    lines = [f"{job_id}\t{copied(each.key)}{same}{copied(each.input)}\n" for each in batch]
+    with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
+        for start in range(0, len(lines), COPY_LINES):
+            copy.write("".join(lines[start : start + COPY_LINES]).encode())
+    connection.execute(queries.text("items", "count_copied"), {"job_id": job_id, "added": len(batch)})
+
+
+def copied(text: str) -> str:
+    """Return the text as a field of COPY."""
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if not text.isprintable():
+        text = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return text
 
 
 def next_batch(items: Iterator[Encoded], sizer: BatchSizer) -> list[Encoded]:

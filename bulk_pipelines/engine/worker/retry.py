@@ -122,14 +122,16 @@ def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, 
             return Settlement(SUCCEED, result=result, normalized=normalized)
         case Unfinished():
             return Settlement(ItemEvent.GIVE_BACK)
-        case Skip(reason):
-            return Settlement(ItemEvent.SKIP, error=storable(reason))
-        case Bury(error, error_class):
-            return buried(error, error_class)
-        case NotFound(reason):
-            return decide_not_found(policy, storable(reason), None, tries, random, spacing)
-        case RetryLater(error, after, error_class):
-            return decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
+        case Skip(reason, result):
+            return Settlement(ItemEvent.SKIP, result=result, error=storable(reason))
+        case Bury(error, error_class, result):
+            return buried(error, error_class)._replace(result=result)
+        case NotFound(reason, result):
+            missed = decide_not_found(policy, storable(reason), None, tries, random, spacing)
+            return missed._replace(result=result)
+        case RetryLater(error, after, error_class, result):
+            failed = decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
+            return failed._replace(result=result)
 
 
 def buried(error: str, error_class: ErrorClass = ErrorClass.PERMANENT) -> Settlement:

@@ -91,7 +91,7 @@ class Worker:
     ) -> None:
         self.pool = pool
         self.kinds = kinds
-        self.kind = kinds[job.kind]
+        self.kind = kinds[job.kind].of_job(job)
         self.job = job
         self.name = name or worker_name()
         self.clock = clock

@@ -1,5 +1,6 @@
 """What a handler is given besides its item."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.rate_limit import Limit, Limiter
 
 
 class Tools:
@@ -32,6 +34,16 @@ class Tools:
         self.checkpointed: set[tuple[int, int]] = set()
         self.prepared: Any = None
         """Whatever Kind.prepare left here for the items of its claim."""
+        self.limiters: dict[Limit, Limiter] = {}
+        self.limiters_lock = threading.Lock()
+
+    def limiter(self, limit: Limit) -> Limiter:
+        """Return the door to a limit that all workers share. Whoever waits there ends its wait when the worker is to
+        stop."""
+        with self.limiters_lock:
+            if limit not in self.limiters:
+                self.limiters[limit] = Limiter(self.pool, limit, stopping=self.stopping)
+            return self.limiters[limit]
 
     def hold(self, connection: Connection, lease: Lease) -> None:
         """Lock the item. A handler calls this first in every transaction that writes the item's data. Raises LeaseLost.

@@ -8,13 +8,11 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine import rate_limit
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import pages
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job, Request
-from bulk_pipelines.engine.rate_limit import Limit
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines_tests.scenes.engine_jobs import WORK, running
 
@@ -211,26 +209,3 @@ def test_the_run_of_a_job(pool: Engine, job: Job, run: str) -> None:
             jobs.start(connection, job.job_key, run)
 
     refused("dagster_run_id", start)
-
-
-@pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize(
-    ("field", "limit"),
-    [
-        ("tokens_per_second", Limit("x", 0, 10)),
-        ("tokens_per_second", Limit("x", -1, 10)),
-        ("tokens_per_second", Limit("x", float("nan"), 10)),
-        ("tokens_per_second", Limit("x", float("inf"), 10)),
-        ("capacity", Limit("x", 1, 0.5)),
-        ("capacity", Limit("x", 1, float("nan"))),
-        ("capacity", Limit("x", 1, float("inf"))),
-        ("name", Limit("", 1, 1)),
-        ("name", Limit("x\0", 1, 1)),
-    ],
-)
-def test_a_rate_limit(pool: Engine, field: str, limit: Limit) -> None:
-    def define() -> None:
-        with transaction(pool) as connection:
-            rate_limit.define(connection, limit)
-
-    refused(field, define)

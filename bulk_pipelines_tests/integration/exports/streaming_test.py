@@ -12,10 +12,10 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Cancelled, Unavailable
-from bulk_pipelines.exports.formats import parquet, xlsx
 from bulk_pipelines.exports.read import batches, readers
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, stream
+from bulk_pipelines.formats import parquet, xlsx
 from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, watching
 from bulk_pipelines_tests.scenes.exports import slow_down
 from bulk_pipelines_tests.scenes.waiting import until

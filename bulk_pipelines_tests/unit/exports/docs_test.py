@@ -4,9 +4,9 @@ import re
 
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import OPERATORS, Operator
-from bulk_pipelines.exports.formats import xlsx, xlsx_cells
 from bulk_pipelines.exports.read import snapshot
 from bulk_pipelines.exports.request import NAMES, Compression, Format
+from bulk_pipelines.formats import xlsx, xlsx_cells
 from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import CHECKOUT
 

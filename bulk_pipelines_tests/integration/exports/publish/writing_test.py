@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.errors import BulkError, Cancelled, InvalidInput, Unavailable
-from bulk_pipelines.exports.formats import parquet
 from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.read import readers
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.exports.streaming import Tally
+from bulk_pipelines.formats import parquet
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.errors import Full
 from bulk_pipelines.storage.local.storage import LocalStorage

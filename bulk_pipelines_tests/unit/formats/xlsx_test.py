@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports.formats import xlsx
-from bulk_pipelines.exports.formats.xlsx_package import column_letters
 from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.formats import xlsx
+from bulk_pipelines.formats.xlsx_package import column_letters
 from bulk_pipelines_tests.scenes.export_files import read_xlsx
 
 NOW = datetime(2026, 1, 10, 12, 30, 0, 123_000, UTC)
@@ -23,12 +23,12 @@ NOW = datetime(2026, 1, 10, 12, 30, 0, 123_000, UTC)
 
 def written(fields: tuple[str, ...], *batches: list[tuple[Any, ...]], resource: str = "articles") -> bytes:
     request = ExportRequest(resource, Format.XLSX, fields)
-    schema = xlsx.schema(request)
+    schema = xlsx.schema(request.columns)
 
     def of(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([dict(zip(fields, row, strict=True)) for row in rows], schema=schema)
 
-    return b"".join(xlsx.written(request, iter([of(rows) for rows in batches])))
+    return b"".join(xlsx.written(request.resource, request.columns, iter([of(rows) for rows in batches])))
 
 
 def test_cells_have_types() -> None:
@@ -92,8 +92,8 @@ def test_times_that_excel_has_are_numbers_and_others_text(moment: str, cell: obj
 def test_years_that_have_not_four_digits_are_text(moment: int, cell: str) -> None:
     request = ExportRequest("users", Format.XLSX, ("created_at",))
     far = pa.array([moment, None, 0]).cast(pa.timestamp("us", tz="UTC"))
-    batch = pa.RecordBatch.from_arrays([far], schema=xlsx.schema(request))
-    sheet = read_xlsx(b"".join(xlsx.written(request, iter([batch]))))["users"]
+    batch = pa.RecordBatch.from_arrays([far], schema=xlsx.schema(request.columns))
+    sheet = read_xlsx(b"".join(xlsx.written(request.resource, request.columns, iter([batch]))))["users"]
     assert sheet[1:] == [(cell,), (None,), (datetime(1970, 1, 1, tzinfo=UTC),)]
 
 
@@ -131,9 +131,9 @@ def test_excels_own_limit_of_rows() -> None:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for _ in range(11):
-            yield pa.RecordBatch.from_arrays([pa.array([True] * 100_000)], schema=xlsx.schema(request))
+            yield pa.RecordBatch.from_arrays([pa.array([True] * 100_000)], schema=xlsx.schema(request.columns))
 
-    data = b"".join(xlsx.written(request, batches()))
+    data = b"".join(xlsx.written(request.resource, request.columns, batches()))
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         first, second = (archive.read(f"xl/worksheets/sheet{number}.xml") for number in (1, 2))
     numbers = [int(each) for each in re.findall(rb'<row r="(\d+)">', first)]

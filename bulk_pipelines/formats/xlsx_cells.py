@@ -9,7 +9,7 @@ import pyarrow.compute
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports.formats.xlsx_package import MOMENT, column_letters
+from bulk_pipelines.formats.xlsx_package import MOMENT, column_letters
 from bulk_pipelines.resources.declaration import Column
 
 CELL_CHARACTERS = 32_767

@@ -1,0 +1,205 @@
+"""`bulk process`, `bulk recipes`, `bulk grid`, `bulk reprocess` and `bulk kickoff`. What a command needs is imported
+when it runs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from bulk_pipelines import settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import ready
+
+    return ready.opened(settings.current(), "bulk cli")
+
+
+@click.command()
+@click.argument("source", required=False, metavar="[FILE]")
+@click.option("--recipe", required=True, help="The recipe to work the rows by: see `bulk recipes list`.")
+@click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
+@click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
+@click.option("--format", help="csv, ndjson or json; recognised when left out.")
+@click.option("--compression", help="none, gzip or zstd; recognised when left out.")
+@click.option("--idempotency-key", help="The same key again answers with the first job.")
+@click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
+@click.option("--submit-only", is_flag=True, help="Do not work the job here: the relay of `bulk up` launches it.")
+def process(
+    recipe: str,
+    query: TextIO | None,
+    idempotency_key: str | None,
+    priority: int,
+    submit_only: bool,
+    **options: Any,
+) -> None:
+    """Look up every row of a file, a query or a table by a recipe. Ctrl-C asks to cancel.
+
+    bulk process products.csv --recipe shop
+    """
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding, watching
+    from bulk_pipelines.engine.states import JobState
+    from bulk_pipelines.processing import submission
+    from bulk_pipelines.processing.recipes import library
+    from bulk_pipelines.processing.request import ProcessingRequest
+
+    request = ProcessingRequest.parse(
+        library.load(settings.current()).recipe(recipe),
+        query=query.read() if query is not None else None,
+        **options,
+    )
+    pool = connected()
+    runs = click.get_current_context().find_root().obj
+    if not submit_only:
+        runs.ready()
+    with transaction(pool) as connection:
+        submitted = submission.submit(connection, request, commanding.sender(idempotency_key, priority))
+    key = submitted.job.job_key
+    click.echo(f"job {key}" + ("" if submitted.created else ", submitted before"))
+    if submit_only:
+        return
+    seen = watching.work_and_watch(pool, watching.plain(pool, key), runs, lambda: watching.plain(pool, key))
+    click.echo(told(pool, key))
+    if seen.job.status is not JobState.COMPLETED:
+        sys.exit(1)
+
+
+def told(pool: "Engine", job_key: str) -> str:
+    """Say in a few lines what came of a job."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.processing import report, submission
+
+    with transaction(pool) as connection:
+        job = submission.processing_job(connection, job_key)
+        counts = report.counts(connection, job.job_id)
+    parts = [f"{count:,} {outcome}" for outcome, count in sorted(counts.outcomes.items())]
+    lines = [f"{job_key} {job.status}: {', '.join(parts) or 'no rows'}"]
+    lines += [job.last_error] if job.last_error else []
+    return "\n".join([*lines, f"the grid: bulk grid {job_key} --format xlsx --to {job_key}.xlsx"])
+
+
+@click.command()
+@click.argument("job_key", metavar="JOB")
+@click.option(
+    "--format",
+    "kind",
+    default="csv",
+    show_default=True,
+    type=click.Choice(["csv", "xlsx", "parquet"]),
+    help="The file's format.",
+)
+@click.option("--to", default="-", help="The file to write; otherwise the output.")
+def grid(job_key: str, kind: str, to: str) -> None:
+    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
+    from contextlib import closing
+
+    from bulk_pipelines.processing import grid as grids
+    from bulk_pipelines.storage.access import access_of
+    from bulk_pipelines.storage.locations import file
+
+    pieces = grids.written(connected(), job_key, grids.GridFormat(kind))
+    with closing(pieces):
+        if to == "-":
+            out = sys.stdout.buffer
+            for piece in pieces:
+                out.write(piece)
+            return
+        storage, key = file(to, access_of(settings.current()), "to")
+        with storage, storage.publish(key) as sink:
+            for piece in pieces:
+                sink.write(piece)
+
+
+@click.command()
+@click.argument("job_key", metavar="JOB")
+@click.option("--status", "statuses", multiple=True, help="ERROR or NOT_FOUND; both when left out.")
+@click.option("--item", "items", multiple=True, help="The key of a row, as often as need be.")
+@click.option("--where", multiple=True, help="column=value of the source, as often as need be.")
+@click.option("--error", help="A part of the error's text.")
+@click.option("--error-class", help="transient, throttled, permanent, unknown, not_found or died.")
+@click.option("--variant", "variants", multiple=True, help="A variant to try, in place of the recipe's order.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows.")
+def reprocess(
+    job_key: str,
+    statuses: Sequence[str],
+    items: Sequence[str],
+    where: Sequence[str],
+    error: str | None,
+    error_class: str | None,
+    variants: Sequence[str],
+    dry_run: bool,
+) -> None:
+    """Try rows again that failed, or for which nothing was found: all of them, or those that the options name."""
+    from bulk_pipelines.processing import control
+
+    chosen = control.Chosen.parse(statuses, items, where, error, error_class)
+    count = control.reprocess(connected(), job_key, chosen, variants=variants, dry_run=dry_run)
+    click.echo(f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+
+
+@click.command()
+@click.argument("job_key", metavar="JOB")
+@click.option("--seconds", default=5.0, show_default=True, help="For how long.")
+def kickoff(job_key: str, seconds: float) -> None:
+    """Work a job here and now for some seconds, beside whoever works it elsewhere, and show how far it is, as JSON."""
+    from bulk_pipelines.processing import control
+
+    click.echo(json.dumps(control.kick_off(connected(), job_key, seconds).as_json()))
+
+
+@click.group()
+def recipes() -> None:
+    """Look at the declared recipes, check them, and try one on a few rows."""
+
+
+@recipes.command(name="list")
+def list_all() -> None:
+    """List the recipes, with their types and where they are declared."""
+    from bulk_pipelines.processing.recipes import library
+
+    found = library.load(settings.current())
+    for name, recipe in sorted(found.recipes.items()):
+        click.echo(f"{name:20} {recipe.type:10} {recipe.says}  ({found.places[name]})")
+    if not found.recipes:
+        click.echo(f"no recipe is declared: put a TOML file into {library.folder(settings.current())}")
+
+
+@recipes.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show a recipe as it is declared, as JSON."""
+    from bulk_pipelines.processing.recipes import library
+
+    recipe = library.load(settings.current()).recipe(name)
+    click.echo(json.dumps({recipe.name: recipe.given}, indent=2, ensure_ascii=False))
+
+
+@recipes.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def check(files: Sequence[Path]) -> None:
+    """Check the declarations: all that are found, and the FILES besides. The first mistake is told."""
+    from bulk_pipelines.processing.recipes import library
+
+    found = library.load(settings.current(), files)
+    click.echo(f"{len(found.recipes)} recipes and {len(found.providers)} providers: all are right")
+
+
+@recipes.command(name="try")
+@click.argument("name")
+@click.argument("source")
+@click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
+def try_out(name: str, source: str, rows: int) -> None:
+    """Work the first rows of a file, show every call and what came of each row. Nothing is stored."""
+    from bulk_pipelines.processing import trial
+    from bulk_pipelines.processing.recipes import library
+
+    chosen = settings.current()
+    for line in trial.run(connected(), library.load(chosen), name, source, rows, chosen):
+        click.echo(line)

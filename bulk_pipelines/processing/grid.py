@@ -1,0 +1,130 @@
+"""The grid: one row for each item, with the recipe's columns. It is read from what the items keep, and nothing is
+computed again, so it can be had at any time. All of it is of one snapshot."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+from psycopg import sql
+from sqlalchemy import Engine
+
+from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.formats import parquet, xlsx
+from bulk_pipelines.processing.intake import sources
+from bulk_pipelines.processing.recipes.declaration import GridColumn, Source
+from bulk_pipelines.processing.submission import processing_job
+from bulk_pipelines.processing.work import recipe_of_job
+from bulk_pipelines.resources.declaration import Column
+
+FETCHED = 2_000
+DEFAULT_EVIDENCE = ("outcome", "id", "name", "score", "reason")
+
+# The result of an item that waits to be worked, or is worked again, is that of an earlier try: it is not shown.
+OUTCOME = sql.SQL(
+    "CASE item.status WHEN 'SUCCEEDED' THEN item.result ->> 'outcome' WHEN 'NOT_FOUND' THEN 'no match'"
+    " WHEN 'SKIPPED' THEN 'skipped' WHEN 'DLQ' THEN 'failed' WHEN 'CANCELLED' THEN 'cancelled'"
+    " WHEN 'RETRY_WAIT' THEN CASE item.error_class WHEN 'throttled' THEN 'throttled' ELSE 'open' END ELSE 'open' END"
+)
+SETTLED = sql.SQL("item.status IN ('SUCCEEDED', 'NOT_FOUND', 'SKIPPED', 'DLQ') AND jsonb_exists(item.result, 'grid')")
+
+
+class GridFormat(StrEnum):
+    CSV = "csv"
+    XLSX = "xlsx"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class Grid:
+    job: Job
+    columns: tuple[GridColumn, ...]
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns as the writers of files know them. Every cell is text, as people see it."""
+        return tuple(Column(each.header, ColumnKind.TEXT, "") for each in self.columns)
+
+
+def of_job(connection: Connection, job_key: str) -> Grid:
+    """Return the grid's shape. A recipe without columns shows those of the source, and the evidence."""
+    job = processing_job(connection, job_key)
+    recipe = recipe_of_job(job)
+    if recipe.columns:
+        return Grid(job, recipe.columns)
+    found = sources.noted(connection, job.job_id)
+    inputs = found.columns if found is not None else ()
+    given = [GridColumn(name, Source.INPUT, name) for name in inputs]
+    shown = [
+        GridColumn(f"match {name}" if name in inputs else name, Source.EVIDENCE, name) for name in DEFAULT_EVIDENCE
+    ]
+    return Grid(job, tuple(given + shown))
+
+
+def select(grid: Grid, *, first: int | None = None) -> sql.Composed:
+    """Return the statement for the rows of the grid, in the order of the source."""
+    cells = sql.SQL(", ").join(
+        sql.SQL("{} AS {}").format(cell(each), sql.Identifier(f"column_{number}"))
+        for number, each in enumerate(grid.columns)
+    )
+    statement = sql.SQL("SELECT {} FROM job_item AS item WHERE item.job_id = {} ORDER BY item.item_key").format(
+        cells, sql.Literal(grid.job.job_id)
+    )
+    return statement if first is None else statement + sql.SQL(" LIMIT {}").format(sql.Literal(first))
+
+
+def cell(column: GridColumn) -> sql.Composed:
+    """Return the expression for one column: what the item's result shows; the source's value while there is none."""
+    if (column.source, column.key) == (Source.EVIDENCE, "outcome"):
+        return sql.Composed([OUTCOME])
+    shown = sql.SQL("item.result -> 'grid' ->> {}").format(sql.Literal(column.header))
+    if column.source is Source.EVIDENCE:
+        # Without columns of its own, a recipe's results have no cells; their evidence is there all the same.
+        kept = sql.SQL("item.result -> 'evidence' ->> {}").format(sql.Literal(column.key))
+        shown = sql.SQL("coalesce({}, {})").format(shown, kept)
+        if column.key == "reason":
+            shown = sql.SQL("coalesce(item.error_message, {})").format(shown)
+        return sql.SQL("CASE WHEN {} THEN {} END").format(SETTLED, shown)
+    if column.source is Source.ANSWER:
+        return sql.SQL("CASE WHEN {} THEN {} END").format(SETTLED, shown)
+    given = sql.SQL("item.input ->> {}").format(sql.Literal(column.key))
+    return sql.SQL("CASE WHEN {} AND jsonb_exists(item.result -> 'grid', {}) THEN {} ELSE {} END").format(
+        SETTLED, sql.Literal(column.header), shown, given
+    )
+
+
+def first_rows(connection: Connection, grid: Grid, count: int) -> list[tuple[str | None, ...]]:
+    return connection.execute(select(grid, first=count)).fetchall()
+
+
+def written(pool: Engine, job_key: str, chosen: GridFormat) -> Generator[bytes]:
+    """Yield the grid as a file of this format, in constant memory."""
+    with transaction(pool) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        grid = of_job(connection, job_key)
+        if chosen is GridFormat.CSV:
+            yield from as_csv(connection, grid)
+        elif chosen is GridFormat.XLSX:
+            yield from xlsx.written(job_key, grid.declared, batches(connection, grid, xlsx.schema(grid.declared)))
+        else:
+            yield from parquet.written(grid.declared, batches(connection, grid, parquet.schema(grid.declared)))
+
+
+def as_csv(connection: Connection, grid: Grid) -> Iterator[bytes]:
+    header = ",".join('"' + each.header.replace('"', '""') + '"' for each in grid.columns)
+    yield header.encode() + b"\n"
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(select(grid))
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for data in copy:
+            yield bytes(data)
+
+
+def batches(connection: Connection, grid: Grid, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with connection.cursor("grid") as cursor:
+        cursor.itersize = FETCHED
+        cursor.execute(select(grid))
+        while rows := cursor.fetchmany(FETCHED):
+            columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,131 @@
+"""Persisting the rows of a job as its items, before any of them is worked. A plan that was cut short goes on where it
+stopped: the number of the job's items says how far it came."""
+
+import itertools
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import psycopg
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database import pool as pools
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.errors import BulkError, InvalidInput
+from bulk_pipelines.processing.intake import records, sources
+from bulk_pipelines.processing.intake.records import Row
+from bulk_pipelines.processing.intake.sources import LandedSource
+from bulk_pipelines.processing.recipes.declaration import Recipe
+from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.settings import Settings
+
+log = logging.getLogger(__name__)
+
+FETCHED = 5_000
+
+
+FIRST_BATCH = 1_000
+
+
+def plan(pool: Engine, job: Job) -> Job:
+    request = ProcessingRequest.from_params(job.params)
+    chosen = settings.current()
+    if request.source:
+        return plan_file(pool, job, request, chosen)
+    return plan_query(pool, job, request)
+
+
+def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+    with transaction(pool) as connection:
+        found = sources.noted(connection, job.job_id)
+    if found is None:
+        found = sources.land(request, job, chosen)
+        with transaction(pool) as connection:
+            sources.note(connection, job.job_id, found)
+            found = sources.noted(connection, job.job_id) or found
+    with sources.opened(found, chosen) as pieces:
+        rows = records.opened(pieces, request.format)
+        check_needs(request.recipe, rows.columns)
+        with transaction(pool) as connection:
+            sources.note(
+                connection,
+                job.job_id,
+                LandedSource(found.source, found.landed, found.bytes, found.sha256, rows.format, rows.columns),
+            )
+            before = jobs.find(connection, job.job_key).total_items
+        left = itertools.islice(rows, before, None)
+        sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
+        added = persist.copy_items(pool, job.job_id, records.items(left, before + 1), sizer, before=before)
+    if not added:
+        raise InvalidInput("source", "the file has a header and no records")
+    with transaction(pool) as connection:
+        planned = jobs.seal(connection, job.job_id)
+    clear_up(pool, job.job_id, found, chosen)
+    return planned
+
+
+def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:
+    """Remove the landed copy: all its records are items. What cannot be removed now is removed by retention."""
+    if found.landed is None:
+        return
+    with suppress(BulkError):
+        sources.remove(found.landed, chosen)
+        with transaction(pool) as connection:
+            connection.execute(queries.text("processing", "landed_is_gone"), {"job_id": job_id})
+
+
+def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
+    """Persist the rows of a query. They are of one snapshot, so all of them are written in one transaction, or none."""
+    url = pool.url.render_as_string(hide_password=False)
+    reader = pools.single(url, application="bulk intake")
+    try:
+        columns, rows = queried(reader, request.query)
+        check_needs(request.recipe, columns)
+        with transaction(pool) as connection:
+            sources.note(connection, job.job_id, LandedSource("a query", None, 0, "", None, columns))
+            keyed = ((f"{number:09}", row) for number, row in enumerate(rows, 1))
+            added = persist.add_all(connection, job.job_id, keyed)
+            if not added:
+                raise InvalidInput("query", "it returns no rows")
+            return jobs.find(connection, job.job_key)
+    except psycopg.Error as error:
+        if reader.broken:
+            raise
+        raise InvalidInput("query", pools.reason(error)) from None
+    finally:
+        reader.close()
+
+
+def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[Row]]:
+    """Return the columns and the rows of a query, which may read and nothing else."""
+    statement = query.strip().rstrip(";")
+    reader.autocommit = False
+    reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # A statement that is prepared is one statement: nothing behind it can end the transaction that only reads.
+    described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
+    columns = tuple(each.name for each in described.description or ())
+    if not columns:
+        raise InvalidInput("query", "it returns no columns")
+    if len(set(columns)) < len(columns):
+        raise InvalidInput("query", "two of its columns have the same name")
+    cursor = reader.cursor("bulk_rows")
+    cursor.itersize = FETCHED
+    cursor.execute(f"SELECT to_jsonb(given) FROM ({statement}\n) AS given".encode())
+    return columns, (row for (row,) in cursor)
+
+
+def check_needs(recipe: Recipe, columns: tuple[str, ...]) -> None:
+    missing = [name for name in recipe.needs if columns and name not in columns]
+    if missing:
+        raise InvalidInput(
+            "source",
+            f"the recipe {recipe.name} needs the column {', '.join(missing)}; the source has {', '.join(columns[:50])}",
+        )

@@ -1,0 +1,46 @@
+"""The kinds of job that processing is to the engine: one for each type of recipe. A job's recipe says the budgets."""
+
+from dataclasses import replace
+
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kind, Kinds
+from bulk_pipelines.engine.limits import Limits, limits_of
+from bulk_pipelines.processing import completion, types, work
+from bulk_pipelines.processing.recipes.types import RecipeType
+from bulk_pipelines.processing.request import kind_name
+from bulk_pipelines.settings.engine import EngineSettings
+
+MOST_TRIES = 20
+"""The budget of a kind without a job: more than any recipe has."""
+
+
+def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
+    most = min(recipe_type.claim, limits.slices.max_claim)
+    return Kind(
+        kind_name(recipe_type.name),
+        work.handle,
+        prepare=work.prepare if recipe_type.look_all is not None else None,
+        finish=completion.finish,
+        retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
+        slices=replace(limits.slices, max_claim=most, first_claim=min(limits.slices.first_claim, most)),
+        settling=limits.settling,
+        adapt=adapted,
+    )
+
+
+def adapted(job: Job, kind: Kind) -> Kind:
+    recipe = work.recipe_of_job(job)
+    together = kind.prepare is not None
+    return replace(
+        kind,
+        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=recipe.not_found_attempts),
+        concurrency=1 if together else recipe.at_once,
+    )
+
+
+def kinds_of(limits: Limits) -> Kinds:
+    return Kinds(kind_of(each, limits) for each in types.TYPES.values())
+
+
+KINDS = kinds_of(limits_of(EngineSettings()))
+"""The kinds with the limits by default. Whoever submits needs no more than their names."""

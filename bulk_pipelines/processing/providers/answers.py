@@ -1,0 +1,82 @@
+"""The answers of providers, kept in PostgreSQL: equal questions are asked once, by whichever worker comes first."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.processing.providers.provider import Provider
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a provider said to one question. Without a value it said that there is nothing."""
+
+    value: Any
+    asked_at: datetime | None
+    """When it was asked; None if that is now."""
+
+    @property
+    def cached(self) -> bool:
+        return self.asked_at is not None
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which kept answers serve, besides those that their age allows."""
+
+    since: datetime | None = None
+    """Answers that are younger than this serve, whatever their age."""
+    not_before: datetime | None = None
+    """If there is such a time, answers that are younger serve, and no others."""
+
+
+def key_of(question: str) -> bytes:
+    return hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()
+
+
+def kept(connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[bytes, Answer]:
+    """Return the answers that are young enough."""
+    rows = connection.execute(queries.text("providers", "kept_answers"), wanted(provider, keys, serving)).fetchall()
+    return {bytes(key): Answer(None if nothing else answer["value"], at) for key, answer, nothing, at in rows}
+
+
+def begin(
+    connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving, lease_seconds: float
+) -> list[bytes]:
+    """Take it on to ask these questions, and return those that nobody else asks or has just asked."""
+    values = wanted(provider, keys, serving) | {"lease_seconds": lease_seconds}
+    return sorted(bytes(row[0]) for row in connection.execute(queries.text("providers", "begin_asking"), values))
+
+
+def wanted(provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[str, Any]:
+    return {
+        "provider": provider.name,
+        "requests": list(keys),
+        "keep_seconds": provider.keep_seconds,
+        "keep_nothing_seconds": provider.keep_nothing_seconds,
+        "since": serving.since,
+        "not_before": serving.not_before,
+    }
+
+
+def keep(connection: Connection, provider: Provider, found: Mapping[bytes, Any]) -> None:
+    """Keep what a provider said to these questions; None is nothing."""
+    ordered = sorted(found.items())
+    most = 2 * provider.answer_bytes + payload.MAX_BYTES
+    values = {
+        "provider": provider.name,
+        "requests": [key for key, _ in ordered],
+        "answers": [payload.encode("answer", {"value": value}, most) for _, value in ordered],
+        "nothing": [value is None for _, value in ordered],
+    }
+    connection.execute(queries.text("providers", "keep_answers"), values)
+
+
+def give_up(connection: Connection, provider: Provider, keys: Sequence[bytes]) -> None:
+    values = {"provider": provider.name, "requests": list(keys)}
+    connection.execute(queries.text("providers", "give_up_asking"), values)

@@ -1,0 +1,146 @@
+"""Asking providers: by the cache first, then one question for all who have it, within the limit that all share."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
+from bulk_pipelines.errors import InvalidInput, Throttled, Unavailable
+from bulk_pipelines.processing.providers import answers
+from bulk_pipelines.processing.providers.answers import Answer, Serving
+from bulk_pipelines.processing.providers.client import Client, Request
+from bulk_pipelines.processing.providers.provider import Provider
+
+LOOK_AGAIN = 0.05
+ANY = Serving()
+
+Call = Callable[[Request], Any]
+"""Makes one request within the limit, and returns the answer's JSON, or None for nothing."""
+Fetch = Callable[[Sequence[str], Call], Mapping[str, Any]]
+"""Asks some questions by one request, and returns what was said to each; None is nothing."""
+
+
+class Clients:
+    """The clients of this process, by their providers."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[Provider, Client] = {}
+
+    def of(self, provider: Provider) -> Client:
+        with self.lock:
+            if provider not in self.open:
+                self.open[provider] = Client(provider, settings.current())
+            return self.open[provider]
+
+
+CLIENTS = Clients()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request that was made, for people to look at."""
+
+    provider: str
+    request: Request
+    reply: Any
+    seconds: float
+
+
+class Desk:
+    """Where recipes ask. `tried` is called with every request that was made."""
+
+    def __init__(
+        self,
+        pool: Engine,
+        providers: Mapping[str, Provider],
+        limiter: Callable[[Provider], Limiter],
+        *,
+        stored: bool = True,
+        stopping: Callable[[], bool] = lambda: False,
+        tried: Callable[[Asked], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.pool = pool
+        self.providers = providers
+        self.limiter = limiter
+        self.stored = stored
+        self.stopping = stopping
+        self.tried = tried
+        self.clock = clock
+        self.sleep = sleep
+
+    def provider(self, name: str) -> Provider:
+        try:
+            return self.providers[name]
+        except KeyError:
+            known = ", ".join(sorted(self.providers)) or "none"
+            raise InvalidInput("provider", f"{name!r} is not declared here; known: {known}") from None
+
+    def call(self, provider: Provider, request: Request) -> Any:
+        """Make one request, when its turn has come."""
+        try:
+            with self.limiter(provider).use(provider.patience) as use:
+                begun = self.clock()
+                reply = CLIENTS.of(provider).call(request, use)
+        except MustWait as error:
+            raise Throttled(str(error), error.seconds) from None
+        self.tried(Asked(provider.name, request, reply.value, self.clock() - begun))
+        return reply.value
+
+    def ask(
+        self, name: str, questions: Sequence[str], fetch: Fetch, *, batch: int = 1, serving: Serving = ANY
+    ) -> dict[str, Answer]:
+        """Return the answers to these questions, asking what is not kept, up to `batch` questions by one request.
+
+        A question is any text that stands for the request. What others are asking at the moment is waited for.
+        """
+        provider = self.provider(name)
+        keys = {answers.key_of(each): each for each in questions}
+        found: dict[bytes, Answer] = {}
+        deadline = self.clock() + provider.patience + provider.answer_seconds
+        while left := [key for key in keys if key not in found]:
+            mine = left[:batch]
+            if self.stored:
+                with transaction(self.pool) as connection:
+                    found |= answers.kept(connection, provider, left, serving)
+                    missing = [key for key in left if key not in found][:batch]
+                    mine = answers.begin(connection, provider, missing, serving, lease(provider)) if missing else []
+            if mine:
+                found |= self.fetched(provider, {key: keys[key] for key in mine}, fetch)
+            elif len(found) < len(keys):
+                self.wait_for_others(provider, deadline)
+        return {question: found[key] for key, question in keys.items()}
+
+    def wait_for_others(self, provider: Provider, deadline: float) -> None:
+        if self.stopping():
+            raise Stopped
+        if self.clock() > deadline:
+            raise Throttled(f"somebody else has been asking {provider.name} the same for too long")
+        self.sleep(LOOK_AGAIN)
+
+    def fetched(self, provider: Provider, wanted: Mapping[bytes, str], fetch: Fetch) -> dict[bytes, Answer]:
+        try:
+            said = fetch(list(wanted.values()), lambda request: self.call(provider, request))
+            if self.stored:
+                with transaction(self.pool) as connection:
+                    answers.keep(connection, provider, {key: said.get(question) for key, question in wanted.items()})
+        except BaseException:
+            if self.stored:
+                with suppress(Unavailable), transaction(self.pool) as connection:
+                    answers.give_up(connection, provider, list(wanted))
+            raise
+        return {key: Answer(said.get(question), None) for key, question in wanted.items()}
+
+
+def lease(provider: Provider) -> float:
+    """Return for how many seconds nobody else asks what one process has taken on."""
+    return provider.patience + provider.limit.lease_seconds

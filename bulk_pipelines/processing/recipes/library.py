@@ -1,0 +1,90 @@
+"""The recipes and providers that are declared: those that come with the project, those of installed packages, and those
+of the folder BULK_RECIPES. A later one takes the place of an earlier one of its name."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines.processing import types
+from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.recipes.checking import Fields
+from bulk_pipelines.processing.recipes.declaration import Recipe
+from bulk_pipelines.settings import Settings
+
+GROUP = "bulk_pipelines.recipes"
+"""The entry points by which packages bring declarations: a mapping as the TOML file has it, or a function that returns
+one."""
+
+
+@dataclass(frozen=True)
+class Library:
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where each recipe is declared."""
+
+    def recipe(self, name: str) -> Recipe:
+        try:
+            return self.recipes[name]
+        except KeyError:
+            known = ", ".join(sorted(self.recipes)) or "none"
+            raise NotFound(f"there is no recipe {name!r}; there are {known}: see `bulk recipes list`") from None
+
+
+def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
+    """Read all declarations, and those of some files besides. An error names the file and the field."""
+    recipes: dict[str, Recipe] = {}
+    providers: dict[str, Provider] = {}
+    places: dict[str, str] = {}
+    for place, given in declarations([*sorted(folder(chosen).glob("*.toml")), *besides]):
+        try:
+            found_recipes, found_providers = parsed(given)
+        except InvalidInput as error:
+            raise InvalidInput(place, str(error)) from None
+        recipes |= found_recipes
+        providers |= found_providers
+        places |= dict.fromkeys(found_recipes, place)
+    for name, recipe in recipes.items():
+        try:
+            types.find(recipe.type).check(recipe, providers)
+        except InvalidInput as error:
+            raise InvalidInput(places[name], str(error)) from None
+    return Library(recipes, providers, places)
+
+
+def folder(chosen: Settings) -> Path:
+    """Return the folder of the declarations that people write."""
+    return Path(chosen.recipes_folder).expanduser() if chosen.recipes_folder else chosen.home.parent / "recipes"
+
+
+def declarations(written: Sequence[Path]) -> Iterator[tuple[str, Any]]:
+    for each in sorted(files("bulk_pipelines.processing.recipes").iterdir(), key=lambda each: each.name):
+        if each.name.endswith(".toml"):
+            yield f"built in: {each.name}", tomllib.loads(each.read_text(encoding="utf-8"))
+    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        given = point.load()
+        yield f"{point.value}", given() if callable(given) else given
+    for path in written:
+        try:
+            yield str(path), tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(str(path), f"is not TOML: {error}") from None
+
+
+def parsed(given: object) -> tuple[dict[str, Recipe], dict[str, Provider]]:
+    with Fields("declarations", given) as fields:
+        recipes = {name: Recipe.parse(name, each) for name, each in named(fields, "recipe").items()}
+        providers = {name: Provider.parse(name, each) for name, each in named(fields, "provider").items()}
+    return recipes, providers
+
+
+def named(fields: Fields, name: str) -> dict[str, Any]:
+    value = fields.take(name, {})
+    if not isinstance(value, Mapping):
+        raise InvalidInput(name, "must be a table of tables")
+    return {str(key): each for key, each in value.items()}

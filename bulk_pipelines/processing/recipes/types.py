@@ -1,0 +1,53 @@
+"""What a type of recipe brings: how its rows are looked up, one by one or many by one request."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bulk_pipelines.processing.envelope import Envelope
+from bulk_pipelines.processing.providers.answers import Serving
+from bulk_pipelines.processing.providers.asking import Desk
+from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.recipes.declaration import Recipe, Variant
+from bulk_pipelines.processing.results import Finding
+
+
+@dataclass(frozen=True)
+class Try:
+    """One attempt at one row."""
+
+    item_id: int
+    row: Mapping[str, Any]
+    attempt: int
+    variants: tuple[Variant, ...]
+    """The variants of this attempt, in their order."""
+    envelope: Envelope
+    serving: Serving
+    """Which kept answers serve."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a try came to, and the error that decides when the next one comes."""
+
+    finding: Finding
+    error: Exception | None = None
+
+
+Look = Callable[[Recipe, Try, Desk], Looked]
+LookAll = Callable[[Recipe, Sequence[Try], Desk], Mapping[int, Looked]]
+
+
+@dataclass(frozen=True)
+class RecipeType:
+    """A type of recipe. It brings `look`, or `look_all` when many rows share a request."""
+
+    name: str
+    asset: str
+    says: str
+    check: Callable[[Recipe, Mapping[str, Provider]], None]
+    """Raises `InvalidInput` if the recipe's own fields are wrong."""
+    look: Look | None = None
+    look_all: LookAll | None = None
+    claim: int = 100
+    """How many rows a worker claims at once, at most."""

@@ -1,0 +1,109 @@
+"""What people are shown of a job: outcomes, providers, how much was kept, scores, and the first rows of the grid."""
+
+import base64
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import ItemState
+from bulk_pipelines.processing.results import Outcome
+
+OUTCOME_OF = {
+    ItemState.NOT_FOUND: Outcome.NO_MATCH,
+    ItemState.SKIPPED: Outcome.SKIPPED,
+    ItemState.DLQ: Outcome.FAILED,
+}
+OPEN = "open"
+BINS = 20
+
+
+@dataclass(frozen=True)
+class Counts:
+    outcomes: Counter[str] = field(default_factory=Counter)
+    providers: Counter[str] = field(default_factory=Counter)
+    """The rows that each provider's answers decided."""
+    answered: int = 0
+    kept: int = 0
+    """Of these rows, those whose answer had been asked for before."""
+
+    @property
+    def rows(self) -> int:
+        return sum(self.outcomes.values())
+
+    def share(self, outcome: Outcome) -> float:
+        """Return the share of an outcome among the rows that are done."""
+        done = self.rows - self.outcomes[OPEN] - self.outcomes[Outcome.THROTTLED]
+        return self.outcomes[outcome] / done if done else 0.0
+
+    @property
+    def kept_share(self) -> float:
+        return self.kept / self.answered if self.answered else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "outcomes": dict(self.outcomes),
+            "providers": dict(self.providers),
+            "answered": self.answered,
+            "kept": self.kept,
+        }
+
+
+def counts(connection: Connection, job_id: int) -> Counts:
+    outcomes: Counter[str] = Counter()
+    providers: Counter[str] = Counter()
+    answered = kept = 0
+    for state, said, provider, cached, count in connection.execute(
+        queries.text("processing", "outcome_counts"), {"job_id": job_id}
+    ):
+        outcomes[outcome_of(ItemState(state), said)] += count
+        if provider is not None and state in (ItemState.SUCCEEDED, ItemState.NOT_FOUND):
+            providers[provider] += count
+            answered += count
+            kept += count if cached else 0
+    return Counts(outcomes, providers, answered, kept)
+
+
+def outcome_of(state: ItemState, said: str | None) -> str:
+    """Return the outcome of an item in this state; `said` is what its result says."""
+    if state in OUTCOME_OF:
+        return OUTCOME_OF[state].value
+    if state is ItemState.SUCCEEDED:
+        return said or Outcome.MATCHED.value
+    if state is ItemState.CANCELLED:
+        return "cancelled"
+    return Outcome.THROTTLED.value if said == Outcome.THROTTLED.value else OPEN
+
+
+def scores(connection: Connection, job_id: int) -> list[int]:
+    """Return how many rows have a score in each twentieth between 0 and 1."""
+    found = dict(connection.execute(queries.text("processing", "score_counts"), {"job_id": job_id}).fetchall())
+    return [found.get(number, 0) for number in range(BINS)]
+
+
+def picture(bins: list[int]) -> str:
+    """Draw the scores as an SVG in Markdown, one bar for each twentieth."""
+    most = max(bins, default=0)
+    if not most:
+        return ""
+    bars = "".join(
+        f'<rect x="{20 + 24 * number}" y="{110 - 100 * count / most:.1f}" width="20" height="{100 * count / most:.1f}" '
+        f'fill="#4a90d9"><title>{number / BINS:.2f}: {count}</title></rect>'
+        for number, count in enumerate(bins)
+    )
+    labels = "".join(
+        f'<text x="{20 + 480 * share:.0f}" y="126" font-size="11">{share:g}</text>' for share in (0, 0.25, 0.5, 0.75, 1)
+    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="132">{bars}{labels}</svg>'
+    encoded = base64.b64encode(svg.encode()).decode()
+    return f"![rows by score](data:image/svg+xml;base64,{encoded})"
+
+
+def seconds(job: Job) -> float:
+    """Return the seconds since the job's first run began, up to its end."""
+    if job.started_at is None:
+        return 0.0
+    return ((job.finished_at or datetime.now(UTC)) - job.started_at).total_seconds()

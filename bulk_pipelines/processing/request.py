@@ -1,0 +1,100 @@
+"""What a job of processing is asked for: a recipe, and the rows to work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.processing.recipes.declaration import Recipe
+from bulk_pipelines.storage import addresses
+from bulk_pipelines.storage.compression import Compression
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    NDJSON = "ndjson"
+    JSON = "json"
+
+
+def kind_name(recipe_type: str) -> str:
+    """Return the name of the kind of job that recipes of a type are to the engine."""
+    return f"process_{recipe_type}"
+
+
+@dataclass(frozen=True)
+class ProcessingRequest:
+    """The rows come from a file, or from a query of this database."""
+
+    recipe: Recipe
+    source: str = ""
+    """The path or address of a file."""
+    query: str = ""
+    format: Format | None = None
+    """The format that the file must have; None: it is recognised."""
+    compression: Compression | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        recipe: Recipe,
+        *,
+        source: str | None = None,
+        query: str | None = None,
+        table: str | None = None,
+        format: str | None = None,  # noqa: A002 - the word that people use
+        compression: str | None = None,
+    ) -> Self:
+        """Make a request of what a person or a configuration says."""
+        named = [name for name, given in (("source", source), ("query", query), ("table", table)) if given]
+        if len(named) != 1:
+            raise InvalidInput("source", "name one source: a file, a query or a table")
+        if not source and (format is not None or compression is not None):
+            raise InvalidInput("format", "is said of files only")
+        if format is not None and format not in set(Format):
+            raise InvalidInput("format", f"{format!r} is none of {', '.join(Format)}")
+        if compression is not None and compression not in set(Compression):
+            raise InvalidInput("compression", f"{compression!r} is none of {', '.join(Compression)}")
+        return cls(
+            recipe,
+            file_address(source) if source else "",
+            f"SELECT * FROM {quoted(table)}" if table else query or "",
+            None if format is None else Format(format),
+            None if compression is None else Compression(compression),
+        )
+
+    def as_params(self) -> dict[str, Any]:
+        """Return the request in the form that a job keeps. Whoever shows this to people must redact the source."""
+        return {
+            "recipe": {"name": self.recipe.name, "given": dict(self.recipe.given)},
+            "source": self.source,
+            "query": self.query,
+            "format": self.format,
+            "compression": self.compression,
+        }
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Self:
+        recipe, told, packed = params["recipe"], params["format"], params["compression"]
+        return cls(
+            Recipe.parse(recipe["name"], recipe["given"]),
+            params["source"],
+            params["query"],
+            None if told is None else Format(told),
+            None if packed is None else Compression(packed),
+        )
+
+
+def file_address(source: str) -> str:
+    """Return the source as a job keeps it. A local path becomes absolute, because another process reads it."""
+    address = addresses.parse(source, "source")
+    return str(Path(address.path)) if address.scheme == "file" else source
+
+
+def quoted(table: str) -> str:
+    """Return the name of a table, with or without its schema, as SQL."""
+    parts = table.split(".")
+    if len(parts) > 2 or any(not part or "\0" in part for part in parts):
+        raise InvalidInput("table", f"{table!r} is no name of a table: table, or schema.table")
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)

@@ -1,0 +1,183 @@
+"""What came of one row: an outcome, what the grid shows, and the evidence for it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bulk_pipelines.engine import outcomes
+from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip
+from bulk_pipelines.errors import ErrorClass, Failure
+from bulk_pipelines.processing.recipes import templates
+from bulk_pipelines.processing.recipes.declaration import Recipe, Source
+
+CANDIDATES_KEPT = 5
+FAULTS_KEPT = 20
+
+
+class Outcome(StrEnum):
+    """What came of a row. The states of items cannot tell the first two apart, nor a throttled row from one that waits
+    for another reason."""
+
+    MATCHED = "matched"
+    AMBIGUOUS = "ambiguous"
+    NO_MATCH = "no match"
+    SKIPPED = "skipped"
+    THROTTLED = "throttled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that a row may stand for."""
+
+    id: str
+    name: str
+    score: float | None
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    """The values for the grid."""
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """What the score was made of."""
+
+    def as_json(self) -> dict[str, Any]:
+        shown = {"id": self.id, "name": self.name, "score": None if self.score is None else round(self.score, 4)}
+        return shown | ({"features": dict(self.features)} if self.features else {})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where candidates came from."""
+
+    variant: str
+    provider: str
+    cached: bool = False
+    asked_at: datetime | None = None
+    """When the answer was asked for, if it was kept; else None."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of a row, before it is told to the engine."""
+
+    outcome: Outcome
+    candidates: tuple[Candidate, ...] = ()
+    """The best first."""
+    origin: Origin | None = None
+    reason: str = ""
+    faults: tuple[str, ...] = ()
+    """What went wrong on the way."""
+
+    @property
+    def best(self) -> Candidate | None:
+        return self.candidates[0] if self.candidates else None
+
+    @property
+    def lead(self) -> float | None:
+        """How much better the best candidate is than the second."""
+        scores = [each.score for each in self.candidates[:2]]
+        if not scores or None in scores:
+            return None
+        return round(scores[0] - (scores[1] if len(scores) > 1 else 0.0), 4)  # type: ignore[operator]
+
+    def evidence(self) -> dict[str, Any]:
+        best = self.best if self.outcome is Outcome.MATCHED else None
+        score = None if self.best is None or self.best.score is None else round(self.best.score, 4)
+        origin = self.origin
+        return {
+            "outcome": self.outcome.value,
+            "id": best and best.id,
+            "name": best and best.name,
+            "score": score,
+            "lead": self.lead,
+            "variant": origin and origin.variant,
+            "provider": origin and origin.provider,
+            "cached": origin and origin.cached,
+            "asked_at": origin.asked_at.isoformat() if origin and origin.asked_at else None,
+            "candidates": [each.as_json() for each in self.candidates[:CANDIDATES_KEPT]],
+            "reason": self.reason or None,
+            "faults": list(self.faults[:FAULTS_KEPT]),
+        }
+
+
+def judged(recipe: Recipe, candidates: Sequence[Candidate], origin: Origin, *, take_first: bool = False) -> Finding:
+    """Decide between candidates by the recipe's threshold and margin. A candidate without a score is as good as the
+    provider's order says: it matches when it is the only one, or when the first is to be taken."""
+    worth = [each for each in candidates if each.score is None or each.score >= recipe.floor]
+    ordered = tuple(sorted(worth, key=lambda each: -1.0 if each.score is None else -each.score))
+    if not ordered:
+        return Finding(Outcome.NO_MATCH, (), origin, "no candidate was found")
+    found = Finding(Outcome.AMBIGUOUS, ordered, origin)
+    best = ordered[0]
+    if best.score is None:
+        if len(ordered) == 1 or take_first:
+            return Finding(Outcome.MATCHED, ordered, origin)
+        return Finding(Outcome.AMBIGUOUS, ordered, origin, f"{len(ordered)} candidates without scores")
+    if best.score < recipe.threshold:
+        why = f"the best score {best.score:.2f} is below {recipe.threshold:g}"
+        return Finding(Outcome.AMBIGUOUS, ordered, origin, why)
+    if len(ordered) > 1 and not (take_first and recipe.margin == 0) and not clear(found.lead, recipe.margin):
+        why = f"the lead {found.lead} over the second is below {recipe.margin:g}"
+        return Finding(Outcome.AMBIGUOUS, ordered, origin, why if recipe.margin else "two candidates are equally good")
+    return Finding(Outcome.MATCHED, ordered, origin)
+
+
+def clear(lead: float | None, margin: float) -> bool:
+    """Whether a candidate leads by enough. Equal scores never do."""
+    return lead is not None and lead > 0 and lead >= margin
+
+
+def failed(error: Exception, *faults: str) -> Finding:
+    """Return the finding of a row that a failure kept from being looked up."""
+    throttled = isinstance(error, Failure) and error.error_class is ErrorClass.THROTTLED
+    return Finding(Outcome.THROTTLED if throttled else Outcome.FAILED, reason=outcomes.text(error), faults=faults)
+
+
+def shown(value: Any) -> str | None:
+    """Return a value of an answer as the grid shows it."""
+    if value is None:
+        return None
+    if isinstance(value, list) and all(not isinstance(each, dict | list) for each in value):
+        return "; ".join(templates.text_of(each) for each in value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return templates.text_of(value)
+
+
+def as_result(recipe: Recipe, row: Mapping[str, Any], finding: Finding, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result that the item keeps: the grid's columns in their display shape, the outcome, and the
+    evidence."""
+    evidence = finding.evidence()
+    answer = finding.best.answer if finding.best is not None and finding.outcome is Outcome.MATCHED else {}
+    sources: dict[Source, Mapping[str, Any]] = {
+        Source.INPUT: row,
+        Source.ANSWER: answer,
+        Source.EVIDENCE: evidence | {"candidates": names(finding.candidates)},
+    }
+    grid = {each.header: shown(sources[each.source].get(each.key)) for each in recipe.columns}
+    return {"outcome": evidence["outcome"], "grid": grid, "evidence": evidence, "envelope": dict(envelope)}
+
+
+def names(candidates: Sequence[Candidate]) -> list[str]:
+    return [f"{each.name} ({each.id})" for each in candidates[:CANDIDATES_KEPT]]
+
+
+def settled(finding: Finding, result: dict[str, Any], error: Exception | None) -> outcomes.Outcome:
+    """Tell the engine what came of a row."""
+    match finding.outcome:
+        case Outcome.MATCHED | Outcome.AMBIGUOUS:
+            return Done(result)
+        case Outcome.NO_MATCH:
+            return NotFound(finding.reason, result)
+        case Outcome.SKIPPED:
+            return Skip(finding.reason, result)
+    return of_error(error or RuntimeError(finding.reason), finding.reason, result)
+
+
+def of_error(error: Exception, reason: str, result: dict[str, Any]) -> outcomes.Outcome:
+    error_class = error.error_class if isinstance(error, Failure) else ErrorClass.UNKNOWN
+    if error_class is ErrorClass.PERMANENT:
+        return Bury(reason, result=result)
+    after = error.retry_after if isinstance(error, Failure) else None
+    return RetryLater(reason, after, error_class, result)

@@ -1,0 +1,19 @@
+"""Submitting jobs of processing."""
+
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.request import ProcessingRequest, kind_name
+
+
+def submit(connection: Connection, request: ProcessingRequest, sender: Sender) -> Submitted:
+    return jobs.submit(connection, KINDS, sender.asks(kind_name(request.recipe.type), request.as_params()))
+
+
+def processing_job(connection: Connection, job_key: str) -> Job:
+    job = jobs.find(connection, job_key)
+    if job.kind not in KINDS:
+        raise InvalidInput("job", f"{job_key} processes no rows, it is of the kind {job.kind}")
+    return job

@@ -1,0 +1,87 @@
+"""Trying a recipe on a few rows: every call is shown, and nothing is stored. The limits of the providers hold, too."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.engine.rate_limit import Limiter
+from bulk_pipelines.errors import Failure, InvalidInput
+from bulk_pipelines.processing import results, types
+from bulk_pipelines.processing.envelope import Envelope
+from bulk_pipelines.processing.intake import records
+from bulk_pipelines.processing.intake.planning import check_needs
+from bulk_pipelines.processing.intake.records import UNREADABLE, Row
+from bulk_pipelines.processing.providers.answers import Serving
+from bulk_pipelines.processing.providers.asking import Asked, Desk
+from bulk_pipelines.processing.recipes.declaration import Recipe
+from bulk_pipelines.processing.recipes.library import Library
+from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import compression, locations
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.landing import headed
+
+SHOWN = 500
+
+
+def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen: Settings) -> Iterator[str]:
+    """Yield a line for every call and for every row."""
+    recipe = found.recipe(name)
+    rows = first_rows(recipe, source, count, chosen)
+    calls: list[Asked] = []
+    limiters: dict[str, Limiter] = {}
+    desk = Desk(
+        pool,
+        found.providers,
+        lambda provider: limiters.setdefault(provider.name, Limiter(pool, provider.limit)),
+        stored=False,
+        tried=calls.append,
+    )
+    kind = types.find(recipe.type)
+    for number, row in enumerate(rows, 1):
+        looked = look(recipe, kind, number, row, desk)
+        yield from map(call_line, calls)
+        calls.clear()
+        evidence = looked.finding.evidence()
+        shown = {key: value for key, value in evidence.items() if value not in (None, [], "", False)}
+        yield f"row {number}: {json.dumps(shown, ensure_ascii=False)}"
+
+
+def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk) -> Looked:
+    if UNREADABLE in row:
+        return Looked(results.Finding(results.Outcome.FAILED, reason=str(row[UNREADABLE])))
+    moment = datetime.now(UTC).isoformat()
+    envelope = Envelope(
+        "try", f"entity.{recipe.type}", moment, 1, 1, 0, number, str(number), f"{1:032x}", f"{number:016x}"
+    )
+    tried = Try(number, row, 1, recipe.variants_of(1), envelope, Serving())
+    try:
+        if kind.look is not None:
+            return kind.look(recipe, tried, desk)
+        assert kind.look_all is not None
+        return kind.look_all(recipe, [tried], desk)[number]
+    except (Failure, InvalidInput) as error:
+        return Looked(results.failed(error), error)
+
+
+def first_rows(recipe: Recipe, source: str, count: int, chosen: Settings) -> list[Row]:
+    """Read the first rows straight from the source."""
+    with locations.Sources(access_of(chosen)) as sources:
+        place, key = sources.source(source, "source")
+        with place.open(key) as reader:
+            head, pieces = headed(iter(reader))
+            kind = compression.decided(head, None, place.url_of(key))
+            rows = records.opened(compression.unpacked(pieces, kind, place.url_of(key)))
+            check_needs(recipe, rows.columns)
+            return list(itertools.islice(rows, count))
+
+
+def call_line(asked: Asked) -> str:
+    said = json.dumps(asked.reply, ensure_ascii=False)
+    params = "&".join(f"{name}={value}" for name, value in asked.request.params.items())
+    request = f"{asked.request.method} {asked.request.path}{'?' + params if params else ''}"
+    body = "" if asked.request.body is None else " " + json.dumps(asked.request.body, ensure_ascii=False)
+    return f"  {asked.provider}: {request}{body} -> {said[:SHOWN]} ({asked.seconds:.2f} s)"

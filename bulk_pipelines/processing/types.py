@@ -1,0 +1,15 @@
+"""The types of recipe that this installation has."""
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.processing.lookup.looking import TYPE as LOOKUP
+from bulk_pipelines.processing.recipes.types import RecipeType
+from bulk_pipelines.processing.reconcile.reconciling import TYPE as RECONCILE
+
+TYPES = {each.name: each for each in (LOOKUP, RECONCILE)}
+
+
+def find(name: str) -> RecipeType:
+    try:
+        return TYPES[name]
+    except KeyError:
+        raise InvalidInput("type", f"there is no type of recipe {name!r}; there are {', '.join(TYPES)}") from None

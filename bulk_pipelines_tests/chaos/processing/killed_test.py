@@ -1,0 +1,68 @@
+"""Killed anywhere, a job goes on: each row is an item once, with one result. What was answered is not asked again."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.chaos.processing.worker import POINTS
+from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.processing import Scene, items
+from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
+
+ROWS = 1_500
+
+
+def answer(call: Call) -> Any:
+    return items((call.params["q"].split()[0], 0.9, "1"))
+
+
+@pytest.fixture
+def scene(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(engine, tmp_path, monkeypatch)
+
+
+def start(url: str, job: Job, *point: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.processing.worker", job.job_key, *point]
+    return subprocess.Popen(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT)
+
+
+def let_leases_run_out(scene: Scene) -> None:
+    """As time does: the leases of items, of questions and of the limit's uses."""
+    with transaction(scene.pool) as connection:
+        connection.execute(engine_jobs.ALL_RUN_OUT)
+        connection.execute("UPDATE provider_answer SET asking_until = now() - interval '1 second'")
+        connection.execute("UPDATE rate_limit SET held_numbers = '{}', held_until = '{}'")
+    rescue.run_once(scene.pool, KINDS, lambda: 0.0)
+
+
+@pytest.mark.parametrize("point", sorted(POINTS))
+def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
+    titles = [f"t{number}" for number in range(ROWS if "persisted" in point or "copied" in point else 60)]
+    with ProviderServer(answer) as server:
+        scene.shop(server.url, "at_once = 8", "at_once = 8")
+        job = scene.submitted(source=scene.products(*titles))
+        count = "2" if point in ("copied, not committed", "asking", "answered", "kept") else "1"
+        assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+        let_leases_run_out(scene)
+        engine_jobs.make_due(scene.pool, job)
+        assert start(database_url, job).wait(240) == 0
+        asked = len(server.calls)
+    job = scene.job(job.job_key)
+    assert job.status is JobState.COMPLETED, job.last_error
+    engine_jobs.check_counters(scene.pool, job)
+    assert [row["title"] for row in scene.inputs(job)] == titles
+    assert {row["Title"]: row["Shop's id"] for row in scene.grid(job)} == {title: title for title in titles}
+    unkept = 8 if point in ("answered", "asking", "kept", "settled") else 0  # as many as are asked at once
+    assert len(titles) <= asked <= len(titles) + unkept, "what was kept is not asked again"

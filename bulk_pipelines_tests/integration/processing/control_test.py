@@ -1,0 +1,182 @@
+"""Rows are tried again as somebody chooses, slices are worked by hand, and the grid can be had at any time."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from bulk_pipelines.cli import main
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.processing import control, grid
+from bulk_pipelines.processing.control import Chosen
+from bulk_pipelines.processing.grid import GridFormat
+from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.processing import Scene, items
+from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
+
+
+class Moody:
+    """A shop that can be told what to answer."""
+
+    def __init__(self) -> None:
+        self.good = False
+
+    def __call__(self, call: Call) -> Any:
+        query = call.params["q"]
+        if self.good:
+            return items((query.split()[0], 0.9, "1"))
+        return {"items": []} if query.startswith("none") else Said({}, 400)
+
+
+def test_all_that_match_a_filter_are_tried_again(scene: Scene) -> None:
+    moody = Moody()
+    with ProviderServer(moody) as server:
+        scene.shop(server.url, "keep_nothing_days = 0", "not_found_attempts = 1\nattempts = 1")
+        job = scene.done(source=scene.file("title,brand\nnone1,A\nnone2,B\nbad1,A\nbad2,B\nbad3,A\n"))
+        assert (job.not_found_items, job.dlq_items, job.status) == (2, 3, JobState.FAILED)
+
+        def count(**given: Any) -> int:
+            return control.reprocess(scene.pool, job.job_key, Chosen.parse(**given), dry_run=True)
+
+        assert count() == 5
+        assert count(statuses=["ERROR"]) == 3
+        assert count(statuses=["not_found"]) == 2
+        assert count(where=["brand=A"]) == 3
+        assert count(where=["brand=A"], statuses=["DLQ"]) == 2
+        assert count(item_keys=["000000001", "000000003"]) == 2
+        assert count(error_like="ANSWERED 400") == 3
+        assert count(error_class="permanent") == 3
+        assert count(where=["brand=%"]) == 0
+        assert scene.job(job.job_key).pending_items == 0, "a dry run changes nothing"
+        moody.good = True
+        assert control.reprocess(scene.pool, job.job_key, Chosen.parse(where=["brand=A"])) == 3
+        job = scene.worked(job)
+        assert (job.succeeded_items, job.not_found_items, job.dlq_items) == (3, 1, 1)
+        assert control.reprocess(scene.pool, job.job_key, Chosen.parse(), variants=["title"]) == 2
+        job = scene.worked(job)
+    assert job.status is JobState.COMPLETED
+    by_title = {row["Title"]: row["Variant"] for row in scene.grid(job)}
+    assert (by_title["none1"], by_title["none2"]) == ("title and brand", "title")
+    engine_jobs.check_counters(scene.pool, job)
+
+
+def test_what_cannot_be_tried_again(scene: Scene) -> None:
+    scene.shop("http://127.0.0.1:9/")
+    job = scene.planned(source=scene.products("lamp"))
+    with pytest.raises(InvalidInput, match="no variant 'x'"):
+        control.reprocess(scene.pool, job.job_key, Chosen.parse(), variants=["x"])
+    with pytest.raises(InvalidInput):
+        Chosen.parse(["DONE"])
+    with pytest.raises(InvalidInput):
+        Chosen.parse(where=["brand"])
+    jobs.cancel(scene.pool, job.job_key)
+    with pytest.raises(Conflict):
+        control.reprocess(scene.pool, job.job_key, Chosen.parse())
+
+
+def test_slices_by_hand_come_to_the_end_and_heed_a_pause(scene: Scene) -> None:
+    with ProviderServer(lambda _: items(("x", 0.9, "1")), seconds=0.02) as server:
+        scene.shop(server.url)
+        job = scene.submitted(source=scene.products(*[f"t{number}" for number in range(150)]))
+        first = control.kick_off(scene.pool, job.job_key, 0.4)
+        assert first.drained is not None
+        assert 0 < first.drained.worked < 150
+        with transaction(scene.pool) as connection:
+            jobs.pause(connection, job.job_key)
+        assert control.kick_off(scene.pool, job.job_key, 5).drained is None
+        assert scene.job(job.job_key).status is JobState.PAUSED
+        with transaction(scene.pool) as connection:
+            jobs.resume(connection, job.job_key)
+        while (kicked := control.kick_off(scene.pool, job.job_key, 1)).job.status is JobState.RUNNING:
+            engine_jobs.check_counters(scene.pool, job)
+        assert kicked.job.status is JobState.COMPLETED
+        assert len(server.calls) == 150
+    with pytest.raises(InvalidInput):
+        control.kick_off(scene.pool, job.job_key, 0)
+
+
+def test_the_grid_is_the_same_in_every_format_while_the_job_runs(scene: Scene) -> None:
+    with ProviderServer(lambda call: items((call.params["q"].split()[0], 0.9, "=1+1"))) as server:
+        scene.shop(server.url)
+        odd = ["lamp", 'a "b"', "ä\nö", "x" * 300]
+        content = io.StringIO()
+        csv.writer(content).writerows([["title", "brand"], *([each, "Acme"] for each in odd)])
+        job = scene.planned(source=scene.file(content.getvalue()))
+        before = scene.grid(job)
+        assert [(row["Title"], row["Outcome"], row["Price"]) for row in before] == [(each, "open", "") for each in odd]
+        job = scene.worked(job)
+    rows = scene.grid(job)
+    assert [row["Title"] for row in rows] == odd
+    assert {row["Price"] for row in rows} == {"=1+1"}
+    xlsx = b"".join(grid.written(scene.pool, job.job_key, GridFormat.XLSX))
+    sheet = openpyxl.load_workbook(io.BytesIO(xlsx)).active
+    assert sheet is not None
+    header, *cells = [[cell or "" for cell in row] for row in sheet.iter_rows(values_only=True)]
+    assert header == list(rows[0])
+    assert cells == [list(row.values()) for row in rows]
+    table = pq.read_table(io.BytesIO(b"".join(grid.written(scene.pool, job.job_key, GridFormat.PARQUET))))
+    assert [[cell or "" for cell in row.values()] for row in table.to_pylist()] == cells
+    with transaction(scene.pool) as connection:
+        page = grid.first_rows(connection, grid.of_job(connection, job.job_key), 10)
+    assert [[cell or "" for cell in row] for row in page] == cells
+
+
+def test_a_recipe_without_columns_shows_the_source_and_the_evidence(scene: Scene) -> None:
+    with ProviderServer(lambda _: items(("lamp-1", 0.9, "1"))) as server:
+        scene.shop(server.url)
+        text = (scene.recipes / "shop.toml").read_text()
+        start, stop = text.index("columns = ["), text.index("[[recipe")
+        scene.declare(text[:start] + "\n" + text[stop:])
+        job = scene.done(source=scene.file("title,name\nlamp,n\n"))
+    (row,) = scene.grid(job)
+    assert row == {
+        "title": "lamp",
+        "name": "n",
+        "outcome": "matched",
+        "id": "lamp-1",
+        "match name": "Lamp-1",
+        "score": "0.9",
+        "reason": "",
+    }
+
+
+def test_the_commands(scene: Scene, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
+    with ProviderServer(lambda _: items(("lamp-1", 0.9, "1"))) as server:
+        scene.shop(server.url, 'secret_headers = { X-Key = "{SHOP_KEY}" }')
+        monkeypatch.setenv("SHOP_KEY", "hush")
+        source = scene.products("lamp", "chair")
+
+        def bulk(*arguments: str) -> str:
+            done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        assert "products" in bulk("recipes", "list")
+        assert '"needs"' in bulk("recipes", "show", "products")
+        assert "all are right" in bulk("recipes", "check")
+        tried = bulk("recipes", "try", "products", source, "--rows", "1")
+        assert "GET search?q=lamp Acme" in tried
+        assert '"outcome": "matched"' in tried
+        assert "hush" not in tried
+        with transaction(scene.pool) as connection:
+            kept = connection.execute("SELECT count(*) FROM provider_answer").fetchone()
+        assert kept == (0,), "a trial stores nothing"
+        said = bulk("process", source, "--recipe", "products", "--submit-only", "--idempotency-key", "k")
+        key = said.split()[1]
+        assert "submitted before" in bulk(
+            "process", source, "--recipe", "products", "--submit-only", "--idempotency-key", "k"
+        )
+        assert '"status": "COMPLETED"' in bulk("kickoff", key, "--seconds", "20")
+        assert bulk("grid", key).splitlines()[1].startswith("lamp,1,lamp-1,matched")
+        bulk("grid", key, "--format", "parquet", "--to", str(scene.folder / "found.parquet"))
+        assert pq.read_table(Path(scene.folder / "found.parquet")).num_rows == 2
+        assert "0 rows would be" in bulk("reprocess", key, "--dry-run")

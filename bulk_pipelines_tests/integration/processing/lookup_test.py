@@ -1,0 +1,189 @@
+"""Rows looked up at a real web service: every outcome with its evidence, and what retries do."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines_tests.scenes.processing import Scene, items
+from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
+
+
+def shop(call: Call) -> Any:  # noqa: PLR0911 - one answer for each word
+    """Answer by the word that the query begins with."""
+    match call.params["q"].split()[0]:
+        case "lamp":
+            return items(("lamp-1", 0.97, "9.90"), ("lamp-2", 0.5, "7"))
+        case "twins":
+            return items(("a", 0.9, "1"), ("b", 0.88, "2"))
+        case "weak":
+            return items(("weak-1", 0.5, "1"))
+        case "noise":
+            return items(("noise-1", 0.1, "1"))
+        case "gone":
+            return Said({}, 404)
+        case "wrong":
+            return Said({"error": "bad query"}, 400)
+        case "html":
+            return Said(b"<html>maintenance</html>", 200, {"Content-Type": "text/html"})
+        case "down":
+            return Said({}, 500)
+    return {"items": []}
+
+
+def test_every_outcome_is_kept_apart_with_its_evidence(scene: Scene) -> None:
+    with ProviderServer(shop) as server:
+        scene.shop(server.url, "break_after = 0", "attempts = 2\nnot_found_attempts = 1")
+        titles = ["lamp", "twins", "weak", "noise", "gone", "wrong", "html", "down", "nothing"]
+        job = scene.done(source=scene.file("title,brand\n" + "".join(f"{t},Acme\n" for t in titles) + ",\n"))
+    found = {row["Title"]: row for row in scene.grid(job)}
+    assert {title: row["Outcome"] for title, row in found.items()} == {
+        "lamp": "matched",
+        "twins": "ambiguous",
+        "weak": "ambiguous",
+        "noise": "no match",
+        "gone": "no match",
+        "wrong": "failed",
+        "html": "failed",
+        "down": "failed",
+        "nothing": "no match",
+        "": "skipped",
+    }
+    assert (found["lamp"]["Price"], found["lamp"]["Shop's id"]) == ("9.90", "lamp-1")
+    assert found["twins"]["Price"] == "", "nothing of a candidate is shown as if it were sure"
+    assert "0.5" in found["weak"]["Why"]
+    assert "500" in found["down"]["Why"]
+    by_title = {row.input["title"]: row for row in scene.rows(job)}
+    evidence = by_title["lamp"].result["evidence"]  # type: ignore[index]
+    assert (evidence["variant"], evidence["provider"], evidence["score"]) == ("title and brand", "shop", 0.97)
+    assert evidence["lead"] == pytest.approx(0.47)
+    assert by_title["down"].status == "DLQ"
+    assert by_title["gone"].status == "NOT_FOUND"
+    assert by_title[""].status == "SKIPPED"
+    assert job.status is JobState.FAILED
+    assert job.last_error is not None
+    assert "3 of 10 rows failed" in job.last_error
+    assert [each["id"] for each in by_title["twins"].result["evidence"]["candidates"]] == ["a", "b"]  # type: ignore[index]
+
+
+def test_the_envelope_goes_with_the_row_and_to_the_provider(scene: Scene) -> None:
+    with ProviderServer(shop) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products("lamp"))
+    (row,) = scene.rows(job)
+    assert row.result is not None
+    envelope = row.result["envelope"]
+    assert envelope["header"]["job_id"] == job.job_key
+    assert envelope["header"]["type"] == "entity.lookup"
+    assert envelope["body"] == {"project_id": job.job_id, "task_id": row.item_id, "dataset_entry_id": row.item_key}
+    told = {name.lower(): value for name, value in server.calls[0].headers.items()}
+    assert told["traceparent"].split("-")[1:3] == [envelope["tracing"][name] for name in ("trace_id", "span_id")]
+    assert told["user-agent"] == "bulk-pipelines (tests@example.org)"
+
+
+def test_equal_rows_ask_once_and_say_so(scene: Scene) -> None:
+    with ProviderServer(shop, seconds=0.05) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products(*["lamp"] * 40))
+        assert len(server.calls) == 1
+    kept = [row.result["evidence"]["cached"] for row in scene.rows(job) if row.result]
+    assert sorted(kept) == [False, *[True] * 39]
+
+
+def test_nothing_found_is_kept_too_and_grows_old(scene: Scene) -> None:
+    with ProviderServer(shop) as server:
+        scene.shop(server.url, "keep_nothing_days = 1", "not_found_attempts = 1")
+        scene.done(source=scene.products("nothing"))
+        asked = len(server.calls)
+        assert asked == 2, "both variants"
+        scene.done(source=scene.products("nothing"))
+        assert len(server.calls) == asked
+        with scene.pool.connect() as connection:
+            connection.exec_driver_sql("UPDATE provider_answer SET answered_at = answered_at - interval '2 days'")
+            connection.commit()
+        scene.done(source=scene.products("nothing"))
+        assert len(server.calls) == 2 * asked
+
+
+def test_the_next_variant_is_tried_when_the_first_finds_nothing(scene: Scene) -> None:
+    def only_plain(call: Call) -> Any:
+        return items(("x", 0.9, "1")) if call.params["q"] == "lamp" else {"items": []}
+
+    with ProviderServer(only_plain) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products("lamp"))
+    assert scene.grid(job)[0]["Variant"] == "title"
+
+
+def test_retries_begin_with_another_variant(scene: Scene) -> None:
+    """With one variant a try, the attempts go through them, and the row says which one found it."""
+
+    def only_plain(call: Call) -> Any:
+        return items(("x", 0.9, "1")) if call.params["q"] == "lamp" else {"items": []}
+
+    with ProviderServer(only_plain) as server:
+        scene.shop(server.url, recipe="per_try = 1\nnot_found_attempts = 2")
+        job = scene.done(source=scene.products("lamp"))
+        assert [call.params["q"] for call in server.calls] == ["lamp Acme", "lamp"]
+    assert scene.grid(job)[0]["Variant"] == "title"
+    (row,) = scene.rows(job)
+    assert (row.attempt_count, row.not_found_count) == (2, 1)
+
+
+def test_another_provider_answers_when_the_first_is_down(scene: Scene) -> None:
+    with ProviderServer(shop) as good, ProviderServer(lambda _: Said({}, 500)) as bad:
+        scene.shop(bad.url)
+        text = (scene.recipes / "shop.toml").read_text()
+        second = text[text.index("[[recipe.products.asks]]") :].replace('"shop"', '"other"')
+        provider = f'\n[provider.other]\naddress = "{good.url}"\nprivate = true\n'
+        scene.declare(text + second + provider)
+        job = scene.done(source=scene.products("lamp"))
+        assert len(bad.calls) == 1, "a provider in trouble is not asked by the other variants"
+    (row,) = scene.rows(job)
+    assert row.result is not None
+    assert row.result["evidence"]["provider"] == "other"
+    assert "shop" in row.result["evidence"]["faults"][0]
+
+
+def test_a_provider_that_throttles_is_left_alone_by_everybody(scene: Scene) -> None:
+    throttling = threading.Event()
+    throttling.set()
+
+    def sometimes(_: Call) -> Any:
+        return Said({}, 429, {"Retry-After": "120"}) if throttling.is_set() else items(("x", 0.9, "1"))
+
+    with ProviderServer(sometimes) as server:
+        scene.shop(server.url, "at_once = 1\npatience = 0.1")
+        job = scene.planned(source=scene.products("lamp", "chair", "table"))
+        from bulk_pipelines.processing import control
+
+        kicked = control.kick_off(scene.pool, job.job_key, 2)
+        assert len(server.calls) == 1
+        assert kicked.job.retry_wait_items == 3
+        assert {row["Outcome"] for row in scene.grid(job)} == {"throttled"}
+        assert {row.error_class for row in scene.rows(job)} == {"throttled"}
+        throttling.clear()
+        job = scene.worked(job)
+    assert {row["Outcome"] for row in scene.grid(job)} == {"matched"}
+
+
+def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:
+    with ProviderServer(shop) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.file(b"title,brand\nlamp,Acme\nlamp\nl\xffamp,Acme\n"))
+    assert scene.outcomes(job) == ["matched", "failed", "failed"]
+    why = [row["Why"] for row in scene.grid(job)]
+    assert "1 fields instead of 2" in why[1]
+    assert "half a surrogate" in why[2]
+
+
+@pytest.mark.parametrize("status", [301, 401, 403])
+def test_what_no_retry_can_mend_fails_at_once(scene: Scene, status: int) -> None:
+    with ProviderServer(lambda _: Said({}, status, {"Location": "http://127.0.0.1:9/"})) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products("lamp"))
+    (row,) = scene.rows(job)
+    assert row.status == "DLQ"
+    assert str(status) in (row.error_message or "")
+    assert row.attempt_count == 1

@@ -1,0 +1,55 @@
+-- name: kept_answers
+-- What is kept of these requests, if it is young enough: an answer has another age than "nothing found". What a job
+-- itself has asked is young enough for its other rows.
+SELECT request, answer, nothing, answered_at FROM provider_answer
+WHERE provider = :provider AND request = ANY (:requests::bytea[])
+    AND answered_at > coalesce(:not_before::timestamptz, least(
+        now() - make_interval(secs => CASE WHEN nothing THEN :keep_nothing_seconds ELSE :keep_seconds END),
+        coalesce(:since::timestamptz, 'infinity')
+    ));
+
+-- name: begin_asking
+-- Takes it on to ask these requests, except those that somebody else is asking. Rows are locked in one order, so that
+-- two that ask for the same never wait for each other in a circle.
+INSERT INTO provider_answer (provider, request, asking_until)
+SELECT :provider, request, now() + make_interval(secs => :lease_seconds)
+FROM unnest(:requests::bytea[]) AS wanted (request)
+ORDER BY request
+ON CONFLICT (provider, request) DO UPDATE SET asking_until = excluded.asking_until
+WHERE (provider_answer.asking_until IS NULL OR provider_answer.asking_until <= now())
+    AND (
+        provider_answer.answered_at > coalesce(:not_before::timestamptz, least(
+            now() - make_interval(
+                secs => CASE WHEN provider_answer.nothing THEN :keep_nothing_seconds ELSE :keep_seconds END
+            ),
+            coalesce(:since::timestamptz, 'infinity')
+        ))
+    ) IS NOT TRUE
+RETURNING request;
+
+-- name: keep_answers!
+-- Keeps answers. An answer to somebody who was thought dead is as good as another.
+UPDATE provider_answer AS kept
+SET answer = given.answer::jsonb, nothing = given.nothing, answered_at = now(), asking_until = NULL
+FROM unnest(:requests::bytea[], :answers::text[], :nothing::boolean[]) AS given (request, answer, nothing)
+WHERE kept.provider = :provider AND kept.request = given.request;
+
+-- name: give_up_asking!
+-- Lets others ask at once what this process did not come to ask.
+UPDATE provider_answer SET asking_until = NULL
+WHERE provider = :provider AND request = ANY (:requests::bytea[]) AND asking_until IS NOT NULL;
+
+-- name: old_answers
+-- Counts what is too old for every provider, for a dry run.
+SELECT count(*) FROM provider_answer WHERE answered_at < now() - make_interval(days => :days);
+
+-- name: forget_answers
+-- Removes a bounded number of answers that are too old, and of requests that were never answered.
+WITH old AS (
+    SELECT ctid FROM provider_answer
+    WHERE answered_at < now() - make_interval(days => :days)
+        OR (answered_at IS NULL AND coalesce(asking_until, '-infinity') < now() - interval '1 day')
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM provider_answer WHERE ctid = ANY (ARRAY(SELECT ctid FROM old));
