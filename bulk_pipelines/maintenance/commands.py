@@ -96,9 +96,10 @@ def show(item_id: int) -> None:
 @narrowing
 def redrive(**wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
+    from bulk_pipelines.engine.jobs import audit
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    done = letters.try_again(connected(), chosen(wanted))
+    done = letters.try_again(connected(), chosen(wanted), audit.at_the_terminal())
     click.echo(f"{done.items} items are tried again")
     if done.goes_on:
         click.echo(f"job {wanted['job_key']} goes on with what it had not begun")
@@ -112,9 +113,11 @@ def redrive(**wanted: object) -> None:
 @click.confirmation_option(prompt="They will never be tried again. Discard them?")
 def discard(**wanted: object) -> None:
     """Give them up for good."""
+    from bulk_pipelines.engine.jobs import audit
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    click.echo(f"{letters.discard(connected(), chosen(wanted))} items are discarded")
+    discarded = letters.discard(connected(), chosen(wanted), audit.at_the_terminal())
+    click.echo(f"{discarded} items are discarded")
 
 
 @click.command()
@@ -122,10 +125,10 @@ def discard(**wanted: object) -> None:
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import audit, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.pause(connection, job_key).status}")
+        click.echo(f"job {job_key} is {jobs.pause(connection, job_key, audit.at_the_terminal()).status}")
 
 
 @click.command()
@@ -133,19 +136,19 @@ def pause(job_key: str) -> None:
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import audit, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.resume(connection, job_key).status}")
+        click.echo(f"job {job_key} is {jobs.resume(connection, job_key, audit.at_the_terminal()).status}")
 
 
 @click.command()
 @click.argument("job_key")
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import audit, jobs
 
-    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key).status}")
+    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key, audit.at_the_terminal()).status}")
 
 
 def chosen(wanted: dict[str, object]) -> "Wanted":

@@ -12,7 +12,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import rescue
 from bulk_pipelines.engine.items.rescue import Rescued
-from bulk_pipelines.engine.jobs import dispatch, end, jobs
+from bulk_pipelines.engine.jobs import audit, dispatch, end, jobs
 from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.states import JobState
@@ -71,7 +71,8 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
             case Action.WANT_RUN:
                 dispatch.want(connection, job_id, in_vain=True)
             case Action.PAUSE:
-                jobs.pause(connection, job.job_key)
+                # Somebody cancelled the run in Dagster's UI.
+                jobs.pause(connection, job.job_key, audit.UI)
             case Action.FAIL:
                 jobs.fail(connection, job.job_key, why_given_up(job, runs))
     return action

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs, runs
+from bulk_pipelines.engine.jobs import audit, dispatch, jobs, runs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Unavailable
@@ -41,7 +41,10 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
     # Retention may have pruned the key; without it nothing can be materialized.
     if not context.instance.has_dynamic_partition(partitions_name(kind), job_key):
         context.instance.add_dynamic_partitions(partitions_name(kind), [job_key])
-    taken = runs.take_up(pool, job_key, context.run_id, by_person=is_by_hand(context.run))
+    in_the_ui = is_by_hand(context.run) and not is_waited_for(context.run)
+    taken = runs.take_up(
+        pool, job_key, context.run_id, by_person=is_by_hand(context.run), by=audit.UI if in_the_ui else None
+    )
     if taken.first and is_by_hand(context.run):
         if taken.was is JobState.PAUSED:
             context.log.info(f"job {job_key} was paused: this run goes on with it")

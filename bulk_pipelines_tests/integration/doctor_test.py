@@ -206,7 +206,8 @@ def test_a_mistake_in_the_file_of_sources(
     assert message in finding.message
     assert finding.remedy == f"mend {asked.drops_file}, see docs/drops.md; until then nothing is taken"
     variables = {"BULK_DATABASE_URL": chosen.database_url, "BULK_HOME": str(chosen.home)}
-    variables |= {"BULK_DROPS_FILE": str(asked.drops_file), "BULK_UI_PORT": str(free_port())}
+    variables |= {"BULK_UI_PORT": str(free_port()), "BULK_API_PORT": str(free_port())}
+    variables |= {"BULK_DROPS_FILE": str(asked.drops_file)}
     for command in ("up", "drops list"):
         said = refused_by(command, variables)
         assert message in said

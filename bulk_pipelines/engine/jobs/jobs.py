@@ -15,7 +15,8 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import dispatch
+from bulk_pipelines.engine.jobs import audit, dispatch
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -68,6 +69,8 @@ class Job:
     started_at: datetime | None
     heartbeat_at: datetime | None
     finished_at: datetime | None
+    address: str | None = None
+    file_id: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", JobState(self.status))
@@ -91,10 +94,27 @@ class Sender:
     request_id: str | None = None
     trace_parent: str | None = None
     priority: int = 0
+    by: str | None = None
+    """Who sends it, if that is not the owner: an administrator may act for others."""
+    address: str | None = None
+    """The address that the request came from."""
 
-    def asks(self, kind: str, params: Mapping[str, Any], digest: bytes = b"") -> "Request":
+    def asks(
+        self, kind: str, params: Mapping[str, Any], digest: bytes = b"", file: "SentFile | None" = None
+    ) -> "Request":
         """Return the request of this sender for a job of the kind."""
-        return Request(kind, params=params, digest=digest, **vars(self))
+        return Request(kind, params=params, digest=digest, file=file, **vars(self))
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file that came with the request and was landed before there was a job."""
+
+    file_id: str
+    job_key: str
+    """The key that the job is to have: the landed file bears it in its name."""
+    identity: Mapping[str, Any]
+    """What stands for the parameters when two requests are compared, because each sent file lies somewhere else."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +133,13 @@ class Request:
     priority: int = 0
     """The relay launches jobs of a higher priority first. The priority is not part of what is asked for: a repeated
     request may have another one."""
+    by: str | None = None
+    address: str | None = None
+    file: SentFile | None = None
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.by or self.owner, self.origin, self.address, self.request_id)
 
 
 @dataclass(frozen=True)
@@ -140,9 +167,13 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
         "fail_fast": kind.fail_fast,
         "request_id": optional_text("request_id", request.request_id),
         "trace_parent": checked_trace(request.trace_parent),
+        "address": optional_text("address", request.address),
+        "file_id": None if request.file is None else request.file.file_id,
+        "job_key": None if request.file is None else request.file.job_key,
     }
     row = connection.execute(queries.text("jobs", "insert_job"), values).fetchone()
     if row:
+        audit.note(connection, request.actor, "submit", row[1])
         return Submitted(find(connection, row[0]), created=True)
     row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
     assert row is not None, "the insert met this key"
@@ -160,7 +191,8 @@ def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job
 
 
 def request_hash(request: Request) -> bytes:
-    body = payload.canonical("params", {"kind": request.kind, "params": dict(request.params)}, 2 * payload.MAX_BYTES)
+    params = request.params if request.file is None else request.file.identity
+    body = payload.canonical("params", {"kind": request.kind, "params": dict(params)}, 2 * payload.MAX_BYTES)
     return hashlib.sha256(body.encode() + b"\0" + request.digest).digest()
 
 
@@ -173,10 +205,18 @@ def digest_of(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def find(connection: Connection, job_key: str) -> Job:
-    """Return the job with this key. Raises UnknownJob."""
+def new_key(connection: Connection) -> str:
+    """Reserve the key of a job that is submitted later."""
+    row = connection.execute(queries.text("jobs", "new_job_key")).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def find(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the job with this key. Raises UnknownJob, also when it belongs to somebody else than the owner who
+    asks."""
     with connection.cursor(row_factory=class_row(Job)) as cursor:
-        cursor.execute(queries.text("jobs", "find_job"), {"job_key": payload.text("job", job_key)})
+        cursor.execute(queries.text("jobs", "find_job"), {"job_key": payload.text("job", job_key), "owner": owner})
         job = cursor.fetchone()
     if job is None:
         raise UnknownJob(job_key)
@@ -196,27 +236,28 @@ def seal(connection: Connection, job_id: int) -> None:
     connection.execute(queries.text("jobs", "seal_job"), {"job_id": job_id})
 
 
-def pause(connection: Connection, job_key: str) -> Job:
+def pause(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
     """Pause the job: its workers stop at their next slice border. Pausing a paused job changes nothing."""
-    return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,))
+    return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,), by=by)
 
 
-def resume(connection: Connection, job_key: str) -> Job:
+def resume(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
     """Resume a paused job. The run that worked it ended at the pause, so the job wants another one."""
-    job_id, state = locked(connection, job_key)
+    job_id, state = locked(connection, job_key, seen_by(by))
     if state is JobState.PAUSED:
         write(connection, job_id, after(JOB_MOVES, state, JobEvent.RESUME))
+        audit.note(connection, by, JobEvent.RESUME, job_id)
         dispatch.want(connection, job_id)
     elif state not in (JobState.RUNNING, JobState.SUBMITTED):
         raise WrongState(job_key, state, JobEvent.RESUME)
     return find(connection, job_key)
 
 
-def cancel(pool: Engine, job_key: str) -> Job:
+def cancel(pool: Engine, job_key: str, by: Actor | None = None) -> Job:
     """Cancel the job. Items that wait are cancelled now, in bounded transactions; items in work end at their worker's
     slice border."""
     with transaction(pool) as connection:
-        job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,))
+        job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,), by=by)
     cancel_waiting(pool, job.job_id)
     with transaction(pool) as connection:
         return find(connection, job_key)
@@ -250,12 +291,14 @@ def move(
     already: tuple[JobState, ...] = (),
     error: str | None = None,
     result: dict[str, Any] | None = None,
+    by: Actor | None = None,
 ) -> Job:
     """Move the job by this event. In one of the states in `already` the event has happened before, and nothing
     changes."""
-    job_id, state = locked(connection, job_key)
+    job_id, state = locked(connection, job_key, seen_by(by))
     if state not in already:
         write(connection, job_id, checked_move(job_key, state, event), error, result)
+        audit.note(connection, by, event, job_id)
     return find(connection, job_key)
 
 
@@ -272,9 +315,14 @@ def write(
     connection.execute(queries.text("jobs", "move_job"), values)
 
 
-def locked(connection: Connection, job_key: str) -> tuple[int, JobState]:
-    """Lock the job until the transaction ends, and return its id and state."""
-    values = {"job_key": payload.text("job", job_key)}
+def seen_by(by: Actor | None) -> str | None:
+    """Return the only owner whose jobs there are for this actor; None if there are all."""
+    return None if by is None else by.sees
+
+
+def locked(connection: Connection, job_key: str, owner: str | None = None) -> tuple[int, JobState]:
+    """Lock the job until the transaction ends, and return its id and state. Another owner's job is an unknown one."""
+    values = {"job_key": payload.text("job", job_key), "owner": owner}
     row = connection.execute(queries.text("jobs", "lock_job"), values).fetchone()
     if row is None:
         raise UnknownJob(job_key)

@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import audit, jobs, redrive
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 
@@ -28,12 +29,15 @@ class TakenUp:
     redriven: int = 0
 
 
-def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool) -> TakenUp:
-    """Start the job, if it may run. Only a run's first call decides anything."""
+def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool, by: Actor | None = None) -> TakenUp:
+    """Start the job, if it may run. Only a run's first call decides anything. `by` is who launched the run, if a person
+    did and nothing else says so."""
     with transaction(pool) as connection:
         _, was = jobs.locked(connection, job_key)
         job = jobs.find(connection, job_key)
         first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job))
+        if first:
+            audit.note(connection, by, "launch", job.job_id, run=dagster_run_id, was=was)
         if first and not redriving:
             job = begun(connection, job, dagster_run_id, by_person)
     if not redriving:
