@@ -10,6 +10,7 @@ from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
+from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
 from bulk_pipelines.maintenance.prune import Part
 from bulk_pipelines.orchestration.relay import relay
@@ -28,7 +29,7 @@ retired = [
 passes = upkeep(
     launched,
     retired,
-    endings=[winding_up.wind_up_all, ended_exports.wind_up_all],
+    endings=[winding_up.wind_up_all, ended_exports.wind_up_all, clearing.clear_all],
     brief=["import_file", "export_rows", "distribute_files"],
 )
 

@@ -62,6 +62,12 @@ class Settings:
         "",
         "Folders of this machine, separated by `:`, below which administrators may name files over HTTP. Empty: none.",
     )
+    api_sources: str = setting(
+        "BULK_API_SOURCES",
+        "",
+        "Folders at S3, FTP and SFTP servers, separated by commas (`s3://incoming/daily`), below which everybody may "
+        "name files over HTTP. The server reads them with its own rights. Administrators may name any.",
+    )
     api_proxies: str = setting(
         "BULK_API_PROXIES",
         "",

@@ -25,7 +25,7 @@ SELECT job_key, request_hash FROM job WHERE owner = :owner AND idempotency_key =
 SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
     running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
     attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at, address, file_id
+    finished_at, address, file_id, idempotency_key
 FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: lock_job

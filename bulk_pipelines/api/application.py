@@ -1,5 +1,6 @@
 """The application: its endpoints, and what stands around all of them."""
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
@@ -7,11 +8,13 @@ from bulk_pipelines.api import documentation, problems
 from bulk_pipelines.api.bodies import Bounded
 from bulk_pipelines.api.callers import Remembered
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, health
+from bulk_pipelines.api.endpoints import audit, health, imports, uploads
+from bulk_pipelines.api.live import Ends
 from bulk_pipelines.api.readiness import Readiness
+from bulk_pipelines.api.receiving import AT_ONCE
 from bulk_pipelines.api.tracing import Traced
 
-ROUTERS = (health.router, audit.router, documentation.router)
+ROUTERS = (imports.router, uploads.router, audit.router, health.router, documentation.router)
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -37,6 +40,8 @@ def endpoints(door: Door) -> FastAPI:
     app.state.door = door
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
+    app.state.receiving = CapacityLimiter(AT_ONCE)
+    app.state.ends = Ends(door.pool)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
     for router in ROUTERS:

@@ -12,11 +12,13 @@ import psycopg
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from bulk_pipelines import errors
 from bulk_pipelines.database import faults
 from bulk_pipelines.engine import errors as of_jobs
+from bulk_pipelines.imports.sent.digests import DigestMismatch
 from bulk_pipelines.storage import errors as of_storages
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,11 @@ PROBLEMS = {
     "conflict": Problem(409, "The request contradicts what is there", "Look at the state of the job first."),
     "wrong-state": Problem(409, "The state of the job does not allow it", "Look at the state of the job first."),
     "in-flight": Problem(409, "The first request with this key is still arriving", "Send it again after Retry-After."),
+    "mismatching-upload-offset": Problem(409, "The upload is not there", "Go on at Upload-Offset of this answer."),
+    "inconsistent-upload-length": Problem(
+        400, "The lengths contradict each other", "Begin the upload anew, with its true length."
+    ),
+    "completed-upload": Problem(400, "The upload is complete", "Nothing can be added to it: look at its import."),
     "gone": Problem(410, "It is not there any more", "Retention or its owner has removed it: make it anew."),
     "length-required": Problem(411, "The length must be told", "Send the header Content-Length."),
     "too-large": Problem(413, "It is larger than allowed", "Send less, or ask an administrator for a higher limit."),
@@ -74,6 +81,7 @@ PROBLEMS = {
 BY_ERROR: Mapping[type[errors.BulkError], str] = {
     errors.BulkError: "internal-error",
     errors.InvalidInput: "invalid-input",
+    DigestMismatch: "digest-mismatch",
     of_storages.UnsafePath: "unsafe-path",
     of_storages.OverLimit: "too-large",
     of_storages.BadCompression: "bad-compression",
@@ -185,6 +193,11 @@ def answer_database(request: Request, error: Exception) -> Response:
     return answer_unforeseen(request, error)
 
 
+def answer_nobody(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    """Answer a client that has gone away in the middle of its request. That is no fault, and nobody hears it."""
+    return answered("cut-off", "the connection ended before the body did", request)
+
+
 def answer_unforeseen(request: Request, error: Exception) -> Response:
     trace = getattr(request.state, "trace", None)
     log.error("request %s failed", trace.request_id if trace else "?", exc_info=error)
@@ -196,4 +209,5 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(AnyHTTPException, answer_framework)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(psycopg.Error, answer_database)
+    app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(Exception, answer_unforeseen)

@@ -6,7 +6,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import dlq, jobs
+from bulk_pipelines.engine.jobs import audit, dlq, jobs
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
@@ -55,11 +56,25 @@ def local_file(source: str) -> RequestedFile:
     return RequestedFile(str(path), path.stat().st_size if path.is_file() else None)
 
 
-def import_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
+def import_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the import with this key. Another owner's import is an unknown job."""
+    job = jobs.find(connection, job_key, owner)
     if job.kind not in KINDS:
         raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
     return job
+
+
+def take_back(pool: Engine, job: Job, by: Actor | None) -> int:
+    """Take back the rows that an import added and nobody has changed or needs since, and return how many."""
+    tally = Tally(by, "undo")
+    return sum(
+        undo.take_back(
+            lambda: transaction(pool),
+            undoable(job),
+            job.job_id,
+            lambda connection, removed: tally.add(connection, job.job_id, removed),
+        )
+    )
 
 
 def undoable(job: Job) -> Resource:
@@ -71,12 +86,12 @@ def undoable(job: Job) -> Resource:
     return request.declared
 
 
-def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: str) -> Submitted:
+def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -> Submitted:
     """Run the rejects of an import that has ended once more, as an import of their own. An import has only one replay,
     which belongs to the owner of the import, whoever asks for it."""
     key = f"replay of {job_key}"
     with transaction(pool) as connection:
-        job = import_job(connection, job_key)
+        job = import_job(connection, job_key, by.sees)
         if not job.finished:
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
         if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
@@ -105,4 +120,8 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         replay_of=job_key,
     )
     with transaction(pool) as connection:
-        return submit(connection, request, Sender(job.owner, origin, idempotency_key=key))
+        sender = Sender(job.owner, by.origin, key, by.request_id, job.trace_parent, by=by.name, address=by.address)
+        submitted = submit(connection, request, sender)
+        if submitted.created:
+            audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
+        return submitted

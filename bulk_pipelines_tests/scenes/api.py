@@ -106,7 +106,7 @@ def process(url: str, home: Path, settings: Mapping[str, str] = {}) -> Iterator[
             stderr=log,
         )
     try:
-        until(lambda: lives(running, f"http://127.0.0.1:{port}"), "the API serves", PATIENCE)
+        until(lambda: lives(running, f"http://127.0.0.1:{port}"), "the API serves", 3 * PATIENCE)
         yield running, f"http://127.0.0.1:{port}"
     finally:
         running.kill()

@@ -71,6 +71,7 @@ class Job:
     finished_at: datetime | None
     address: str | None = None
     file_id: str | None = None
+    idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", JobState(self.status))
@@ -99,22 +100,23 @@ class Sender:
     address: str | None = None
     """The address that the request came from."""
 
+    file: "SentFile | None" = None
+    """The file that came with the request, if one did."""
+
     def asks(
-        self, kind: str, params: Mapping[str, Any], digest: bytes = b"", file: "SentFile | None" = None
+        self, kind: str, params: Mapping[str, Any], digest: bytes = b"", identity: Mapping[str, Any] | None = None
     ) -> "Request":
         """Return the request of this sender for a job of the kind."""
-        return Request(kind, params=params, digest=digest, file=file, **vars(self))
+        return Request(kind, params=params, digest=digest, identity=identity, **vars(self))
 
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file that came with the request and was landed before there was a job."""
+    """A file that came with the request, and was landed before there was a job."""
 
     file_id: str
     job_key: str
     """The key that the job is to have: the landed file bears it in its name."""
-    identity: Mapping[str, Any]
-    """What stands for the parameters when two requests are compared, because each sent file lies somewhere else."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class Request:
     by: str | None = None
     address: str | None = None
     file: SentFile | None = None
+    identity: Mapping[str, Any] | None = None
+    """What equal requests have in common, where that is not their parameters."""
 
     @property
     def actor(self) -> Actor:
@@ -191,7 +195,7 @@ def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job
 
 
 def request_hash(request: Request) -> bytes:
-    params = request.params if request.file is None else request.file.identity
+    params = request.params if request.identity is None else request.identity
     body = payload.canonical("params", {"kind": request.kind, "params": dict(params)}, 2 * payload.MAX_BYTES)
     return hashlib.sha256(body.encode() + b"\0" + request.digest).digest()
 

@@ -25,6 +25,8 @@ from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
+from bulk_pipelines.imports.sent import planning as sent
+from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 
@@ -42,10 +44,17 @@ def plan(pool: Engine, job: Job) -> None:
         agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
     before = noted_before(pool, job, chosen)
+    upload = sent.upload_of(pool, job)
     with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
         numbered = enumerate(request.files, 1)
         copies = list(
-            executor.map(lambda each: before.get(each[0]) or land(job, request, each[0], each[1], chosen), numbered)
+            executor.map(
+                lambda each: (
+                    before.get(each[0])
+                    or (land_sent(upload, request, chosen) if upload else land(job, request, each[0], each[1], chosen))
+                ),
+                numbered,
+            )
         )
     files: list[ImportFile] = []
     pieces: list[Piece] = []
@@ -66,6 +75,8 @@ def plan(pool: Engine, job: Job) -> None:
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
     note_files(pool, job, files)
+    if upload:
+        sent.remove_parts(upload, chosen)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
     with transaction(pool) as connection:
         jobs.seal(connection, job.job_id)
@@ -119,6 +130,20 @@ def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, cho
         known = "this content was imported before"
         return ImportFile(number, shown, None, copy.bytes, copy.sha256, None, 0, duplicate=True, note=known)
     return ImportFile(number, shown, copy.url, copy.bytes, copy.sha256, None, 0, duplicate=False, note=None)
+
+
+def land_sent(upload: Upload, request: ImportRequest, chosen: settings.Settings) -> ImportFile:
+    """Return the file that was sent with the request. What came in one piece was landed while it arrived."""
+    if upload.landed is not None:
+        landed, size, sha256 = upload.landed, upload.landed_bytes, upload.sha256
+    else:
+        try:
+            copy = sent.put_together(upload, request, chosen)
+        except InvalidInput as error:
+            note = storable(str(error))
+            return ImportFile(1, upload.shown, None, None, None, None, 0, duplicate=False, note=note)
+        landed, size, sha256 = copy.url, copy.bytes, copy.sha256
+    return ImportFile(1, upload.shown, landed, size, sha256, None, 0, duplicate=False, note=None)
 
 
 def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
