@@ -2,6 +2,7 @@
 way."""
 
 import resource
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -35,6 +36,9 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             door = Door(chosen, made, loopback=is_loopback(host))
             with closing(listening(host, chosen.api_port)) as listener:
                 say(f"API: http://{shown(host)}:{chosen.api_port}/docs")
+                # uvicorn sends itself the signal again when it has stopped. By default that would end the process
+                # before what still arrives is cleared away.
+                signal.signal(signal.SIGTERM, lambda _, __: None)
                 with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped
                     server(door).run(sockets=[listener])
         finally:

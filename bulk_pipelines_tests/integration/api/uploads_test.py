@@ -215,8 +215,8 @@ def test_a_process_that_is_killed_leaves_nothing_half(
         with process(database_url, tmp_path) as (running, url):
             whole = Wire(url, text, "POST", "/v1/imports?resource=users", 50_000_000, **{"Idempotency-Key": "k"})
             whole.send(b"x" * 3_000_000)
-            resumed = Wire(url, text, "PATCH", place, 60_000_000, **PATCHED)
             content = HEADER.encode() + b"".join(line(each).encode() for each in range(250_000))
+            resumed = Wire(url, text, "PATCH", place, len(content), **PATCHED)
             resumed.send(content[: 17 << 20])
             until(lambda: count(engine, "SELECT max(bytes) FROM upload") > 0, "a part has arrived", 60)
             until(lambda: any("000001-sent" in each for each in landed(second)), "the file arrives", 60)
@@ -228,6 +228,7 @@ def test_a_process_that_is_killed_leaves_nothing_half(
         assert there % (1 << 20) == 0
         assert 0 < there <= 17 << 20
         last = append(client, place, content[there:], there, True)
+        assert last.status_code == 202, last.text
         with engine.begin() as connection:
             connection.exec_driver_sql("UPDATE upload SET expires_at = now() WHERE NOT resumable")
         assert clearing.clear_all(engine) == 1
