@@ -86,7 +86,11 @@ lock: $(READY) ## Make requirements.lock anew from pyproject.toml: names, versio
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock $(ARGS)
 	$(PY) .ci/check_lock.py
 
+.PHONY: wheel
+wheel: $(READY) ## Build the source archive and the wheel into dist/
+	$(PY) -m hatchling build --target sdist --target wheel
+
 .PHONY: clean
 clean: ## Remove the virtual environment and all caches; the data in .bulk stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info .tmp_dagster_home_*
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info .tmp_dagster_home_*
 	find . -name __pycache__ -not -path './.bulk/*' -prune -exec rm -rf {} +

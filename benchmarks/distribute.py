@@ -26,7 +26,8 @@ from sqlalchemy import Engine
 from benchmarks import measure
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines.distribution import data, request, sample, submission, work
+from bulk_pipelines.distribution import data, request, sample, submission
+from bulk_pipelines.distribution.kind import kind_of
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Sender
@@ -82,7 +83,7 @@ def storage_of(place: Place) -> S3Storage:
 def ours(bench: Bench, place: Place) -> float:
     """Return the seconds that one worker takes, as one lane has it, from the start of the job until the job is over."""
     settings = Settings(distribution_url=f"{place.url}/exports", distribution_concurrency=THREADS)
-    kind = work.kind_of(settings, place.access)
+    kind = kind_of(settings, place.access)
     engine = pool.connect(bench.url, size=settings.pool_size)
     job = submission.submit(engine, kind, [each.as_json() for each in bench.wanted], Sender("bench", "api")).job
     begun = time.perf_counter()

@@ -12,7 +12,7 @@ from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
 from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import maintenance, upkeep
-from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.maintenance.retention import Part
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 

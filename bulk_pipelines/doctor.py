@@ -11,19 +11,31 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import address, folders, logs, migrations, pool, schemas
+from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
 from bulk_pipelines.distribution import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.orchestration.schema import SCHEMA
 from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
 from bulk_pipelines.up.services import MODULE
-from bulk_pipelines.up.storage import SCHEMA
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
+NO_TABLES = "no tables yet; the first command that needs them makes them"
+
+TABLES = (
+    *(table for each in RESOURCES for table in (each.table, f"{each.table}_aside")),
+    *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
+    *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
+    *("drop_source", "file_drop", "unmatched_drop"),
+)
+"""The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
+
+SEQUENCES = ("job_number", "claim_claim_id_seq")
+"""The sequences that it draws from by name."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,10 @@ def examine(chosen: Settings) -> list[Finding]:
         return findings  # the embedded server keeps its data in that folder
     findings.append(server(chosen))
     if findings[-1].ok:
-        findings += [schema(chosen), distribution(chosen), instance(chosen)]
+        findings.append(schema(chosen))
+        if findings[-1].message != NO_TABLES:
+            findings.append(distribution(chosen))
+        findings.append(instance(chosen))
     return findings
 
 
@@ -57,7 +72,7 @@ def packages() -> Finding:
     """Check that the installed packages are those that the project asks for."""
     wrong = [problem for text in metadata.requires(DISTRIBUTION) or [] if (problem := unanswered(text))]
     if wrong:
-        remedy = "install what the lock names: make setup, or pip install --no-deps -r requirements.lock"
+        remedy = "pip install bulk-pipelines again; in a checkout: make setup"
         return Finding("packages", False, "; ".join(wrong), remedy)
     shown = ", ".join(f"{name} {metadata.version(name)}" for name in ("dagster", "psycopg", "sqlalchemy", "pyarrow"))
     return Finding("packages", True, shown)
@@ -105,7 +120,7 @@ def storage(chosen: Settings) -> Finding:
 def drops(chosen: Settings) -> list[Finding]:
     """Check that the sources of dropped files are configured right, and can be looked at."""
     file = chosen.drops_file
-    if not file.exists():
+    if not sources.are_named(file):
         return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
     try:
         found = sources.load(file, [each.name for each in RESOURCES], chosen.home / "inbox")
@@ -160,12 +175,14 @@ def schema(chosen: Settings) -> Finding:
     """Check that the tables are those of this program, and that its role may work with them."""
     try:
         state = migrations.state(address.url(chosen))
-        closed = closed_tables(chosen) if not state.pending else []
+        lacking = missing_rights(chosen) if not state.pending else []
     except BulkError as error:
         return Finding("migrations", False, str(error), "grant what is missing to the role in BULK_DATABASE_URL")
-    if closed:
-        remedy = "let their owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN their SCHEMA"
-        return Finding("migrations", False, f"the role may not read and write {', '.join(closed)}", remedy)
+    if lacking:
+        remedy = "let their owner GRANT it to the role in BULK_DATABASE_URL, see docs/operations.md"
+        return Finding("migrations", False, f"the role may not {', '.join(lacking)}", remedy)
+    if state.pending and not chosen.database_url and not state.applied:
+        return Finding("migrations", True, NO_TABLES)
     if state.pending:
         return Finding("migrations", False, f"not applied: {', '.join(state.pending)}", "run `bulk migrate`")
     if state.unknown:
@@ -178,15 +195,10 @@ def schema(chosen: Settings) -> Finding:
     return Finding("migrations", True, f"{len(state.applied)} applied, none missing")
 
 
-def closed_tables(chosen: Settings) -> list[str]:
-    """Return the tables that the role of this installation may not read and write."""
-    tables = ["job", "job_item", "claim", "rejected_row", *(each.table for each in RESOURCES)]
-    rights = " AND ".join(f"has_table_privilege(name, '{right}')" for right in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+def missing_rights(chosen: Settings) -> list[str]:
+    """Return what the role of this installation may not do, and would have to do sooner or later."""
     with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
-        rows = connection.execute(
-            f"SELECT name FROM unnest(%s::text[]) AS name WHERE NOT ({rights})".encode(), [tables]
-        )
-        return [name for (name,) in rows]
+        return rights.missing(connection, TABLES, SEQUENCES)
 
 
 def distribution(chosen: Settings) -> Finding:
@@ -208,9 +220,11 @@ def definitions() -> Finding:
     """Check that Dagster's definitions can be loaded. A process of its own does this, so that this process stays quick
     and clean."""
     script = f"from {MODULE} import defs; defs.validate_loadable(defs)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        return Finding("definitions", False, told(done), "mend the code; `dagster definitions validate` shows more")
+        return Finding(
+            "definitions", False, why_failed(done), "mend the code; `dagster definitions validate` shows more"
+        )
     return Finding("definitions", True, "they load")
 
 
@@ -226,13 +240,13 @@ def instance(chosen: Settings) -> Finding:
     done = home.dagster(chosen, address.url(chosen), "instance", "info")
     if done.returncode != 0:
         remedy = f"compare {place.folder / 'dagster.yaml'} with dagster.yaml; `bulk up` writes it anew"
-        return Finding("dagster instance", False, told(done), remedy)
+        return Finding("dagster instance", False, why_failed(done), remedy)
     revisions = re.findall(r"current: (\w+)\s+latest: (\w+)", done.stdout)
     if not revisions or any(current != latest for current, latest in revisions):
         return Finding("dagster instance", False, "its storage is of another version", "run `bulk migrate`")
     return Finding("dagster instance", True, f"{place.folder}, storage up to date")
 
 
-def told(done: subprocess.CompletedProcess[str]) -> str:
+def why_failed(done: subprocess.CompletedProcess[str]) -> str:
     """Return why a program failed, in one line."""
     return logs.error_in(done.stderr or done.stdout) or f"it ended with code {done.returncode}"

@@ -10,6 +10,8 @@ import click
 from bulk_pipelines import settings
 from bulk_pipelines.cli import main
 from bulk_pipelines.resources import documentation
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.settings.engine import EngineSettings
 
 NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
 
@@ -20,17 +22,24 @@ def pages() -> dict[str, str]:
 
 
 def settings_page() -> str:
-    rows = [
-        f"| `{each.variable}` | {each.kind} | {f'`{each.default}`' if each.default else 'empty'} | {each.doc} |"
-        for each in settings.describe()
-    ]
     text = [
         "# Settings",
         NOTICE,
-        "Every setting is an environment variable. None is needed: the defaults work in a checkout.",
-        "\n".join(["| variable | type | default | what it does |", "| --- | --- | --- | --- |", *rows]),
+        "Every setting is an environment variable. None is needed.",
+        settings_table(Settings),
+        "## The engine",
+        "These hold for jobs of every kind, but where [engine.md](engine.md#limits) says otherwise.",
+        settings_table(EngineSettings),
     ]
     return "\n\n".join(text) + "\n"
+
+
+def settings_table(group: type) -> str:
+    rows = [
+        f"| `{each.variable}` | {each.kind} | {f'`{each.default}`' if each.default else 'empty'} | {each.doc} |"
+        for each in settings.describe(group)
+    ]
+    return "\n".join(["| variable | type | default | what it does |", "| --- | --- | --- | --- |", *rows])
 
 
 ERRORS = "A command that fails shows one line: what is wrong, and what to do. Its exit code is then not 0."

@@ -188,7 +188,10 @@ LIMIT 20;
 
 -- name: take_files!
 -- Marks files as taken, in the transaction that submits their job: they are both taken and submitted, or neither.
-UPDATE file_drop SET status = 'TAKEN', job_id = :job_id, taken_at = now() WHERE drop_id = ANY (:drop_ids::bigint[]);
+-- Each has the number that it has in the import, which is its place among the files that were submitted.
+UPDATE file_drop SET status = 'TAKEN', job_id = :job_id, file_number = file.number, taken_at = now()
+FROM unnest(:drop_ids::bigint[]) WITH ORDINALITY AS file (drop_id, number)
+WHERE file_drop.drop_id = file.drop_id;
 
 -- name: unfinished_jobs_of
 -- Unfinished jobs of this source that load what a later job refers to.
@@ -209,7 +212,7 @@ SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_e
     coalesce(job.dlq_items, 0) AS dlq_items,
     coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
     file_drop.status = 'FAILED' AS failed_before,
-    coalesce(jsonb_array_length(job.params -> 'files'), 1) AS files_of_job
+    coalesce((job.params ->> 'file_count')::int, 1) AS files_of_job
 FROM file_drop
 LEFT JOIN job USING (job_id)
 WHERE file_drop.source = :source
@@ -221,7 +224,7 @@ ORDER BY drop_id
 LIMIT :most;
 
 -- name: outcomes_of_files
--- What the imports noted about files, found by the addresses that the files were imported from.
+-- What the imports noted about files.
 SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
     (
         SELECT min(item.error_message) FROM job_item AS item
@@ -230,9 +233,9 @@ SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
             WHERE (part ->> 0)::int = import_file.number
         )
     ) AS range_error
-FROM unnest(:drop_ids::bigint[], :addresses::text[]) AS wanted (drop_id, address)
-JOIN file_drop USING (drop_id)
-JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.source = wanted.address;
+FROM file_drop
+JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.number = file_drop.file_number
+WHERE drop_id = ANY (:drop_ids::bigint[]);
 
 -- name: end_files!
 -- Writes the final status of files, after they were moved, deleted or left.
@@ -279,7 +282,7 @@ ORDER BY source, drop_id DESC;
 -- Watches a failed file again, so that it is taken anew if it is still where it was. It counts as seen now, so that a
 -- look that has already begun does not count it as missing.
 UPDATE file_drop
-SET status = 'WATCHED', job_id = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL,
+SET status = 'WATCHED', job_id = NULL, file_number = NULL, taken_at = NULL, ended_at = NULL, looks = 1, unchanged_since = now(), note = NULL,
     first_seen_at = now(), seen_at = now()
 WHERE drop_id = :drop_id AND status = 'FAILED'
     AND NOT EXISTS (

@@ -21,21 +21,35 @@ WHERE job_id = :job_id;
 SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, batches
 FROM import_count WHERE job_id = :job_id;
 
+-- name: counts_to_check
+-- The counts of an import and how many of its rejects are kept, for the checks of its asset, which know its key.
+SELECT (SELECT count(*) FROM rejected_row WHERE rejected_row.job_id = job.job_id) AS kept,
+    coalesce(read, 0), coalesce(loaded, 0), coalesce(rejected, 0), coalesce(superseded, 0), coalesce(valid, 0),
+    coalesce(waiting, 0), coalesce(unprocessed, 0), coalesce(batches, 0)
+FROM job LEFT JOIN import_count USING (job_id) WHERE job_key = :job_key;
+
 -- name: set_unprocessed!
 -- Notes how many records were never reached. They are counted when nothing is open any more.
 UPDATE import_count SET unprocessed = :unprocessed WHERE job_id = :job_id;
 
 -- name: add_file!
--- Notes a file of the import as it was landed. Planning again writes the same row.
-INSERT INTO import_file (job_id, number, source, landed, size, sha256, layout, base_line, duplicate, note)
-VALUES (:job_id, :number, :source, :landed, :size, :sha256, :layout::jsonb, :base_line, :duplicate, :note)
-ON CONFLICT (job_id, number) DO UPDATE SET
-    landed = excluded.landed, size = excluded.size, sha256 = excluded.sha256, layout = excluded.layout,
-    base_line = excluded.base_line, duplicate = excluded.duplicate, note = excluded.note;
+-- Adds a file that an import asks for, when the import is submitted.
+INSERT INTO import_file (job_id, number, source, address, wanted_version, wanted_size, format, known_sha256)
+VALUES (:job_id, :number, :source, :address, :version, :size, :format, :known_sha256::text[]);
+
+-- name: note_file!
+-- Notes what the plan made of a file: where it was landed, and how it is read. Planning again writes the same. Once the
+-- job's items are known nothing is noted any more: a plan that was thought dead may still be at it.
+UPDATE import_file SET
+    landed = :landed, landed_version = :landed_version, size = :size, sha256 = :sha256, layout = :layout::jsonb,
+    base_line = :base_line, duplicate = :duplicate, note = :note
+FROM job
+WHERE import_file.job_id = :job_id AND number = :number AND job.job_id = :job_id AND planned_at IS NULL;
 
 -- name: files
--- The files of an import, in the order in which they count.
-SELECT number, source, landed, size, sha256, layout, base_line, duplicate, note
+-- The files of an import, in the order in which they count: what was asked for, and what the plan made of it.
+SELECT number, source, address, wanted_version, wanted_size, format, known_sha256,
+    landed, landed_version, size, sha256, layout, base_line, duplicate, note
 FROM import_file WHERE job_id = :job_id ORDER BY number;
 
 -- name: unfinished_ranges

@@ -10,11 +10,7 @@ VALUES (
     :request_hash, :fail_fast, :request_id, :trace_parent, :address, :file_id
 )
 ON CONFLICT (owner, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-RETURNING job_key, job_id;
-
--- name: new_job_key
--- Reserves the key of a job whose file is landed before the job is submitted.
-SELECT new_job_key();
+RETURNING *;
 
 -- name: job_of_idempotency_key
 -- The job that an idempotency key of this owner stands for.
@@ -29,13 +25,13 @@ SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_
 FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: lock_job
--- Locks a job while its next state is decided. If the client falls asleep, the lock does not last for long; see
--- claim_items in items.sql.
-SELECT job_id, status, set_config('idle_in_transaction_session_timeout', '10s', true)
+-- Locks a job while its next state is decided, and returns it. If the client falls asleep, the lock does not last for
+-- long; see claim_items in items.sql. Another owner's job is none.
+SELECT *, set_config('idle_in_transaction_session_timeout', '10s', true)
 FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner) FOR NO KEY UPDATE;
 
--- name: move_job!
--- Writes a job's next state. The time of its end is set and taken back with the state.
+-- name: move_job
+-- Writes a job's next state, and returns the job. The time of its end is set and taken back with the state.
 UPDATE job
 SET status = :status::job_status,
     finished_at = CASE WHEN :finished THEN now() END,
@@ -43,10 +39,11 @@ SET status = :status::job_status,
     last_error = coalesce(:error, last_error),
     result = coalesce(:result::jsonb, result),
     updated_at = now()
-WHERE job_id = :job_id;
+WHERE job_id = :job_id
+RETURNING *;
 
--- name: start_job!
--- Notes that a run begins to work the job, or begins again.
+-- name: start_job
+-- Notes that a run begins to work the job, or begins again, and returns the job.
 UPDATE job
 SET status = 'RUNNING',
     attempts = attempts + 1,
@@ -57,11 +54,12 @@ SET status = 'RUNNING',
     offered_at = NULL,
     items_pruned_at = NULL,
     updated_at = now()
-WHERE job_id = :job_id;
+WHERE job_id = :job_id
+RETURNING *;
 
--- name: seal_job!
--- Notes that all items of the job are known.
-UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHERE job_id = :job_id;
+-- name: seal_job
+-- Notes that all items of the job are known, and returns the job.
+UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHERE job_id = :job_id RETURNING *;
 
 -- name: job_status
 -- What a worker asks between two slices: the status of its job, and how many items are open.

@@ -12,7 +12,7 @@ VALUES (
 )
 ON CONFLICT (owner, idempotency_key) WHERE state = 'ARRIVING' AND idempotency_key IS NOT NULL DO NOTHING
 RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
-    landed, landed_bytes, sha256, expires_at;
+    landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: arriving
 -- For how many more seconds the upload with this key is waited for.
@@ -22,13 +22,13 @@ WHERE owner = :owner AND idempotency_key = :idempotency_key AND state = 'ARRIVIN
 -- name: find
 -- One upload, if it belongs to the owner who asks.
 SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
-    landed, landed_bytes, sha256, expires_at
+    landed, landed_version, landed_bytes, sha256, expires_at
 FROM upload WHERE upload_id = :upload_id AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: of_job
 -- The file that was sent for a job.
 SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
-    landed, landed_bytes, sha256, expires_at
+    landed, landed_version, landed_bytes, sha256, expires_at
 FROM upload WHERE job_key = :job_key;
 
 -- name: put_off
@@ -42,7 +42,7 @@ RETURNING upload_id;
 UPDATE upload SET term = term + 1, expires_at = greatest(expires_at, now() + make_interval(secs => :seconds))
 WHERE upload_id = :upload_id AND state = 'ARRIVING' AND expires_at > now() AND (:owner::text IS NULL OR owner = :owner)
 RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
-    landed, landed_bytes, sha256, expires_at;
+    landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: set_length
 -- Notes how long the upload is going to be. No row comes back when another length was said before.
@@ -56,7 +56,7 @@ RETURNING upload_id;
 UPDATE upload SET bytes = bytes + :bytes, part_terms = part_terms || :term::integer, expires_at = now() + make_interval(secs => :seconds)
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING' AND cardinality(part_terms) = :parts
 RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
-    landed, landed_bytes, sha256, expires_at;
+    landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: drop_parts
 -- Forgets the parts of a request whose content was not what its digest said.
@@ -67,7 +67,7 @@ RETURNING upload_id;
 -- name: submit
 -- Notes, in the transaction that submits the import, that the upload is over.
 UPDATE upload
-SET state = 'SUBMITTED', landed = :landed, landed_bytes = :landed_bytes, sha256 = :sha256,
+SET state = 'SUBMITTED', landed = :landed, landed_version = :landed_version, landed_bytes = :landed_bytes, sha256 = :sha256,
     bytes = :bytes, length = :bytes, name = coalesce(:name, name)
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING'
 RETURNING upload_id;

@@ -60,7 +60,3 @@ def text_offsets(text: Column) -> npt.NDArray[np.int32]:
         return np.zeros(1, dtype=np.int32)
     data: Any = text.buffers()[1]
     return np.frombuffer(data, dtype=np.int32)[text.offset : text.offset + len(text) + 1]
-
-
-def text_of(offsets: npt.NDArray[np.int32], characters: Bytes) -> Column:
-    return pa.StringArray.from_buffers(len(offsets) - 1, buffer(offsets), buffer(characters))

@@ -20,9 +20,9 @@ from yoyo.migrations import Migration, MigrationList, default_migration_table
 from bulk_pipelines.database import pool, session
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import BulkError, Unavailable
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
-MIGRATIONS = CHECKOUT / "sql" / "migrations"
+MIGRATIONS = shipped("sql/migrations")
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
 PATIENCE = "60s"
 """How long a migration waits for a lock. While it waits for a table, everybody who asks for the table after it waits,

@@ -6,13 +6,13 @@ from typing import Any
 
 import aiosql
 
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
 
 @cache
 def load(file: str) -> Any:
     """Load all queries of `sql/<file>.sql`."""
-    return aiosql.from_path(CHECKOUT / "sql" / f"{file}.sql", "psycopg", mandatory_parameters=False)
+    return aiosql.from_path(shipped(f"sql/{file}.sql"), "psycopg", mandatory_parameters=False)
 
 
 @cache

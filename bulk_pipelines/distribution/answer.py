@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.distribution import completion
 from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.items import pages
@@ -37,7 +38,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         rows = connection.execute(queries.text("distribution", "files_of_job"), values).fetchall()
         # A job that completed keeps its counts, even when its items are gone.
         kept = job.result if job.status is JobState.COMPLETED else None
-        counts = kept or counted(connection, job.job_id)
+        counts = kept or completion.counted(connection, job.job_id)
     last = rows[-1] if len(rows) == limit else None
     return {
         "jobId": job.job_key,
@@ -63,9 +64,3 @@ def distribution_job(connection: Connection, job_key: str) -> Job:
     if job.kind != KIND:
         raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {job.kind}")
     return job
-
-
-def counted(connection: Connection, job_id: int) -> Answer:
-    row = connection.execute(queries.text("distribution", "file_counts"), {"job_id": job_id}).fetchone()
-    assert row is not None, "counts always make a row"
-    return {"filesGenerated": row[0], "filesReused": row[1]}

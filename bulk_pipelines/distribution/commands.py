@@ -1,6 +1,5 @@
 """`bulk distribute …`. What a command needs is imported when it runs."""
 
-import getpass
 import json
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
@@ -37,14 +36,14 @@ def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
-    from bulk_pipelines.distribution import submission, work
-    from bulk_pipelines.engine.jobs.jobs import Sender
+    from bulk_pipelines.distribution import kind, submission
+    from bulk_pipelines.engine.jobs import commanding
 
     submitted = submission.submit(
         connected(),
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         inputs_of(request),
-        Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
+        commanding.sender(idempotency_key, priority),
     )
     show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
 

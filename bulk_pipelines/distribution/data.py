@@ -20,14 +20,14 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import placeholders
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
 MOST_ROWS = 5_000
 """Of an input whose data is read together with others'; one with more is streamed."""
 CHUNK = 1 << 18
 
 TYPES = {"index_key": "text", "effective_date": "date", "asof_indicator": "text"}
-DEFAULT = CHECKOUT / "sql" / "index_file.sql"
+DEFAULT = shipped("sql/index_file.sql")
 INPUT = "input_of_this_file"
 """The name under which a query finds its input: one that no query of anybody's has by chance."""
 COPY_OPTIONS = "(FORMAT csv, ENCODING 'UTF8')"

@@ -12,14 +12,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import file_urls, sample, submission, target, work
-from bulk_pipelines.distribution import report as figures
+from bulk_pipelines.distribution import file_urls, kind, report, sample, submission, target
 from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
@@ -73,17 +73,17 @@ class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
 @cache
 def equipped(access: Access) -> Kind:
     """Return the kind for this access. All steps of a process get the same one, and so share its connections."""
-    return work.kind_of(settings.current(), access)
+    return kind.kind_of(settings.current(), access)
 
 
-def plan(_: Engine, job: Job) -> None:
+def plan(_: Engine, job: Job) -> Job:
     """Refuse a job without items: a distribution is submitted with its inputs, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no inputs")
 
 
-def report(pool: Engine, job: Job) -> Metadata:
+def metadata(pool: Engine, job: Job) -> Metadata:
     with transaction(pool) as connection:
-        found = figures.of_job(connection, job)
+        found = report.of_job(connection, job)
     totals = found.totals
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "inputs": job.total_items,
@@ -152,9 +152,9 @@ def slow_record(file: File) -> dg.TableRecord:
 
 def pipeline() -> Pipeline:
     return Pipeline(
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         plan,
-        report,
+        metadata,
         small=lambda job: job.total_items <= SMALL_INPUTS,
         items_per_lane=INPUTS_PER_LANE,
         resources=frozenset({"distribution"}),
@@ -184,13 +184,12 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
             sample.fill(connection, Sample())
     submitted = submission.submit(
         database.engine,
-        work.kind_of(settings.current()),
+        kind.kind_of(settings.current()),
         config.inputs,
         Sender("ui", "ui", config.idempotency_key, priority=config.priority),
     )
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"distribution {submitted.job.job_key} of {submitted.job.total_items} inputs: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "inputs": submitted.job.total_items, "state": said})
+    inputs = submitted.job.total_items
+    tell_submitted(context, submitted, f"distribution of {inputs} inputs", inputs=inputs)
 
 
 @dg.job(

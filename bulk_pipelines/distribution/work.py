@@ -1,4 +1,4 @@
-"""The kind of job that distributions are. Each input is an item; working it puts one file where it belongs, or finds an
+"""Working an item of a distribution. Each input is an item; working it puts one file where it belongs, or finds an
 earlier file that is used again.
 
 Writing to the storage may be repeated: each input of a job has one name, files are written whole, and a later one
@@ -11,35 +11,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
-from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.distribution import answer, data, registry, reuse, target
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.distribution import data, registry, reuse
 from bulk_pipelines.distribution.contents import Contents, Weight
 from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
-from bulk_pipelines.distribution.request import KIND, Input, stored
+from bulk_pipelines.distribution.request import Input, stored
 from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
 from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.engine.items.leases import Lease
-from bulk_pipelines.engine.jobs import end
-from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.kinds import Ending, Kind
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
-from bulk_pipelines.engine.worker.retry import BACKOFFS, Backoff, RetryPolicy
-from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.errors import ErrorClass, Permanent, Throttled
-from bulk_pipelines.settings import Settings
-from bulk_pipelines.storage.access import Access, access_of
+from bulk_pipelines.errors import Permanent, Throttled
 
 STREAMS = 3
 """How many large files one process produces at a time. Each holds a database connection for as long as it takes."""
 WHOLE = 4 << 20
 """A streamed file of up to so many bytes is held in memory and written at once, like the others."""
-LONGEST_BACKOFF = 300.0
 
 
 @dataclass(frozen=True)
@@ -186,35 +178,3 @@ class Distributor:
 
 def no_data(wanted: Input) -> Permanent:
     return Permanent(f"there is no data of {wanted.index_key} for {wanted.effective_date:%Y-%m-%d} as {wanted.asof}")
-
-
-def finished(connection: Connection, job: Job) -> Ending:
-    """End the job, and keep the counts of its files in its result, because retention removes the items."""
-    return replace(end.verdict(job), result=answer.counted(connection, job.job_id))
-
-
-def kind_of(settings: Settings, access: Access | None = None) -> Kind:
-    """Make the kind as the settings have it. `access` replaces the settings' access to the storage."""
-    reached = access or access_of(settings)
-    distributor = Distributor(
-        lambda: target.opened(target.url_of(settings), reached),
-        data.query_of(settings.distribution_query),
-        ReusePolicy(settings.reuse_files, settings.reuse_days),
-    )
-    return kind_with(distributor, settings)
-
-
-def kind_with(distributor: Distributor, settings: Settings) -> Kind:
-    delays = Backoff(settings.distribution_base_delay, LONGEST_BACKOFF)
-    passing = dict.fromkeys((ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN), delays)
-    return Kind(
-        KIND,
-        distributor.handle,
-        prepare=distributor.prepare,
-        record=registry.record,
-        finish=finished,
-        fail_fast=True,
-        concurrency=settings.distribution_concurrency,
-        retry=RetryPolicy(max_attempts=settings.distribution_attempts, backoffs={**BACKOFFS, **passing}),
-        slices=SliceLimits(max_claim=settings.distribution_claim, lease_floor=settings.distribution_lease_seconds),
-    )

@@ -41,7 +41,7 @@ def group() -> None:
 def list_files(source: str | None, state: str | None, limit: int) -> None:
     """The ledger of dropped files, the newest first. A mistake in the sources' file, which stops all looks, is told."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.drops import ledger
+    from bulk_pipelines.drops import ledger, sources
 
     with transaction(connected()) as connection:
         found = ledger.page(connection, source, state.upper() if state else None, limit)
@@ -57,7 +57,7 @@ def list_files(source: str | None, state: str | None, limit: int) -> None:
             each.note or "",
         ]
         click.echo("  ".join(part for part in parts if part))
-    if settings.current().drops_file.exists():
+    if sources.are_named(settings.current().drops_file):
         known_sources()
 
 

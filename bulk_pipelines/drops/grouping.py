@@ -25,7 +25,7 @@ def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) ->
         if rule is not None:
             by_rule.setdefault(rule, []).append(file)
     rules = sorted(by_rule, key=lambda rule: order.index(rule.resource))
-    limits = Limits(source.max_files, source.max_bytes, len(source.where))
+    limits = Limits(source.max_files, source.max_bytes)
     return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], limits)]
 
 
@@ -35,30 +35,17 @@ class Limits:
 
     files: int
     bytes: int
-    address: int = 0
-    """The length of the source's address."""
-    description: int = 800_000
-    """Bytes that describe the files in a job's parameters and result, each of which is limited to a megabyte."""
-
-    def describing(self, file: Ready) -> int:
-        """Return how many bytes the description of a file takes at most: twice its quoted address, what became of it,
-        its version, and the contents that it had before."""
-        address = 4 * (self.address + len(file.path.encode()))
-        return 500 + address + len(file.version) + 70 * len(file.known_sha256)
 
 
 def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:
     """Divide files into parts that keep the limits. A file that is larger than the limit is a part of its own."""
     result: list[list[Ready]] = []
-    size = description = 0
+    size = 0
     for file in files:
         size += file.size
-        description += limits.describing(file)
-        full = not result or len(result[-1]) >= limits.files
-        if full or size > limits.bytes or description > limits.description:
+        if not result or len(result[-1]) >= limits.files or size > limits.bytes:
             result.append([])
             size = file.size
-            description = limits.describing(file)
         result[-1].append(file)
     return [tuple(part) for part in result]
 

@@ -222,6 +222,7 @@ def stalled(connection: Connection, source: str, seconds: float) -> list[Stalled
 
 
 def take(connection: Connection, drop_ids: Sequence[int], job_id: int, waits_for: Sequence[int]) -> None:
+    """Mark files as taken by a job, in the order in which they were submitted: the first is number 1 of the import."""
     connection.execute(text("take_files"), {"drop_ids": list(drop_ids), "job_id": job_id})
     if waits_for:
         connection.execute(text("wait_for"), {"job_id": job_id, "waits_for": list(waits_for)})
@@ -237,11 +238,9 @@ def ended(connection: Connection, source: str, most: int) -> list[Ended]:
     return [Ended._make(row) for row in rows]
 
 
-def outcomes(connection: Connection, addresses: Mapping[int, str]) -> dict[int, Outcome]:
-    """Return what the imports noted of dropped files, by their ids. `addresses` has the address of each file by its id.
-    An import that never read a file has noted nothing of it."""
-    values = {"drop_ids": list(addresses), "addresses": list(addresses.values())}
-    rows = connection.execute(text("outcomes_of_files"), values).fetchall()
+def outcomes(connection: Connection, drop_ids: Sequence[int]) -> dict[int, Outcome]:
+    """Return what the imports noted of dropped files, by their ids."""
+    rows = connection.execute(text("outcomes_of_files"), {"drop_ids": list(drop_ids)}).fetchall()
     return {drop_id: Outcome(*outcome) for drop_id, *outcome in rows}
 
 

@@ -34,10 +34,19 @@ class Submit(Protocol):
     """A function that submits one import, in the transaction that takes its files. It returns the job's id and key."""
 
     def __call__(
-        self, connection: Connection, source: str, files: Sequence[File], **rule: str | None
+        self,
+        connection: Connection,
+        source: str,
+        files: Sequence[File],
+        *,
+        resource: str,
+        mode: str,
+        file_format: str | None,
+        on_error: str,
+        within: str | None,
     ) -> tuple[int, str]:
-        """Submit an import of these files. `rule` has resource, format, mode and on_error, and in `within` the folder
-        of this machine that the files lie in."""
+        """Submit an import of these files, which numbers them from 1 on as they are given. `within` is the folder of
+        this machine that they lie in."""
         ...
 
 
@@ -205,8 +214,16 @@ def take(
                 (source.import_address(url_of(file.path)), file.size, file.version, file.known_sha256)
                 for file in group.files
             ]
-            rule = {key: value for key, value in vars(group.rule).items() if key != "glob"}
-            job_id, job_key = submit(connection, source.name, files_of_job, within=source.folder, **rule)
+            job_id, job_key = submit(
+                connection,
+                source.name,
+                files_of_job,
+                resource=group.rule.resource,
+                mode=group.rule.mode,
+                file_format=group.rule.format,
+                on_error=group.rule.on_error,
+                within=source.folder,
+            )
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
     return keys, complete

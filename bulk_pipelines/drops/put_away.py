@@ -36,7 +36,7 @@ def clear_up(pool: Engine, source: DropSource, open_storage: Callable[[], Storag
     cleared = 0
     with open_storage() as storage:
         while ended:
-            outcomes = noted(pool, storage, ended)
+            outcomes = noted(pool, ended)
             words, problem = put_away_in_time(source, storage, ended, outcomes, deadline)
             with transaction(pool) as connection:
                 ledger.end(connection, words)
@@ -69,10 +69,10 @@ def next_ended(pool: Engine, source: DropSource) -> list[Ended]:
         return ledger.ended(connection, source.name, AT_A_TIME)
 
 
-def noted(pool: Engine, storage: Storage, ended: Sequence[Ended]) -> dict[int, Outcome]:
+def noted(pool: Engine, ended: Sequence[Ended]) -> dict[int, Outcome]:
     """Return what the imports noted of these files, by the files' ids in the ledger."""
     with transaction(pool) as connection:
-        return ledger.outcomes(connection, {file.drop_id: storage.url_of(file.path) for file in ended})
+        return ledger.outcomes(connection, [file.drop_id for file in ended])
 
 
 def put_away(source: DropSource, storage: Storage, file: Ended, outcome: Outcome) -> LastWord:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from bulk_pipelines.database import folders
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.settings import places
 from bulk_pipelines.storage import addresses, paths
 from bulk_pipelines.storage.paths import Pattern
 
@@ -90,9 +91,15 @@ def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
     return DropSource("inbox", str(inbox), rules, After.MOVE, failed_folder="failed")
 
 
+def are_named(path: Path) -> bool:
+    """Whether somebody has named sources, so that the standard one does not count. A file that is missing is a mistake
+    if a setting names it."""
+    return path.exists() or path != places.project() / places.DROPS
+
+
 def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:
-    """Read the sources from the TOML file. If there is none, return the standard source and make its folder."""
-    if not path.exists():
+    """Read the sources from the TOML file. If nobody named any, return the standard source and make its folder."""
+    if not are_named(path):
         folders.ready(inbox)
         return [standard(inbox, resources)]
     try:

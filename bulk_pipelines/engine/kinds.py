@@ -13,6 +13,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Outcome
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.engine.worker.retry import RetryPolicy
+from bulk_pipelines.engine.worker.settler import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
@@ -51,6 +52,7 @@ class Kind:
     """Called when no item is open, in the transaction that ends the job. Without it the counters decide."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     slices: SliceLimits = field(default_factory=SliceLimits)
+    settling: SettlerLimits = field(default_factory=SettlerLimits)
     concurrency: int = 1
     """How many items one worker works at once."""
     item_timeout: float = 3600.0

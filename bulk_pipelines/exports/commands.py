@@ -1,6 +1,5 @@
 """`bulk export`. What the command needs is imported when it runs."""
 
-import getpass
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +35,7 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs.jobs import Sender
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.exports import printing, submission, watching
     from bulk_pipelines.exports.publish import target
@@ -59,10 +58,10 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
         submitted = submission.submit(
             connection,
             request,
-            Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
+            commanding.sender(idempotency_key, priority),
         )
     click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)
-    click.echo(watching.told(seen))
+    click.echo(watching.summary(seen))
     if not seen.good:
         sys.exit(1)

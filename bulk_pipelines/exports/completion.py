@@ -2,7 +2,6 @@
 file is left."""
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import cut_short, jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
@@ -25,7 +24,6 @@ from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
-AT_A_TIME = 100
 NOTES = {"preview", work.REPLACES}
 """The fields of the file's description that are there while the job is worked, and that its result leaves out."""
 IN_VAIN = {JobState.CANCELLED, JobState.FAILED}
@@ -50,10 +48,10 @@ def wind_up(pool: Engine, job_key: str) -> None:
     """Clear away what a cancelled or failed export left, even a file that was published at that moment."""
     with transaction(pool) as connection:
         # The job's row is locked, so that nobody redrives or resumes the job while its file is being removed.
-        job_id, state = jobs.locked(connection, job_key)
-        job, found = jobs.find(connection, job_key), progress.read(connection, job_id)
-        if state in IN_VAIN and not job.running_items and found is not None and removed(job, found):
-            progress.forget(connection, job_id)
+        job = jobs.lock(connection, job_key)
+        found = progress.read(connection, job.job_id)
+        if job.status in IN_VAIN and not job.running_items and found is not None and removed(job, found):
+            progress.forget(connection, job.job_id)
 
 
 def removed(job: Job, found: Progress) -> bool:
@@ -86,25 +84,5 @@ def to_be_taken_back(place: Place, found: Progress) -> str | None:
 
 
 def wind_up_all(pool: Engine) -> int:
-    """Wind up the exports that ended without being wound up, and return how many that were. If one cannot be wound up,
-    that does not hold up the others."""
-    count = 0
-    for job_key in ended_in_vain(pool):
-        try:
-            wind_up(pool, job_key)
-            count += 1
-        except Exception:
-            log.exception("export %s cannot be wound up; the others do not wait for it", job_key)
-    return count
-
-
-def ended_in_vain(pool: Engine) -> Iterator[str]:
-    last = 0
-    while True:
-        with transaction(pool) as connection:
-            values = {"most": AT_A_TIME, "after_id": last}
-            rows = connection.execute(queries.text("exports", "ended_in_vain"), values).fetchall()
-        if not rows:
-            return
-        yield from (job_key for job_key, _ in rows)
-        last = rows[-1][1]
+    """Wind up the exports that ended without being wound up, and return how many that were."""
+    return cut_short.wind_up_all(pool, wind_up, queries.text("exports", "ended_in_vain"), {})

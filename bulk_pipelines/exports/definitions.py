@@ -13,11 +13,13 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict
-from bulk_pipelines.exports import completion, submission
-from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports import completion, report, submission
+from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -25,33 +27,32 @@ from bulk_pipelines.resources.declaration import Resource
 
 def pipeline(resource: Resource) -> Pipeline:
     # An export has one item, so processes of their own for the steps would only cost time.
-    return Pipeline(KINDS[kind_name(resource.name)], plan, report, small=lambda _: True, wind_up=completion.wind_up)
+    kinds = kinds_of(limits_of(settings.current().engine))
+    return Pipeline(kinds[kind_name(resource.name)], plan, metadata, small=lambda _: True, wind_up=completion.wind_up)
 
 
-def plan(_: Engine, job: Job) -> None:
+def plan(_: Engine, job: Job) -> Job:
     """Refuse a job without an item: an export is submitted with its item, so this job was not submitted as one."""
     raise Conflict(f"job {job.job_key} has no item")
 
 
-def report(pool: Engine, job: Job) -> Metadata:
-    request = ExportRequest.parse(job.params)
-    with transaction(pool) as connection:
-        result, _ = completion.file_of(connection, job)
+def metadata(pool: Engine, job: Job) -> Metadata:
+    found = report.report(pool, job)
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "state": job.status.value,
-        "request": dg.MetadataValue.json(request.shown()),
+        "request": dg.MetadataValue.json(found.request.shown()),
     }
-    if job.result is None or result is None:
+    if found.file is None:
         return shown
     shown |= {
-        "rows": int(result["rows"]),
-        "bytes": int(result["bytes"]),
-        "rows_per_second": float(result["rows_per_second"]),
-        "seconds": float(result["duration"]),
-        "location": dg.MetadataValue.path(result["location"]),
-        "sha256": result["sha256"],
-        "preview": preview_table(request, result["preview"]),
-        "dagster/partition_row_count": int(result["rows"]),
+        "rows": found.file.rows,
+        "bytes": found.file.bytes,
+        "rows_per_second": found.file.rows_per_second,
+        "seconds": found.file.seconds,
+        "location": dg.MetadataValue.path(found.file.location),
+        "sha256": found.file.sha256,
+        "preview": preview_table(found.request, found.file.preview),
+        "dagster/partition_row_count": found.file.rows,
     }
     return shown
 
@@ -159,9 +160,7 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"export {submitted.job.job_key} of {config.resource}: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+    tell_submitted(context, submitted, f"export of {config.resource}", resource=config.resource)
 
 
 @dg.job(

@@ -1,21 +1,33 @@
 """The engine's kinds of the exports: one for each resource."""
 
+from dataclasses import replace
+
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.exports import completion, work
 from bulk_pipelines.exports.request import kind_name
+from bulk_pipelines.settings.engine import EngineSettings
 
 LONGEST = 7 * 86_400.0
 """Seconds that one file may take. A large table over a slow line takes days."""
 
-KINDS = Kinds(
-    Kind(
-        kind_name(resource.name),
-        work.handle,
-        finish=completion.finish,
-        slices=SliceLimits(max_claim=1, first_claim=1),
-        item_timeout=LONGEST,
+
+def kinds_of(limits: Limits) -> Kinds:
+    """Make the kinds with these limits. An export has one item."""
+    return Kinds(
+        Kind(
+            kind_name(resource.name),
+            work.handle,
+            finish=completion.finish,
+            retry=limits.retry,
+            slices=replace(limits.slices, min_claim=1, max_claim=1, first_claim=1),
+            settling=limits.settling,
+            item_timeout=LONGEST,
+        )
+        for resource in resources.RESOURCES
     )
-    for resource in resources.RESOURCES
-)
+
+
+KINDS = kinds_of(limits_of(EngineSettings()))
+"""The kinds with the limits by default. Whoever submits needs no more than their names."""

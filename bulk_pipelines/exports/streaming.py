@@ -19,8 +19,8 @@ from bulk_pipelines.exports.read.snapshot import Plan, planned
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 
 CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
-"""How many connections read a large table at the same time. One is enough for Parquet and XLSX, because writing these
-formats takes longer than reading the rows."""
+"""How many connections read a large table at the same time. docs/benchmarks.md says what the second one is worth. One
+is enough for Parquet and XLSX, because writing these formats takes longer than reading the rows."""
 
 ARROW = {Format.PARQUET, Format.XLSX}
 """Formats that are written here from Arrow's batches. PostgreSQL itself writes the rows of the others."""
@@ -62,8 +62,8 @@ def stream(
     with ExitStack() as until_joined:
         plan, connection = until_joined.enter_context(planned(engine, request, connections, preview, cancelled))
         tally.expected_rows, tally.preview = plan.expected_rows, list(plan.preview)
-        lanes = min(connections, plan.parts)
-        source = partial(in_order, lanes=lanes, parts=plan.parts, cancelled=cancelled)
+        readers = min(connections, plan.parts)
+        source = partial(in_order, readers=readers, parts=plan.parts, cancelled=cancelled)
         if request.format in ARROW:
             counting = Counting(connection, plan, request.resource, until_joined.close)
             reading = arrow_read(engine, request, plan, source, tally, counting)
@@ -88,7 +88,7 @@ def text_read(
             tally.rows += chunk.rows
             yield chunk
 
-    with closing(source(partial(copying.lane, engine.url, plan, request.resource, options))) as chunks:
+    with closing(source(partial(copying.reader, engine.url, plan, request.resource, options))) as chunks:
         yield from shape(counted(chunks))
 
 
@@ -101,7 +101,7 @@ def arrow_read(
     counting: Counting,
 ) -> Generator[bytes]:
     writer = parquet if request.format is Format.PARQUET else xlsx
-    lane = partial(batches.lane, engine.url, plan, request.resource, writer.BATCH)
+    reader = partial(batches.reader, engine.url, plan, request.resource, writer.BATCH)
     schema = writer.schema(request)
 
     def counted(read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def arrow_read(
         counting.check(tally.rows)
 
     try:
-        with closing(source(lane, joined=counting.start)) as read:
+        with closing(source(reader, joined=counting.start)) as read:
             yield from writer.written(request, counted(read))
     finally:
         counting.stop()

@@ -10,5 +10,5 @@ from bulk_pipelines.exports.request import ExportRequest, kind_name
 
 def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
     """Submit an export. The same key with the same request names the job that is there already."""
-    asked = sender.asks(kind_name(request.resource), request.as_params())
-    return submission.submit(connection, KINDS, asked, [("file", {})])
+    wanted = sender.asks(kind_name(request.resource), request.as_params())
+    return submission.submit(connection, KINDS, wanted, [("file", {})])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
 from typing import Any
 
 from bulk_pipelines import settings
@@ -44,7 +45,24 @@ PREVIEW_ROWS = 10
 PREVIEW_CHARACTERS = 200
 
 
-def handle(lease: Lease, tools: Tools) -> Outcome:
+class Point(Enum):
+    """The points of a try at which a test can do something, or let the process die."""
+
+    BEGUN = auto()
+    """Nothing has been done yet."""
+    NOTED = auto()
+    """What is about to be published is noted, and the file does not have its name yet."""
+    PUBLISHED = auto()
+    """The file has its name, and the item is not settled yet."""
+
+
+def unheard(_: Point) -> None:
+    """Nobody waits for any point of a try."""
+
+
+def handle(lease: Lease, tools: Tools, reached: Callable[[Point], None] = unheard) -> Outcome:
+    """Work the item. `reached` is called at each point of the try."""
+    reached(Point.BEGUN)
     request = ExportRequest.parse(tools.job.params)
     with target.opened(request, tools.job.job_key, settings.current()) as place:
         if lease.attempt_count > 1:
@@ -52,7 +70,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
             if result is not None:
                 return Done(result)
             sweep(place)
-        attempt = Attempt(lease, tools, place)
+        attempt = Attempt(lease, tools, place, reached)
         try:
             written = write(
                 tools.pool,
@@ -66,16 +84,25 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
             )
         except Cancelled:
             return Unfinished()
+        reached(Point.PUBLISHED)
     return Done(as_json(written))
 
 
 class Attempt:
     """One try at an export. It notes how far it has come, and holds its lease while it publishes."""
 
-    def __init__(self, lease: Lease, tools: Tools, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        tools: Tools,
+        place: Place,
+        reached: Callable[[Point], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.lease = lease
         self.tools = tools
         self.place = place
+        self.reached = reached
         self.clock = clock
         self.told = -TELL_SECONDS
         self.looked = clock()
@@ -105,6 +132,7 @@ class Attempt:
     @contextmanager
     def publishing(self, result: ExportResult) -> Iterator[None]:
         self.save(as_json(result) | {REPLACES: is_taken(self.place)})
+        self.reached(Point.NOTED)
         with transaction(self.tools.pool) as connection:
             self.tools.hold(connection, self.lease)
             if jobs.find(connection, self.tools.job.job_key).status is not JobState.RUNNING:

@@ -1,6 +1,5 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-import getpass
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def group() -> None:
 def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs.jobs import Sender
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.request import Options
 
@@ -69,7 +68,7 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
         submitted = submission.submit(
             connection,
             request,
-            Sender(getpass.getuser(), "cli", idempotency_key, priority=priority),
+            commanding.sender(idempotency_key, priority),
         )
     click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key)
@@ -187,6 +186,6 @@ def follow(pool: "Engine", job_key: str) -> None:
     from bulk_pipelines.imports import watching
 
     seen = watching.work_and_watch(pool, job_key, click.get_current_context().find_root().obj)
-    click.echo(watching.told(seen))
+    click.echo(watching.summary(seen))
     if not seen.good:
         sys.exit(1)

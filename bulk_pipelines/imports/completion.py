@@ -30,7 +30,7 @@ HIGH_ERROR_RATE = 0.1
 def reconcile(pool: Engine, job: Job) -> bool:
     """Put right what batches, loaded in any order, could not know of each other. This can be cut short and called
     again. Return false if the import was overtaken, by a pause for instance, and is not to be ended."""
-    plan = plan_of(pool, job.job_id, job.job_key)
+    plan = plan_of(pool, job)
     unreached.count(pool, job, plan)
     landed = next(iter(readable(plan)), None)
     if landed is None:

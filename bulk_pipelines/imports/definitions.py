@@ -8,17 +8,17 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
-from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
+from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.settings import shipped
 
 SMALL_BYTES = 4 * 1024 * 1024
 HIGH_ERROR_RATE = completion.HIGH_ERROR_RATE
@@ -34,13 +34,14 @@ TABLE_OF_REJECTS = dg.TableSchema(
 
 
 def pipeline(resource: Resource) -> Pipeline:
-    return Pipeline(KINDS[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
+    kinds = kinds_of(limits_of(settings.current().engine))
+    return Pipeline(kinds[kind_name(resource.name)], planning.plan, metadata, small, winding_up.wind_up)
 
 
 def small(job: Job) -> bool:
     """Tell whether the files are so small that one process loads them before another one would have started."""
-    sizes = [file["size"] for file in job.params["files"]]
-    return None not in sizes and sum(sizes) <= SMALL_BYTES
+    size = job.params["size"]
+    return size is not None and size <= SMALL_BYTES
 
 
 def metadata(pool: Engine, job: Job) -> Metadata:
@@ -103,8 +104,8 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     )
     def error_rate(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
-            counts = progress.read(connection, job.job_id).counts
+            found, _ = progress.to_check(connection, context.partition_key)
+        counts = found.counts
         rate = counts.rejected / counts.read if counts.read else 0.0
         return dg.AssetCheckResult(
             passed=rate <= HIGH_ERROR_RATE,
@@ -121,9 +122,8 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     )
     def counts_add_up(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
-            found = progress.read(connection, job.job_id)
-            problem = report.balance(found, rejects.count(connection, job.job_id))
+            found, kept = progress.to_check(connection, context.partition_key)
+        problem = report.balance(found, kept)
         return dg.AssetCheckResult(
             passed=problem is None,
             severity=dg.AssetCheckSeverity.ERROR,
@@ -134,7 +134,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
     return [error_rate, counts_add_up]
 
 
-EXAMPLE = {"source": str(CHECKOUT / "docs" / "samples" / "users.csv"), "resource": "users", "mode": "upsert"}
+EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mode": "upsert"}
 """The configuration that the launchpad shows when it opens."""
 
 
@@ -171,9 +171,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
             request,
             Sender("ui", "ui", config.idempotency_key, priority=config.priority),
         )
-    said = "submitted" if submitted.created else "submitted before, under this idempotency key"
-    context.log.info(f"import {submitted.job.job_key} of {config.resource}: {said}")
-    context.add_output_metadata({"job": submitted.job.job_key, "resource": config.resource, "state": said})
+    tell_submitted(context, submitted, f"import of {config.resource}", resource=config.resource)
 
 
 @dg.job(

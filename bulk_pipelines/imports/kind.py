@@ -1,24 +1,34 @@
 """The kinds of job that imports are to the engine: one for each resource."""
 
+from dataclasses import replace
+
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.worker.retry import RetryPolicy
-from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.imports import completion, work
 from bulk_pipelines.imports.request import kind_name
-
-# Loading a range takes long, so a worker claims one item at a time, and every batch renews the item's lease.
-ONE_BY_ONE = SliceLimits(max_claim=1, first_claim=1, lease_floor=60.0)
+from bulk_pipelines.settings.engine import EngineSettings
 
 
-KINDS = Kinds(
-    Kind(
-        kind_name(resource.name),
-        work.handle,
-        reconcile=completion.reconcile,
-        finish=completion.finish,
-        retry=RetryPolicy(),
-        slices=ONE_BY_ONE,
+def kinds_of(limits: Limits) -> Kinds:
+    """Make the kinds with these limits. Loading a range takes long, so a worker claims one item at a time, for twice as
+    long as it would others; every batch renews the item's lease."""
+    slices = limits.slices
+    one_by_one = replace(slices, min_claim=1, max_claim=1, first_claim=1, lease_floor=2 * slices.lease_floor)
+    loader = work.Loader(limits.load)
+    return Kinds(
+        Kind(
+            kind_name(resource.name),
+            loader.handle,
+            reconcile=completion.reconcile,
+            finish=completion.finish,
+            retry=limits.retry,
+            slices=one_by_one,
+            settling=limits.settling,
+        )
+        for resource in resources.RESOURCES
     )
-    for resource in resources.RESOURCES
-)
+
+
+KINDS = kinds_of(limits_of(EngineSettings()))
+"""The kinds with the limits by default. Whoever submits needs no more than their names."""

@@ -91,9 +91,8 @@ def chosen(job: Job, files: list[ImportFile], number: int | None) -> list[Import
 
 
 def refuse_gone(job: Job, files: list[ImportFile]) -> None:
-    for file in files:
-        if not landing.is_there(file, settings.current()):
-            raise Missing(f"a landed file of job {job.job_key} is not there any more: see BULK_KEEP_LANDED_DAYS")
+    if len(landing.still_there(files, settings.current())) < len(files):
+        raise Missing(f"a landed file of job {job.job_key} is not there any more: see BULK_KEEP_LANDED_DAYS")
 
 
 def stretches_of(connection: Connection, job_id: int) -> list[Stretch]:

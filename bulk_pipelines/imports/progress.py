@@ -1,17 +1,20 @@
 """What the database knows of an import: how far it is, and which files it has."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg.rows import class_row
+from psycopg.rows import dict_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.request import RequestedFile
+from bulk_pipelines.storage import addresses
 
 LONGEST_SHOWN = 1_000
 
@@ -24,18 +27,22 @@ class Progress:
 
 @dataclass(frozen=True)
 class ImportFile:
-    """One of the files of an import. If the file was a duplicate or could not be used, `landed` is None and `note` says
-    why."""
+    """One of the files of an import: what was asked for, and what the plan made of it. If the file was a duplicate or
+    could not be used, `landed` is None and `note` says why."""
 
     number: int
+    requested: RequestedFile
     source: str
-    landed: str | None
-    size: int | None
-    sha256: str | None
-    layout: Layout | None
-    base_line: int
-    duplicate: bool
-    note: str | None
+    """The address of the file, as it may be shown."""
+    landed: str | None = None
+    landed_version: str | None = None
+    """The version of the landed copy; None if it was landed before versions were noted."""
+    size: int | None = None
+    sha256: str | None = None
+    layout: Layout | None = None
+    base_line: int = 0
+    duplicate: bool = False
+    note: str | None = None
 
     def as_outcome(self) -> dict[str, Any]:
         note = None if self.note is None else self.note[:LONGEST_SHOWN]
@@ -46,6 +53,11 @@ class ImportFile:
     def left_out(self) -> bool:
         """Whether the file could not be used; a duplicate does not count as left out."""
         return self.note is not None and not self.duplicate
+
+    @property
+    def dealt_with(self) -> bool:
+        """Whether the file was landed, or it was decided that it is not."""
+        return self.landed is not None or self.note is not None
 
 
 def begin(connection: Connection, job_id: int) -> None:
@@ -67,21 +79,76 @@ def read(connection: Connection, job_id: int) -> Progress:
     return Progress(Counts(*counts), batches)
 
 
+def to_check(connection: Connection, job_key: str) -> tuple[Progress, int]:
+    """Return how far the import is, and how many of its rejects are kept."""
+    row = connection.execute(queries.text("import_progress", "counts_to_check"), {"job_key": job_key}).fetchone()
+    if row is None:
+        raise UnknownJob(job_key)
+    kept, *counts, batches = row
+    return Progress(Counts(*counts), batches), kept
+
+
 def set_unprocessed(connection: Connection, job_id: int, count: int) -> None:
     values = {"job_id": job_id, "unprocessed": count}
     connection.execute(queries.text("import_progress", "set_unprocessed"), values)
 
 
-def add_file(connection: Connection, job_id: int, file: ImportFile) -> None:
-    layout = None if file.layout is None else json.dumps(layout_as_json(file.layout))
-    values = vars(file) | {"job_id": job_id, "layout": layout}
-    connection.execute(queries.text("import_progress", "add_file"), values)
+def add_files(connection: Connection, job_id: int, files: Sequence[RequestedFile]) -> None:
+    """Write down the files of an import that is being submitted. They are numbered from 1 on, in their order."""
+    values = (
+        {
+            "job_id": job_id,
+            "number": number,
+            "source": file.name or addresses.redacted(file.source),
+            "address": file.source,
+            "version": file.version,
+            "size": file.size,
+            "format": file.format,
+            "known_sha256": list(file.known_sha256),
+        }
+        for number, file in enumerate(files, 1)
+    )
+    with connection.cursor() as cursor:
+        cursor.executemany(queries.text("import_progress", "add_file"), values)
+
+
+def note_files(connection: Connection, job_id: int, files: Sequence[ImportFile]) -> None:
+    """Write down what the plan made of the files, unless another plan of the job was quicker."""
+    values = (
+        {
+            "job_id": job_id,
+            "number": file.number,
+            "landed": file.landed,
+            "landed_version": file.landed_version,
+            "size": file.size,
+            "sha256": file.sha256,
+            "layout": None if file.layout is None else json.dumps(layout_as_json(file.layout)),
+            "base_line": file.base_line,
+            "duplicate": file.duplicate,
+            "note": file.note,
+        }
+        for file in files
+    )
+    with connection.cursor() as cursor:
+        cursor.executemany(queries.text("import_progress", "note_file"), values)
 
 
 def files(connection: Connection, job_id: int) -> list[ImportFile]:
-    with connection.cursor(row_factory=class_row(ImportFile)) as cursor:
-        found = cursor.execute(queries.text("import_progress", "files"), {"job_id": job_id}).fetchall()
-    return [ImportFile(**(vars(each) | {"layout": layout_from_json(each.layout)})) for each in found]
+    """Return the files of an import in the order in which they count."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return [file_of(row) for row in cursor.execute(queries.text("import_progress", "files"), {"job_id": job_id})]
+
+
+def file_of(row: dict[str, Any]) -> ImportFile:
+    requested = RequestedFile(
+        source=row.pop("address"),
+        size=row.pop("wanted_size"),
+        known_sha256=tuple(row.pop("known_sha256")),
+        version=row.pop("wanted_version"),
+        format=None if (told := row.pop("format")) is None else Format(told),
+    )
+    layout = layout_from_json(row.pop("layout"))
+    return ImportFile(requested=requested, layout=layout, **row)
 
 
 def layout_as_json(layout: Layout) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def report(pool: Engine, job: Job) -> Report:
         job.result or {},
         [row_of(each) for each in first],
         picture.markdown(batches),
-        told(files),
+        named_sources(files),
     )
 
 
@@ -49,7 +49,7 @@ def worth_showing(files: list[ImportFile]) -> list[ImportFile]:
     return sorted(first, key=lambda file: file.number)
 
 
-def told(files: list[ImportFile]) -> list[str]:
+def named_sources(files: list[ImportFile]) -> list[str]:
     """Return the sources, each with its note if it has one, and at the end how many others there are."""
     shown = [file.as_outcome() for file in worth_showing(files)]
     said = [f"{each['source']}: {each['note']}" if each["note"] else each["source"] for each in shown]

@@ -1,8 +1,10 @@
 """The request for an import: what is to be loaded, from where, and how many rejects it accepts."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from bulk_pipelines import resources
@@ -70,6 +72,8 @@ class RequestedFile:
     format: Format | None = None
     """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
     is None, the format is recognised."""
+    name: str | None = None
+    """What people call the file, if that is not its address."""
 
     def as_params(self) -> dict[str, Any]:
         told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}
@@ -78,16 +82,12 @@ class RequestedFile:
         rare = {"version": self.version, "format": self.format}
         return told | {name: value for name, value in rare.items() if value is not None}
 
-    @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Self:
-        kind = None if params.get("format") is None else Format(params["format"])
-        return cls(params["source"], params["size"], tuple(params["known_sha256"]), params.get("version"), kind)
-
 
 @dataclass(frozen=True)
 class ImportRequest:
     resource: str
     files: tuple[RequestedFile, ...]
+    """What is to be imported, as it is submitted; empty in a request that was read from its job."""
     mode: Mode = Mode.INSERT
     format: Format | None = None
     compression: Compression | None = None
@@ -125,10 +125,17 @@ class ImportRequest:
         return self
 
     def as_params(self) -> dict[str, Any]:
-        """Return the request in the form that a job keeps. Whoever shows this to people must redact the addresses."""
+        """Return what a job keeps of the request: all but the files, which are rows of their own."""
+        return self.terms() | {"file_count": len(self.files), "size": self.size}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what equal requests have in common, the files too. It holds addresses as they were given, so it is not
+        to be shown."""
+        return self.terms() | {"files": [file.as_params() for file in self.files]}
+
+    def terms(self) -> dict[str, Any]:
         told = {
             "resource": self.resource,
-            "files": [file.as_params() for file in self.files],
             "mode": self.mode,
             "format": self.format,
             "compression": self.compression,
@@ -139,20 +146,28 @@ class ImportRequest:
         return told if self.within is None else told | {"within": self.within}
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Self:
-        files = tuple(RequestedFile.from_params(file) for file in params["files"])
-        told, packed = params["format"], params["compression"]
-        return cls(
-            params["resource"],
-            files,
-            Mode(params["mode"]),
-            None if told is None else Format(told),
-            None if packed is None else Compression(packed),
-            params["match_on"],
-            params["on_error"],
-            params["replay_of"],
-            params.get("within"),
-        )
+    def from_params(cls, params: Mapping[str, Any]) -> "ImportRequest":
+        """Return the request of a job, without its files: these are read by `progress.files`. However often this is
+        called, a process parses a request once."""
+        return parsed(json.dumps(params, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def parsed(text: str) -> ImportRequest:
+    """Parse the JSON that a job keeps of a request."""
+    params = json.loads(text)
+    told, packed = params["format"], params["compression"]
+    return ImportRequest(
+        params["resource"],
+        (),
+        Mode(params["mode"]),
+        None if told is None else Format(told),
+        None if packed is None else Compression(packed),
+        params["match_on"],
+        params["on_error"],
+        params["replay_of"],
+        params.get("within"),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Submitting imports, and replays: imports of the rejects of another import."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine
 
@@ -11,7 +12,7 @@ from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import completion, progress, replaying, undo
+from bulk_pipelines.imports import completion, progress, replaying, undo, winding_up
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
@@ -20,26 +21,36 @@ from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 
 
-def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
-    return jobs.submit(connection, KINDS, sender.asks(kind_name(request.resource), request.as_params()))
+def submit(
+    connection: Connection, request: ImportRequest, sender: Sender, identity: Mapping[str, Any] | None = None
+) -> Submitted:
+    """Submit an import. Its job and the rows of its files are written in the caller's transaction. `identity` is what
+    equal requests have in common; without it, they name the same files."""
+    same = request.identity() if identity is None else identity
+    asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
+    submitted = jobs.submit(connection, KINDS, asked)
+    if submitted.created:
+        progress.add_files(connection, submitted.job.job_id, request.files)
+    return submitted
 
 
 def submit_drop(
-    connection: Connection, source: str, files: Sequence[tuple[str, int, str, list[str]]], **rule: str | None
+    connection: Connection,
+    source: str,
+    files: Sequence[tuple[str, int, str, list[str]]],
+    *,
+    resource: str,
+    mode: str,
+    file_format: str | None,
+    on_error: str,
+    within: str | None,
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
-    was taken before. `rule` holds resource, mode, format, on_error, and the folder of this machine that the files lie
-    `within`.
+    was taken before. `within` is the folder of this machine that the files lie in.
     """
-    options = Options(
-        resource=rule["resource"] or "",
-        mode=rule["mode"] or "insert",
-        format=rule["format"],
-        on_error=rule["on_error"] or "continue",
-        within=rule["within"],
-    )
+    options = Options(resource, mode, file_format, on_error=on_error, within=within)
     request = options.request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )
@@ -91,8 +102,11 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
     which belongs to the owner of the import, whoever asks for it."""
     key = f"replay of {job_key}"
     with transaction(pool) as connection:
+        import_job(connection, job_key, by.sees)
+    winding_up.wind_up(pool, job_key)  # until then, rejects may lack their records
+    with transaction(pool) as connection:
         job = import_job(connection, job_key, by.sees)
-        if not job.finished:
+        if not job.finished or (job.result is None and job.planned_at is not None):
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
         if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
             raise Conflict(

@@ -1,20 +1,18 @@
 """Watching an import that other processes work: a progress bar with rows, rows/s, errors and the time left."""
 
-import sys
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, watching
+from bulk_pipelines.engine.jobs import jobs, progress_bar
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.progress_bar import Gauge
 from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.progress import Progress as Counted
+from bulk_pipelines.imports.progress import Progress
 
 GOOD = {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}
 
@@ -24,7 +22,7 @@ class Seen:
     """One look at the import."""
 
     job: Job
-    counted: Counted
+    counted: Progress
     bytes_read: int
     bytes_in_all: int
 
@@ -43,47 +41,17 @@ def look(pool: Engine, job_key: str) -> Seen:
 
 
 def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
-    """Work the import and show its progress until it is over. A first Ctrl-C asks to cancel it; a second one leaves it
-    to itself."""
-    seen = look(pool, job_key)
-    if seen.job.finished:
-        return seen
-    with bar() as shown:
-        task = shown.add_task(job_key, total=None, rows=0, rate=0.0, errors=0, state="")
-        return watching.work_and_watch(
-            pool, seen, work, lambda: look(pool, job_key), lambda each, seconds: show(shown, task, each, seconds)
-        )
+    return progress_bar.work_and_watch(pool, work, lambda: look(pool, job_key), gauge)
 
 
-def bar() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.fields[state]}"),
-        BarColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TextColumn("{task.fields[rate]:,.0f} rows/s"),
-        TextColumn("{task.fields[errors]:,} errors"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-    )
-
-
-def show(shown: Progress, task: TaskID, seen: Seen, seconds: float) -> None:
+def gauge(seen: Seen) -> Gauge:
     counts = seen.counted.counts
     total = seen.bytes_in_all or None
-    shown.update(
-        task,
-        total=total,
-        completed=(total or 1) if seen.job.finished and seen.good else seen.bytes_read,
-        rows=counts.read,
-        rate=counts.read / seconds if seconds > 0 else 0.0,
-        errors=counts.rejected,
-        state=seen.job.status.lower().replace("_", " "),
-    )
+    completed = (total or 1) if seen.job.finished and seen.good else seen.bytes_read
+    return Gauge(counts.read, f"{counts.rejected:,} errors", completed, total)
 
 
-def told(seen: Seen) -> str:
+def summary(seen: Seen) -> str:
     """Say in a few lines what the import came to."""
     job, counts = seen.job, seen.counted.counts
     result = job.result or {}

@@ -1,15 +1,12 @@
 """Winding up imports that were cancelled, aborted or given up: no record stays undecided, and the records that were
 never reached are counted."""
 
-import logging
-from collections.abc import Iterator
-
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import cut_short, jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
@@ -17,10 +14,6 @@ from bulk_pipelines.imports.reconcile import set_aside, unreached
 from bulk_pipelines.imports.request import kind_name
 from bulk_pipelines.imports.work import plan_of
 from bulk_pipelines.resources.declaration import Resource
-
-log = logging.getLogger(__name__)
-
-AT_A_TIME = 100
 
 
 def wind_up(pool: Engine, job_key: str) -> None:
@@ -32,15 +25,14 @@ def wind_up(pool: Engine, job_key: str) -> None:
             job = jobs.find(connection, job_key)
         if not job.finished or job.result is not None or job.planned_at is None or job.running_items:
             return
-        plan = plan_of(pool, job.job_id, job.job_key)
+        plan = plan_of(pool, job)
         if plan.request.mode is Mode.UPSERT:
             unreached.count(pool, job, plan)
             completion.complete_rejects(lambda: transaction(pool), job, plan)
         else:
             completion.reconcile(pool, job)
         with transaction(pool) as connection:
-            jobs.locked(connection, job_key)
-            job = jobs.find(connection, job_key)
+            job = jobs.lock(connection, job_key)
             if not job.finished:
                 return  # a redrive came in between
             if not completion.may_go_on(job):
@@ -59,31 +51,13 @@ def give_up(connection: Connection, resource: Resource, job_id: int) -> None:
 
 
 def wind_up_all(pool: Engine) -> int:
-    """Wind up the imports that nobody was left to wind up, and return how many. An import that cannot be wound up does
-    not hold up the others."""
-    count = 0
-    for job_key in ended_without_result(pool):
-        try:
-            wind_up(pool, job_key)
-            count += 1
-        except Exception:
-            log.exception("import %s cannot be wound up; the others do not wait for it", job_key)
+    """Wind up the imports that nobody was left to wind up, and return how many."""
+    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
+    found = queries.text("import_progress", "ended_without_result")
+    count = cut_short.wind_up_all(pool, wind_up, found, {"kinds": kinds})
     for resource in resources.RESOURCES:
         forget_waiting(pool, resource)
     return count
-
-
-def ended_without_result(pool: Engine) -> Iterator[str]:
-    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
-    last = 0
-    while True:
-        with transaction(pool) as connection:
-            values = {"kinds": kinds, "most": AT_A_TIME, "after_id": last}
-            rows = connection.execute(queries.text("import_progress", "ended_without_result"), values).fetchall()
-        if not rows:
-            return
-        yield from (job_key for job_key, _ in rows)
-        last = rows[-1][1]
 
 
 def forget_waiting(pool: Engine, resource: Resource) -> None:

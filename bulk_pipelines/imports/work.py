@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +20,7 @@ from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
-from bulk_pipelines.imports.load import loading
-from bulk_pipelines.imports.load.loading import BatchResult
+from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
@@ -32,9 +31,6 @@ from bulk_pipelines.imports.validate.validation import Validated, validate
 log = logging.getLogger(__name__)
 
 MAX_RECORD_BYTES = 32 * 1024 * 1024
-BATCHES = BatchLimits(
-    min_rows=1_000, start_rows=8_000, max_rows=100_000, max_bytes=16 * 1024 * 1024, quick_seconds=0.6, slow_seconds=2.0
-)
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,14 @@ class Plan:
         )
 
 
+def plan_of(pool: Engine, job: Job) -> Plan:
+    return Plan(ImportRequest.from_params(job.params), files_of(pool, job.job_id))
+
+
 @lru_cache(maxsize=4)
-def plan_of(pool: Engine, job_id: int, job_key: str) -> Plan:
+def files_of(pool: Engine, job_id: int) -> dict[int, ImportFile]:
     with transaction(pool) as connection:
-        job = jobs.find(connection, job_key)
-        files = progress.files(connection, job_id)
-    return Plan(ImportRequest.from_params(job.params), {file.number: file for file in files})
+        return {file.number: file for file in progress.files(connection, job_id)}
 
 
 @dataclass(frozen=True)
@@ -81,33 +79,38 @@ class Read:
     is_last: bool
 
 
-class Sizers:
-    """The adaptive batch sizes: one for all the ranges of a job that a worker loads."""
+def unheard(_: Read) -> None:
+    """Nobody waits for any block."""
 
-    def __init__(self) -> None:
-        self.of_worker: dict[tuple[str, int], BatchSizer] = {}
 
-    def of(self, tools: Tools) -> BatchSizer:
+class Loader:
+    """Works the items of imports. The adaptive batch size is one for all the ranges of a job that a worker loads.
+
+    `loading` is called before each block is loaded; a test can do something there, or let the try fail."""
+
+    def __init__(self, limits: BatchLimits, loading: Callable[[Read], None] = unheard) -> None:
+        self.limits = limits
+        self.loading = loading
+        self.sizers: dict[tuple[str, int], BatchSizer] = {}
+
+    def sizer(self, tools: Tools) -> BatchSizer:
         key = (tools.worker, tools.job.job_id)
-        if key not in self.of_worker:
-            self.of_worker[key] = BatchSizer.within(BATCHES)
-        return self.of_worker[key]
+        if key not in self.sizers:
+            self.sizers[key] = BatchSizer.within(self.limits)
+        return self.sizers[key]
 
-
-SIZERS = Sizers()
-
-
-def handle(lease: Lease, tools: Tools) -> Outcome:
-    plan = plan_of(tools.pool, tools.job.job_id, tools.job.job_key)
-    sizer = SIZERS.of(tools)
-    direct = True
-    with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
-        for read in reads:
-            result = write(lease, tools, read, sizer, direct)
-            direct = direct and not result.conflicted
-            if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
-                return Unfinished()
-    return Done()
+    def handle(self, lease: Lease, tools: Tools) -> Outcome:
+        plan = plan_of(tools.pool, tools.job)
+        sizer = self.sizer(tools)
+        direct = True
+        with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
+            for read in reads:
+                self.loading(read)
+                result = write(lease, tools, read, sizer, direct)
+                direct = direct and not result.conflicted
+                if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
+                    return Unfinished()
+        return Done()
 
 
 def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:
@@ -150,7 +153,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
     with transaction(tools.pool) as connection:
         connected = time.perf_counter()
         tools.hold(connection, lease)
-        result = loading.load_batch(connection, read.context, read.validated, direct=direct)
+        result = load_batch(connection, read.context, read.validated, direct=direct)
         following = {"range": read.range_index, "start": block.following.start, "line": block.following.line}
         tools.checkpoint(connection, lease, following)
         sample = Sample(

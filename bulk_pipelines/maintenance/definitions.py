@@ -11,13 +11,14 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.maintenance import prune, sweep
-from bulk_pipelines.maintenance.history import definitions as history
+from bulk_pipelines.maintenance import retention, sweep
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
-from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.maintenance.retention import Part, Pruned
+from bulk_pipelines.orchestration import history
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import Settings
@@ -66,9 +67,8 @@ class Upkeep:
 
     def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
         unended = unended_runs(instance, self.kinds, {*PASSES, *self.brief})
-        swept = sweep.run_once(
-            pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), LossLimits()
-        )
+        limits = LossLimits(silence=settings.current().silent_seconds)
+        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), limits)
         return {
             "items retried": swept.rescued.retried,
             "items buried": swept.rescued.buried,
@@ -84,7 +84,24 @@ class Upkeep:
         }
 
     def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
-        return prune.run_once(pool, chosen, [*self.parts, *history.parts(instance, self.kinds)], dry_run)
+        return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run)
+
+
+def history_parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
+    """Return what goes of Dagster's own history."""
+
+    def prune_keys(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+        def finished(keys: list[str]) -> set[str]:
+            with transaction(pool) as connection:
+                return retention.finished(connection, keys)
+
+        return history.prune_keys(instance, kinds, finished, chosen.keep_partitions, dry_run)
+
+    return [
+        Part("partition keys", prune_keys),
+        Part("Dagster runs", lambda _, chosen, dry: history.prune_runs(instance, chosen.keep_runs_days, dry)),
+        Part("Dagster ticks", lambda _, chosen, dry: history.prune_ticks(instance, chosen.keep_ticks_days, dry)),
+    ]
 
 
 def upkeep(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bulk_pipelines.engine.jobs.dispatch import Launched
+from bulk_pipelines.engine.jobs.dispatch import SILENT_SECONDS, Launched
 
 
 class RunState(StrEnum):
@@ -54,6 +54,8 @@ class Action(StrEnum):
 class LossLimits:
     """How long a silent job or a stray run is waited for; times are in seconds."""
 
+    silence: float = SILENT_SECONDS
+    """How long a job that should be at work may give no sign of life before it is looked into."""
     launches: int = 5
     """How many launches in a row may come to nothing before a job is given up."""
     retry_patience: float = 600.0
@@ -68,7 +70,7 @@ class LossLimits:
 
 def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action:
     """Decide what to do about a silent job. `runs` are its runs, the newest first. The job has been silent for
-    dispatch.SILENT_SECONDS at least."""
+    `limits.silence` at least."""
     if any(run.state is RunState.WAITING for run in runs):
         return Action.LEAVE
     if any(run.state is RunState.WORKING for run in runs):

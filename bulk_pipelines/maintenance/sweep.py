@@ -48,7 +48,7 @@ def run_once(
     rescued = rescue.run_once(pool, kinds, random)
     ended = end.run_once(pool, kinds)
     with transaction(pool) as connection:
-        silent = dispatch.silent(connection, dispatch.SILENT_SECONDS)
+        silent = dispatch.silent(connection, limits.silence)
     lost = Counter(look_after(pool, job, runs_of(job), end_run, limits) for job in silent)
     del lost[Action.LEAVE]
     lost[Action.END_RUN] += end_strays(pool, unended, end_run, limits)
@@ -64,12 +64,11 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
                 end_run(run.run_id, f"nobody is behind this run any more: job {job.job_key} has been silent")
         return action
     with transaction(pool) as connection:
-        job_id, state = jobs.locked(connection, job.job_key)
-        if state is not JobState(job.status):
+        if jobs.lock(connection, job.job_key).status is not JobState(job.status):
             return Action.LEAVE  # the job has moved on since it was looked at
         match action:
             case Action.WANT_RUN:
-                dispatch.want(connection, job_id, in_vain=True)
+                dispatch.want(connection, job.job_id, in_vain=True)
             case Action.PAUSE:
                 # Somebody cancelled the run in Dagster's UI.
                 jobs.pause(connection, job.job_key, audit.UI)

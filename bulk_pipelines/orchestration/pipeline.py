@@ -58,8 +58,9 @@ class Pipeline:
     """What a slice adds to the steps: how its jobs are planned, and what people are shown of them."""
 
     kind: Kind
-    plan: Callable[[Engine, Job], None]
-    """Adds the items and seals the job. It runs again after a crash, so it must come to the same items each time."""
+    plan: Callable[[Engine, Job], Job]
+    """Adds the items, seals the job, and returns it as it is then. It runs again after a crash, so it must come to the
+    same items each time."""
     report: Callable[[Engine, Job], Metadata]
     """Returns what the materialization shows of a job that ended."""
     small: Callable[[Job], bool] = lambda _: False
@@ -157,8 +158,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             return
         if job.planned_at is None:
             try:
-                with dispatch.beating(database.engine, job.job_id):
-                    pipeline.plan(database.engine, job)
+                with dispatch.beating(database.engine, job.job_id, settings.current().silent_seconds):
+                    job = pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
             except BulkError as error:
@@ -168,8 +169,6 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     return
                 if job.planned_at is None:
                     raise failure(context, pipeline, database.engine, job) from error
-        with transaction(database.engine) as connection:
-            job = jobs.find(connection, job.job_key)
         wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
@@ -182,8 +181,7 @@ def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:
     """Fail the job, unless it has been planned or cancelled. The orphan of an earlier try may have planned the job
     while this try was at it: then all is well."""
     with transaction(pool) as connection:
-        jobs.locked(connection, job.job_key)
-        found = jobs.find(connection, job.job_key)
+        found = jobs.lock(connection, job.job_key)
         if found.planned_at is not None or found.finished:
             return found
         return jobs.fail(connection, job.job_key, str(error))
@@ -202,8 +200,8 @@ def lane_op(pipeline: Pipeline) -> dg.OpDefinition:
     )
     def lane(context: dg.OpExecutionContext) -> None:
         database: Database = context.resources.database
-        taken_up(context, database.engine, pipeline.kind.name)
-        drained = worked(context, pipeline, database.engine, at_least=LEAST_SECONDS)
+        job = taken_up(context, database.engine, pipeline.kind.name)
+        drained = worked(context, pipeline, database.engine, job, at_least=LEAST_SECONDS)
         if drained.end is End.WAITING:
             raise wait_for_retries(drained)
 
@@ -224,11 +222,12 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
     def end(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
-        job = finish.attempt(database.engine, {pipeline.kind.name: pipeline.kind_of(context)}, job.job_key)
+        if finish.is_due(job):
+            job = finish.attempt_due(database.engine, pipeline.kind_of(context), job.job_key)
         if job.status is JobState.RUNNING and has_no_lanes(context.run) and pipeline.lanes_for(job, lanes) > 1:
             return hand_over(context, database.engine, job, "it is work for several lanes, and this run has none")
         if job.status is JobState.RUNNING:
-            drained = worked(context, pipeline, database.engine)
+            drained = worked(context, pipeline, database.engine, job)
             if drained.end is End.WAITING:
                 raise wait_for_retries(drained)
             with transaction(database.engine) as connection:
@@ -248,7 +247,9 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
     return end
 
 
-def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_least: float = 0.0) -> Drained:
+def worked(
+    context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job, at_least: float = 0.0
+) -> Drained:
     """Work the job's items until none is open, the run's budget is spent, or only items that wait for a retry are
     left."""
     kinds = {pipeline.kind.name: pipeline.kind_of(context)}
@@ -258,7 +259,6 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
         if left <= 0:
             return Drained(End.OUT_OF_TIME, 0)
     with transaction(pool) as connection:
-        job = jobs.find(connection, context.partition_key)
         dispatch.begun(connection, job.job_id, context.run_id)
 
     def tell(slice_: Slice) -> None:
@@ -267,7 +267,8 @@ def worked(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, at_
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
-    with dispatch.beating(pool, job.job_id), Worker(pool, kinds, job, name=name) as worker:
+    silence = settings.current().silent_seconds
+    with dispatch.beating(pool, job.job_id, silence), Worker(pool, kinds, job, name=name) as worker:
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained

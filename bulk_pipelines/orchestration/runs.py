@@ -7,10 +7,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import audit, dispatch, jobs, runs
+from bulk_pipelines.engine.errors import UnknownJob
+from bulk_pipelines.engine.jobs import audit, dispatch, runs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Unavailable
+from bulk_pipelines.errors import InvalidInput
 
 PARTITION = "dagster/partition"
 RANGE = "dagster/asset_partition_range_start"
@@ -30,21 +31,17 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
     may be executed again from where it failed, so any step can be its first."""
     try:
         job_key = partition_of(context.run)
-        with transaction(pool) as connection:
-            job = jobs.find(connection, job_key)
-        if job.kind != kind:
-            raise Conflict(f"job {job_key} is of the kind {job.kind}: launch {job.kind} with it, not {kind}")
-    except Unavailable:
-        raise  # this may pass: the step is tried again
-    except BulkError as error:
+        by_hand = is_by_hand(context.run)
+        by = audit.UI if by_hand and not is_waited_for(context.run) else None
+        taken = runs.take_up(pool, job_key, context.run_id, by_person=by_hand, kind=kind, by=by)
+    except (InvalidInput, UnknownJob) as error:
         raise refused(context, str(error)) from None
+    found = taken.job.kind
+    if found != kind:
+        raise refused(context, f"job {job_key} is of the kind {found}: launch {found} with it, not {kind}")
     # Retention may have pruned the key; without it nothing can be materialized.
     if not context.instance.has_dynamic_partition(partitions_name(kind), job_key):
         context.instance.add_dynamic_partitions(partitions_name(kind), [job_key])
-    in_the_ui = is_by_hand(context.run) and not is_waited_for(context.run)
-    taken = runs.take_up(
-        pool, job_key, context.run_id, by_person=is_by_hand(context.run), by=audit.UI if in_the_ui else None
-    )
     if taken.first and is_by_hand(context.run):
         if taken.was is JobState.PAUSED:
             context.log.info(f"job {job_key} was paused: this run goes on with it")

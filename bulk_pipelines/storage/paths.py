@@ -71,6 +71,12 @@ def folder_of(key: str) -> str:
     return key.rpartition("/")[0]
 
 
+def folders_of(key: str) -> list[str]:
+    """Return all folders that the key lies in, the outermost first."""
+    parts = key.split("/")[:-1]
+    return list(itertools.accumulate(parts, "{}/{}".format))
+
+
 def escape(key: str) -> str:
     """Return a pattern that matches only this key."""
     return WILD.sub(lambda found: f"[{found[0]}]", key)

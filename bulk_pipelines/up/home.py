@@ -1,4 +1,4 @@
-"""The DAGSTER_HOME of an installation: the checkout's dagster.yaml, with storage in the same PostgreSQL as the data."""
+"""The DAGSTER_HOME of an installation: our dagster.yaml, with storage in the same PostgreSQL as the data."""
 
 import json
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.settings import CHECKOUT, Settings
+from bulk_pipelines.orchestration.schema import APPLICATION, SCHEMA
+from bulk_pipelines.settings import Settings, shipped
 from bulk_pipelines.settings import environment as child_environment
-from bulk_pipelines.up.storage import APPLICATION, SCHEMA
 
 LOCATION = "bulk_pipelines"
 """Dagster's name for the location of our code."""
@@ -21,7 +21,7 @@ STORAGE = f"""
 # Added by `bulk up`. The address stands in the environment: the UI shows this file.
 storage:
   custom:
-    module: bulk_pipelines.up.storage.definitions
+    module: bulk_pipelines.orchestration.storage
     class: Storage
     config:
       postgres_url:
@@ -59,7 +59,7 @@ def prepare(settings: Settings, url: str) -> Home:
     home = place(settings)
     folders.ready(home.folder)
     folders.ready(home.logs)
-    folders.write(home.configuration, (CHECKOUT / "dagster.yaml").read_text() + STORAGE)
+    folders.write(home.configuration, shipped("dagster.yaml").read_text() + STORAGE)
     schemas.ensure(url, SCHEMA, settings.connect_timeout)
     return home
 
@@ -89,17 +89,20 @@ def place(settings: Settings) -> Home:
 
 
 def environment(settings: Settings, url: str) -> dict[str, str]:
-    """Return the variables that make a Dagster process use this installation."""
+    """Return the variables that make a Dagster process use this installation. The process keeps the current folder, by
+    which relative paths in other settings go; so Python must be told not to look there for modules."""
     return {
+        "PYTHONSAFEPATH": "1",
         "DAGSTER_HOME": str(place(settings).folder),
         STORAGE_VARIABLE: storage_url(url),
         "BULK_HOME": str(settings.home),
+        "BULK_DROPS_FILE": str(settings.drops_file),
     }
 
 
 def storage_url(url: str) -> str:
     """Return the address of the same database for Dagster's storage, with the one driver that the storage works with.
-    `up.storage` does the rest."""
+    `orchestration.storage` does the rest."""
     target = pool.parsed(url).set(drivername="postgresql+psycopg2")
     return target.update_query_dict({"application_name": APPLICATION}).render_as_string(hide_password=False)
 
@@ -109,7 +112,6 @@ def dagster(settings: Settings, url: str, *arguments: str) -> subprocess.Complet
     return subprocess.run(
         [sys.executable, "-m", "dagster", *arguments],
         env=child_environment(**environment(settings, url)),
-        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,
@@ -125,9 +127,8 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     logs.shorten(log)
     with open(log, "ab", opener=folders.owner_only) as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.up.definitions", job_key],
+            [sys.executable, "-m", "bulk_pipelines.up.here", job_key],
             env=child_environment(**environment(settings, url)),
-            cwd=CHECKOUT,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -142,9 +143,8 @@ def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int,
     url = address.url(settings)
     prepare(settings, url)
     done = subprocess.run(
-        [sys.executable, "-m", "bulk_pipelines.up.definitions", name, *options],
+        [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
         env=child_environment(**environment(settings, url)),
-        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,

@@ -47,7 +47,6 @@ class Service:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self.environment,
-                cwd=CHECKOUT,
                 start_new_session=True,
                 umask=folders.UMASK,
             )

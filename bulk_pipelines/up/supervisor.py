@@ -15,6 +15,7 @@ from types import FrameType
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import address, folders, logs, migrations
+from bulk_pipelines.database.embedded.locks import taken
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
@@ -122,11 +123,9 @@ def only_one(path: Path) -> Iterator[None]:
     except OSError as error:
         raise folders.unusable(path, error) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not taken(file.fileno(), fcntl.LOCK_EX):
             file.seek(0)
-            raise Conflict(f"`bulk up` runs already for {path.parent}, as process {file.read().strip()}") from None
+            raise Conflict(f"`bulk up` runs already for {path.parent}, as process {file.read().strip()}")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

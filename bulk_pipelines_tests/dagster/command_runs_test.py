@@ -40,13 +40,13 @@ FORGET = """mutation($keys: [String!]!) { deleteDynamicPartitions(partitionsDefN
 
 
 def test_the_code_location_is_the_one_that_the_web_server_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bulk_pipelines.up.definitions import origin
+    from bulk_pipelines.up.here import location
 
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
     made = home.place(settings.current())
     made.folder.mkdir(parents=True)
     home.write_workspace(made)
-    assert [origin().code_location_origin] == location_origins_from_yaml_paths([str(made.workspace)])
+    assert [location().origin.code_location_origin] == location_origins_from_yaml_paths([str(made.workspace)])
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,12 @@ def test_a_mistake_in_the_drops_file_fails_the_tick(ticking: Ticking, tmp_path: 
         assert str(failed.value) == "BULK_DROPS_FILE: source 1: settle_seconds: '0' is not a number"
 
 
-def test_a_kind_of_source_that_is_not_named_says_where_it_was_looked_for(ticking: Ticking, tmp_path: Path) -> None:
+def test_a_kind_of_source_that_is_not_named_says_where_it_was_looked_for(
+    ticking: Ticking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+        ticking.tick("s3_drops")
+    monkeypatch.chdir(ticking.file.parent)
     assert ticking.tick("s3_drops") == (
         f"no source of this kind: {ticking.file} does not exist, the inbox is the only one"
     )

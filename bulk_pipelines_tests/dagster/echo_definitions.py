@@ -77,13 +77,13 @@ def healed(pool: Engine) -> bool:
     return bool(row and row[0])
 
 
-def plan(pool: Engine, job: Job) -> None:
+def plan(pool: Engine, job: Job) -> Job:
     if job.params.get("refuse"):
         raise InvalidInput("source", "is no good")
     items: list[tuple[str, dict[str, Any]]] = [(f"{n:05}", item) for n, item in enumerate(job.params["items"])]
     persist.add_items(pool, job.job_id, items, adaptive.BatchSizer.within(adaptive.BatchLimits()))
     with transaction(pool) as connection:
-        jobs.seal(connection, job.job_id)
+        return jobs.seal(connection, job.job_id)
 
 
 def report(pool: Engine, job: Job) -> Metadata:

@@ -1,7 +1,6 @@
 """`bulk export` as a person uses it: a process of its own, its run in Dagster."""
 
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -14,31 +13,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
 from bulk_pipelines_tests.scenes.exports import slow_down, speed_up
+from bulk_pipelines_tests.scenes.person import Person
 from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.processes import Place
-
-
-class Person:
-    def __init__(self, home: Path, url: str) -> None:
-        self.environment = {**os.environ, "BULK_HOME": str(home), "BULK_DATABASE_URL": url}
-        self.folder = home / "work"
-        self.folder.mkdir()
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.cli", *arguments],
-            env=self.environment,
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def says(self, *arguments: str, code: int = 0) -> str:
-        process = self.start(*arguments)
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == code, output + errors
-        return output if code == 0 else output + errors
 
 
 @pytest.fixture
@@ -113,7 +90,7 @@ def test_the_process_at_work_is_killed_and_the_retry_publishes_one_file(person: 
         until(lambda: exporting(connection) > 0, "rows are being read", 60)
         until(lambda: names_in(person.folder / "out") != [], "it is writing", 60)
         (worker,) = [
-            each for each in psutil.Process(process.pid).children() if "bulk_pipelines.up.definitions" in each.cmdline()
+            each for each in psutil.Process(process.pid).children() if "bulk_pipelines.up.here" in each.cmdline()
         ]
         worker.kill()
         output, errors = process.communicate(timeout=60)
@@ -123,7 +100,7 @@ def test_the_process_at_work_is_killed_and_the_retry_publishes_one_file(person: 
         speed_up(connection)
         key = output.split()[1]
         run = subprocess.run(
-            [sys.executable, "-m", "bulk_pipelines.up.definitions", key],
+            [sys.executable, "-m", "bulk_pipelines.up.here", key],
             env=worker_environment(person),
             capture_output=True,
             text=True,

@@ -1,37 +1,15 @@
 """`bulk import` as a person uses it: a process of its own, on an embedded database, its run in Dagster."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.scenes.person import Person
 from bulk_pipelines_tests.scenes.waiting import until
 
 SAMPLES = CHECKOUT / "docs" / "samples"
-
-
-class Person:
-    def __init__(self, home: Path, url: str) -> None:
-        self.environment = os.environ | {"BULK_HOME": str(home), "BULK_DATABASE_URL": url}
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.cli", "import", *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def says(self, *arguments: str, code: int = 0) -> str:
-        process = self.start(*arguments)
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == code, output + errors
-        return output if code == 0 else output + errors
 
 
 @pytest.fixture
@@ -42,23 +20,23 @@ def person(tmp_path: Path, database_url: str) -> Person:
 @pytest.mark.long
 def test_from_the_file_to_the_rejects_and_back(person: Person, tmp_path: Path) -> None:
     users = str(SAMPLES / "users.csv")
-    said = person.says(users, "--resource", "users", "--idempotency-key", "once")
+    said = person.says("import", users, "--resource", "users", "--idempotency-key", "once")
     assert "6 read, 3 loaded, 3 rejected" in said
     key = said.split()[1]
-    again = person.says(users, "--resource", "users", "--idempotency-key", "once")
+    again = person.says("import", users, "--resource", "users", "--idempotency-key", "once")
     assert f"import {key}, submitted before" in again
 
-    page = person.says("errors", key, "--limit", "2")
+    page = person.says("import", "errors", key, "--limit", "2")
     assert "line 5: invalid_email_format" in page
     assert "3 in all" in page
     target = tmp_path / "rejects.ndjson"
-    person.says("errors", key, "--format", "ndjson", "--to", str(target))
+    person.says("import", "errors", key, "--format", "ndjson", "--to", str(target))
     assert len(target.read_text().splitlines()) == 3
 
-    replayed = person.says("replay", key, code=1)
+    replayed = person.says("import", "replay", key, code=1)
     assert "nothing could be loaded" in replayed, "nobody mended anything"
-    assert "3 rows taken back" in person.says("undo", key, "--yes")
-    assert "0 rows" in person.says("undo", key, "--yes")
+    assert "3 rows taken back" in person.says("import", "undo", key, "--yes")
+    assert "0 rows" in person.says("import", "undo", key, "--yes")
 
 
 @pytest.mark.long
@@ -66,7 +44,7 @@ def test_ctrl_c_asks_to_cancel(person: Person, tmp_path: Path) -> None:
     source = tmp_path / "users.csv"
     rows = (f"user{number}@example.org,Name,reader\n" for number in range(600_000))
     source.write_text("email,name,role\n" + "".join(rows))
-    process = person.start(str(source), "--resource", "users")
+    process = person.start("import", str(source), "--resource", "users")
     until(lambda: counted(person) > 0, "rows are being loaded", 90)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
@@ -91,6 +69,6 @@ def test_mistakes_are_one_line(person: Person) -> None:
         (["gopher://x/y", "--resource", "users"], "gopher:// is not an address we know"),
         (["errors", "J19990101_000001"], "no job has the key"),
     ]:
-        said = person.says(*arguments, code=1)
+        said = person.says("import", *arguments, code=1)
         assert message in said
         assert "Traceback" not in said

@@ -1,12 +1,14 @@
 """Imports worked by Dagster: what is loaded, what a person sees, and what is said of files that are no good."""
 
 import gzip
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import psycopg
 import pytest
 from sqlalchemy import Engine
 
@@ -18,17 +20,17 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.imports import submission, work
+from bulk_pipelines.imports import request, submission, work
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.scenes.whole_imports import batches_of
 from bulk_pipelines_tests.servers.processes import LoginServer, Place
 from bulk_pipelines_tests.servers.web_server import WebServer, content
 
 SAMPLES = CHECKOUT / "docs" / "samples"
-HUNDRED_ROWS = replace(work.BATCHES, min_rows=100, start_rows=100, max_rows=100)
 
 
 class Installation:
@@ -115,6 +117,33 @@ def test_what_a_person_sees(installation: Installation) -> None:
     checks = {each.check_name: each for each in result.get_asset_check_evaluations()}
     assert (checks["error_rate"].passed, checks["error_rate"].severity) == (False, dg.AssetCheckSeverity.WARN)
     assert checks["counts_add_up"].passed
+
+
+LOOK_UP = re.compile(r"\s*SELECT\b.*\bFROM job\s+WHERE job_(key|id) = ", re.DOTALL)
+"""A statement that looks one job up, whether it locks the job or not."""
+
+
+def test_the_smallest_import_looks_its_job_up_five_times_and_parses_its_request_once(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its submission to the checks of its asset, in one process."""
+    looked: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def counted(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        if LOOK_UP.match(str(query)):
+            looked.append(str(query))
+        return execute(cursor, query, *arguments, **options)
+
+    source = file_of(tmp_path, "email,name,role\na@example.org,A,reader\n")
+    request.parsed.cache_clear()
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    job = installation.submit("users", source)
+    assert installation.run(job).success
+    assert 1 <= len(looked) <= 5, looked
+    assert request.parsed.cache_info().misses == 1
+    assert installation.find(job).status is JobState.COMPLETED
+    assert installation.count("users") == 1
 
 
 def test_the_launchpad_job_submits_what_it_names(installation: Installation) -> None:
@@ -217,7 +246,7 @@ def test_how_much_error_is_accepted(
 def test_an_aborted_import_says_what_it_never_reached(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     rows = [f"u{n}@example.org,N,{'reader' if n != 150 else 'captain'}" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
     job = installation.imported("users", source, on_error="abort")
@@ -233,7 +262,7 @@ def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
 ) -> None:
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
-    monkeypatch.setattr(work, "BATCHES", HUNDRED_ROWS)
+    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     monkeypatch.setattr("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0)
     job = installation.submit("users", source)
     written = work.write

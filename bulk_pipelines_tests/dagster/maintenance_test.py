@@ -20,8 +20,8 @@ from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.maintenance.definitions import Upkeep, maintenance
-from bulk_pipelines.maintenance.history import definitions as history
-from bulk_pipelines.maintenance.prune import Part
+from bulk_pipelines.maintenance.retention import Part
+from bulk_pipelines.orchestration import history
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.dagster import echo_definitions

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
-from bulk_pipelines.database import pool, session
+from bulk_pipelines.database import address, pool, session
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.drops import sources
 from bulk_pipelines.settings import Settings
@@ -205,6 +205,9 @@ def test_a_mistake_in_the_file_of_sources(
     assert not finding.ok
     assert message in finding.message
     assert finding.remedy == f"mend {asked.drops_file}, see docs/drops.md; until then nothing is taken"
+    (finding,) = doctor.drops(replace(chosen, drops_file=tmp_path / "dorps.toml"))
+    assert not finding.ok
+    assert "dorps.toml cannot be read: No such file or directory" in finding.message
     variables = {"BULK_DATABASE_URL": chosen.database_url, "BULK_HOME": str(chosen.home)}
     variables |= {"BULK_UI_PORT": str(free_port()), "BULK_API_PORT": str(free_port())}
     variables |= {"BULK_DROPS_FILE": str(asked.drops_file)}
@@ -288,6 +291,13 @@ def test_a_database_that_is_ahead(chosen: Settings) -> None:
     assert not finding.ok
     assert "9999_from_the_future" in finding.message
     assert finding.remedy.startswith("update this program")
+
+
+def test_an_embedded_database_without_tables_is_not_wrong(tmp_path: Path) -> None:
+    """The first command that needs tables makes them."""
+    chosen = Settings(home=tmp_path)
+    with address.held(chosen):
+        assert doctor.schema(chosen) == doctor.Finding("migrations", True, doctor.NO_TABLES)
 
 
 def test_the_query_of_distribution(chosen: Settings) -> None:

@@ -14,10 +14,10 @@ from sqlalchemy import make_url
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import logs, pool
 from bulk_pipelines.errors import BulkError, Conflict, Unavailable
+from bulk_pipelines.orchestration.schema import APPLICATION
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home, processes, services, supervisor
 from bulk_pipelines.up.services import Service
-from bulk_pipelines.up.storage import APPLICATION
 from bulk_pipelines_tests.scenes.waiting import until
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import answer, data, submission, target
-from bulk_pipelines.distribution import work as distributor
+from bulk_pipelines.distribution.kind import kind_with
 from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
@@ -78,7 +78,7 @@ class Scene:
     @property
     def kind(self) -> Kind:
         if not self.made:
-            kind = distributor.kind_with(
+            kind = kind_with(
                 Distributor(
                     lambda: target.opened(f"{self.place.url}/exports", self.place.access),
                     data.query_of(self.query),

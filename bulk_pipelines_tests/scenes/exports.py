@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from bulk_pipelines.engine.worker.drain import Drained, drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
-from bulk_pipelines.exports import submission
+from bulk_pipelines.exports import submission, work
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.exports.work import Point
 from bulk_pipelines.settings import CHECKOUT
 
 
@@ -38,6 +40,16 @@ def quick(kind: Kind) -> Kind:
 QUICK = Kinds(quick(kind) for kind in KINDS.values())
 
 
+def listened_to(at: Mapping[Point, Callable[[], object]]) -> Kinds:
+    """Return the quick kinds, which do these things at points of each try."""
+
+    def reached(point: Point) -> None:
+        if point in at:
+            at[point]()
+
+    return Kinds(replace(kind, handle=partial(work.handle, reached=reached)) for kind in QUICK.values())
+
+
 def submitted(engine: Engine, *, key: str | None = None, owner: str = "me", **params: Any) -> Job:
     with transaction(engine) as connection:
         asked = ExportRequest.parse({"resource": "users"} | params)
@@ -49,9 +61,10 @@ def started(engine: Engine, **params: Any) -> Job:
         return jobs.start(connection, submitted(engine, **params).job_key)
 
 
-def worked(engine: Engine, job: Job) -> Job:
-    """Work the job in this process until it is over, and return it as it is then."""
-    with Worker(engine, QUICK, job) as worker:
+def worked(engine: Engine, job: Job, at: Mapping[Point, Callable[[], object]] | None = None) -> Job:
+    """Work the job in this process until it is over, and return it as it is then. `at` has what is done at points of
+    each try."""
+    with Worker(engine, listened_to(at or {}), job) as worker:
         ended: Drained = drain(worker)
     assert ended is not None
     return found(engine, job)

@@ -12,31 +12,37 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import WrongState
-from bulk_pipelines.engine.intake.adaptive import BatchSizer
-from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines.imports import winding_up, work
 from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.load.loading import BatchResult
 from bulk_pipelines.imports.plan import planning, ranges
 from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.whole_imports import batches_of
 
 AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
 
 
-def hasty(attempts: int) -> Kinds:
-    """Return kinds of imports in which a range that fails is tried again at once, and buried after so many attempts."""
+def hasty(attempts: int, not_loaded: Collection[int] = ()) -> Kinds:
+    """Return kinds of imports in which a range that fails is tried again at once, and buried after so many attempts.
+    Every block fails that holds one of the lines `not_loaded`, as if it could not be written."""
+
+    def loading(read: work.Read) -> None:
+        if set(not_loaded) & set(read.block.spans.lines.tolist()):
+            raise RuntimeError("it cannot be written")
+
     retry = RetryPolicy(max_attempts=attempts, max_deaths=100, backoffs=AT_ONCE)
-    return Kinds(replace(kind, retry=retry) for kind in KINDS.values())
+    handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
+    return Kinds(replace(kind, handle=handle, retry=retry) for kind in KINDS.values())
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,9 @@ class Sizes:
 
 @contextmanager
 def small(sizes: Sizes) -> Iterator[None]:
-    batches = replace(work.BATCHES, min_rows=sizes.rows, start_rows=sizes.rows, max_rows=sizes.rows)
     with (
         patch.object(planning, "RANGE_BYTES", sizes.range_bytes),
-        patch.object(work, "BATCHES", batches),
+        patch.object(work.Loader, "sizer", batches_of(sizes.rows)),
         patch.object(ranges, "BLOCK", sizes.step),
         patch.object(blocks, "LEAST_READ", sizes.step),
         patch.object(blocks, "FIRST_GUESS", 1),
@@ -64,20 +69,6 @@ def small(sizes: Sizes) -> Iterator[None]:
         patch.object(drain, "IDLE_PAUSE", 0.01),
         patch("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0),
     ):
-        yield
-
-
-@contextmanager
-def not_written(lines: Collection[int]) -> Iterator[None]:
-    """Let every batch fail that holds one of these lines, as if it could not be written."""
-    write = work.write
-
-    def failing(lease: Lease, tools: Tools, read: work.Read, sizer: BatchSizer, direct: bool) -> BatchResult:
-        if set(lines) & set(read.block.spans.lines.tolist()):
-            raise RuntimeError("it cannot be written")
-        return write(lease, tools, read, sizer, direct)
-
-    with patch.object(work, "write", failing):
         yield
 
 

@@ -1,21 +1,25 @@
 """Imports as whole jobs, planned and worked in this process, without Dagster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options
+from bulk_pipelines.settings.engine import EngineSettings
 
 
 def submitted(engine: Engine, resource: str, sources: Iterable[Path], **options: Any) -> Job:
@@ -37,6 +41,12 @@ def worked(engine: Engine, job: Job, kinds: Mapping[str, Kind] = KINDS) -> Job:
     with Worker(engine, kinds, job) as worker:
         drain(worker)
     return refreshed(engine, job)
+
+
+def batches_of(rows: int) -> Callable[..., BatchSizer]:
+    """Return what to put in the place of `Loader.sizer` for batches that all have this size."""
+    limits = replace(limits_of(EngineSettings()).load, min_rows=rows, start_rows=rows, max_rows=rows)
+    return lambda loader, tools: BatchSizer.within(limits)
 
 
 def imported(engine: Engine, resource: str, *sources: Path, **options: Any) -> Job:

@@ -2,7 +2,8 @@
 
 The kinds are: `plain`, which has no MLSD and MLST, and does not replace a file when another is renamed to its name;
 `sizeless`, which has no SIZE either; `silent`, which, like vsftpd, shows a folder that it must not read as empty, and
-says so only at the end; `explicit`, which wants TLS begun by AUTH TLS; `implicit`, which has TLS from the first byte.
+says so only at the end; `crowded`, which allows two connections at a time; `explicit`, which wants TLS begun by AUTH
+TLS; `implicit`, which has TLS from the first byte.
 """
 
 import sys
@@ -74,6 +75,7 @@ HANDLERS: dict[str, Any] = {
     "plain": PlainHandler,
     "sizeless": SizelessHandler,
     "silent": SilentHandler,
+    "crowded": PlainHandler,
     "explicit": ExplicitHandler,
     "implicit": ImplicitHandler,
 }
@@ -87,6 +89,8 @@ def main(kind: str, folder: str, user: str, password: str, *tls: str) -> None:
     if tls:
         handler.certfile, handler.keyfile = tls
     server = FTPServer(("127.0.0.1", 0), handler)
+    if kind == "crowded":
+        server.max_cons_per_ip = 2
     print(server.address[1], flush=True)
     server.serve_forever(timeout=0.05, handle_exit=True)
 

@@ -30,6 +30,17 @@ def test_the_page_shows_every_room() -> None:
     assert {room for room in rooms if f"`{room}/`" not in PAGE} == set()
 
 
+@pytest.mark.parametrize("kind", sorted(PACKAGE.glob("*/kind.py")), ids=lambda path: path.parent.name)
+def test_a_slice_with_a_kind_of_job_has_the_same_rooms(kind: Path) -> None:
+    rooms = {"request", "submission", "kind", "work", "completion", "report", "definitions", "commands"}
+    assert rooms - {path.stem for path in kind.parent.glob("*.py")} == set()
+
+
+def test_every_module_named_definitions_has_definitions_for_dagster() -> None:
+    for path in PACKAGE.rglob("definitions.py"):
+        assert "dg.Definitions" in path.read_text(), path
+
+
 @pytest.mark.parametrize("package", [pytest.param(each, id=str(each.relative_to(CHECKOUT))) for each in PACKAGES])
 def test_a_package_says_what_it_is_and_names_only_what_it_has(package: Path) -> None:
     said = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))

@@ -43,7 +43,7 @@ STAGES += [f"exports/{name}" for name in ("read", "formats", "publish")]
 def kept(place: Path, file: str, text: str) -> bool:
     """Whether all contracts hold when this file stands in a skeleton of the package."""
     slices = ("imports", "exports", "engine", "storage", "resources", "database", *STAGES)
-    for each in (*(f"{name}/__init__.py" for name in slices), "settings.py", "errors.py", "imports/later.py", file):
+    for each in (*(f"{name}/__init__.py" for name in (*slices, "settings")), "errors.py", "imports/later.py", file):
         path = place / "bulk_pipelines" / each
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -127,6 +127,8 @@ def test_what_the_database_said_is_shown_without_advertisement(failing: Callable
     assert failing(full).startswith("Error: TimeoutError: QueuePool limit (details in ")
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     wanted = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
     assert CliRunner().invoke(main, ["--version"]).output == f"bulk, version {wanted}\n"
+    [newest, *_] = re.findall(r"^## (\S+?),? ", (CHECKOUT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == wanted

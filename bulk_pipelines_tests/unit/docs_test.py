@@ -3,13 +3,13 @@
 import os
 import re
 import subprocess
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from bulk_pipelines import settings
 from bulk_pipelines.cli import main
-from bulk_pipelines.settings import CHECKOUT, Settings
+from bulk_pipelines.settings import CHECKOUT
 
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
@@ -42,7 +42,7 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 
 @each_page
 def test_every_setting_exists(page: Path) -> None:
-    known = {each.metadata["variable"] for each in fields(Settings)}
+    known = {each.variable for each in settings.describe()}
     for name in set(re.findall(r"\bBULK_[A-Z0-9_]*[A-Z0-9]\b", page.read_text())):
         assert name in known, f"{page.name}: {name}"
 

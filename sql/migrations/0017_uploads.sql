@@ -21,6 +21,7 @@ CREATE TABLE upload (
     term integer NOT NULL DEFAULT 1,
     -- The landed file, once it is whole.
     landed text,
+    landed_version text,
     landed_bytes bigint,
     sha256 text,
     created_at timestamptz NOT NULL DEFAULT now(),

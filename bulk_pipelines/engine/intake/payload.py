@@ -54,7 +54,7 @@ def checked(by: json.JSONEncoder, field: str, value: object, max_bytes: int) -> 
     except TypeError as error:
         raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
     except RecursionError:
-        raise too_deep(field) from None
+        raise nested_too_deep(field) from None
     # The characters are counted first, so that a text that is too long is not encoded only to be refused.
     if len(encoded) > max_bytes or (not encoded.isascii() and utf8_length(field, encoded) > max_bytes):
         raise InvalidInput(field, f"is larger than {max_bytes:,} bytes: pass a reference to the data instead")
@@ -79,7 +79,7 @@ def check_shape(field: str, value: dict[Any, Any]) -> None:
         if not inner:
             return
         level = inner
-    raise too_deep(field)
+    raise nested_too_deep(field)
 
 
 def check_keys(field: str, value: dict[Any, Any]) -> None:
@@ -88,7 +88,7 @@ def check_keys(field: str, value: dict[Any, Any]) -> None:
             raise InvalidInput(field, f"has the key {key!r}, which is not a text but {type(key).__name__}")
 
 
-def too_deep(field: str) -> InvalidInput:
+def nested_too_deep(field: str) -> InvalidInput:
     return InvalidInput(field, f"is nested more than {MAX_DEPTH} levels deep")
 
 

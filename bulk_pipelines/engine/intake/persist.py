@@ -1,5 +1,6 @@
 """Write the items of a job into the database before they are worked, in batches whose size is found live."""
 
+import random as random_module
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.adaptive import BatchSizer, Sample, Step
 from bulk_pipelines.engine.states import FINISHED_JOBS, JobState
+from bulk_pipelines.engine.worker.retry import Backoff, Random
 from bulk_pipelines.errors import Conflict, Unavailable
 
 Item = tuple[str, dict[str, Any]]
 """An item's key, which is unique in its job, and its input."""
 
-RETRY_DELAYS = (0.1, 0.5, 2.0, 5.0, 10.0)
-"""Seconds to wait between the tries of a batch while the database is away."""
+OUTAGE = Backoff(base=0.5, cap=10.0)
+"""The delays between the tries of a batch while the database is away. Chance spreads them, so that those who lost the
+database together do not come back to it together."""
+OUTAGE_RETRIES = 7
 
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 
@@ -83,6 +87,7 @@ def add_items(
     worker: str = "persist",
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
+    random: Random = random_module.random,
 ) -> int:
     """Add all items, with one transaction for each batch, and return how many are new.
 
@@ -99,10 +104,10 @@ def add_items(
             added += add_sized(pool, job_id, piece, sizer, worker, recorded, clock)
         except (Unavailable, psycopg.OperationalError):
             failures += 1
-            if failures > len(RETRY_DELAYS):
+            if failures > OUTAGE_RETRIES:
                 raise
             sizer.observe(Sample(len(piece), sum(each.bytes for each in piece), clock() - begun, failed=True))
-            sleep(RETRY_DELAYS[failures - 1])
+            sleep(OUTAGE.delay(failures, random))
         else:
             batch = batch[len(piece) :]
             failures = 0

@@ -22,6 +22,9 @@ OFFER_AGAIN_SECONDS = 30.0
 PUT_OFF_SECONDS = 3.0
 SILENT_SECONDS = 120.0
 """A worker beats every 15 seconds; a job without a beat for this long is looked into."""
+BEATS_BEFORE_SILENCE = 8
+"""How many beats must be missed at least before a job counts as silent: workers beat more often for a shorter silence.
+"""
 BATCH = 1_000
 
 
@@ -188,12 +191,14 @@ def silent(connection: Connection, seconds: float) -> list[Launched]:
 
 
 @contextmanager
-def beating(pool: Engine, job_id: int) -> Iterator[None]:
-    """Beat for the job, which says that somebody works it, as long as the block lasts and the process lives."""
+def beating(pool: Engine, job_id: int, silent_seconds: float = SILENT_SECONDS) -> Iterator[None]:
+    """Beat for the job, which says that somebody works it, as long as the block lasts and the process lives.
+    `silent_seconds` is the silence after which somebody looks into the job."""
     over = threading.Event()
+    interval = min(BEAT_SECONDS, silent_seconds / BEATS_BEFORE_SILENCE)
 
     def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
+        while not over.wait(interval):
             try:
                 with transaction(pool) as connection:
                     connection.execute(queries.text("dispatch", "beat"), {"job_id": job_id})

@@ -39,14 +39,16 @@ def attempt(pool: Engine, kinds: Mapping[str, Kind], job_key: str) -> Job:
     """End the job if no item is open any more. Whoever comes first does it, a worker or the finalizer, with the same
     result."""
     job = look(pool, job_key)
-    if not is_due(job):
-        return job
-    kind = kinds[job.kind]
+    return attempt_due(pool, kinds[job.kind], job_key) if is_due(job) else job
+
+
+def attempt_due(pool: Engine, kind: Kind, job_key: str) -> Job:
+    """End a job that was seen without open items, if that is still so."""
     if kind.reconcile is None:
         return end(pool, kind, job_key)
     with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
         if not ours:
-            return job  # somebody else reconciles and ends it
+            return look(pool, job_key)  # somebody else reconciles and ends it
         return brought_to_its_end(pool, kind, job_key)
 
 
@@ -89,20 +91,24 @@ def is_due(job: Job) -> bool:
 
 def end(pool: Engine, kind: Kind, job_key: str) -> Job:
     with transaction(pool) as connection:
-        end_in(connection, kind.finish, job_key)
-        return jobs.find(connection, job_key)
+        job, _ = ended(connection, kind.finish, job_key)
+        return job
 
 
 def end_in(connection: Connection, decide: Finish | None, job_key: str) -> bool:
     """End the job in the caller's transaction. False when it may not end any more."""
-    job_id, state = jobs.locked(connection, job_key)
-    job = jobs.find(connection, job_key)
+    _, is_over = ended(connection, decide, job_key)
+    return is_over
+
+
+def ended(connection: Connection, decide: Finish | None, job_key: str) -> tuple[Job, bool]:
+    """Do what `end_in` does, and return the job, too."""
+    job = jobs.lock(connection, job_key)
     if not is_due(job):
-        return False
+        return job, False
     ending = decide(connection, job) if decide else verdict(job)
-    target = jobs.checked_move(job_key, state, ending.event)
-    jobs.write(connection, job_id, target, ending.error, keepable(ending.result))
-    return True
+    target = jobs.checked_move(job_key, job.status, ending.event)
+    return jobs.write(connection, job.job_id, target, ending.error, keepable(ending.result)), True
 
 
 def keepable(result: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -123,13 +129,13 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
         half_cancelled = connection.execute(
             queries.text("jobs", "cancelled_jobs_with_open_items"), {"most": BATCH}
         ).fetchall()
-    ended = []
+    over = []
     for (job_key,) in ready:
         try:
-            ended.append(attempt(pool, kinds, job_key))
+            over.append(attempt(pool, kinds, job_key))
         except Unavailable as error:
             look(pool, job_key)  # when the database is away, no job can be ended: this raises
             log.warning("job %s cannot be ended now: %s", job_key, error)
         except Exception:
             log.exception("job %s cannot be ended; the others do not wait for it", job_key)
-    return ended + [jobs.cancel(pool, job_key) for (job_key,) in half_cancelled]
+    return over + [jobs.cancel(pool, job_key) for (job_key,) in half_cancelled]

@@ -3,12 +3,13 @@ settled."""
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from psycopg.rows import class_row
+from psycopg.rows import kwargs_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
@@ -132,14 +133,14 @@ class Request:
     trace_parent: str | None = None
     digest: bytes = b""
     """A digest of what the request holds besides its parameters, such as its inputs."""
+    identity: Mapping[str, Any] | None = None
+    """What equal requests have in common, where the parameters do not hold all of it. It may be of any size."""
     priority: int = 0
     """The relay launches jobs of a higher priority first. The priority is not part of what is asked for: a repeated
     request may have another one."""
     by: str | None = None
     address: str | None = None
     file: SentFile | None = None
-    identity: Mapping[str, Any] | None = None
-    """What equal requests have in common, where that is not their parameters."""
 
     @property
     def actor(self) -> Actor:
@@ -175,10 +176,9 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
         "file_id": None if request.file is None else request.file.file_id,
         "job_key": None if request.file is None else request.file.job_key,
     }
-    row = connection.execute(queries.text("jobs", "insert_job"), values).fetchone()
-    if row:
-        audit.note(connection, request.actor, "submit", row[1])
-        return Submitted(find(connection, row[0]), created=True)
+    if job := job_of(connection, "insert_job", values):
+        audit.note(connection, request.actor, "submit", job.job_id)
+        return Submitted(job, created=True)
     row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
     assert row is not None, "the insert met this key"
     job_key, known_hash = row
@@ -195,8 +195,10 @@ def find_by_key(connection: Connection, owner: str, idempotency_key: str) -> Job
 
 
 def request_hash(request: Request) -> bytes:
-    params = request.params if request.identity is None else request.identity
-    body = payload.canonical("params", {"kind": request.kind, "params": dict(params)}, 2 * payload.MAX_BYTES)
+    identity, most = request.identity, sys.maxsize
+    if identity is None:
+        identity, most = request.params, 2 * payload.MAX_BYTES
+    body = payload.canonical("params", {"kind": request.kind, "params": dict(identity)}, most)
     return hashlib.sha256(body.encode() + b"\0" + request.digest).digest()
 
 
@@ -209,35 +211,47 @@ def digest_of(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def new_key(connection: Connection) -> str:
-    """Reserve the key of a job that is submitted later."""
-    row = connection.execute(queries.text("jobs", "new_job_key")).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
 def find(connection: Connection, job_key: str, owner: str | None = None) -> Job:
     """Return the job with this key. Raises UnknownJob, also when it belongs to somebody else than the owner who
     asks."""
-    with connection.cursor(row_factory=class_row(Job)) as cursor:
-        cursor.execute(queries.text("jobs", "find_job"), {"job_key": payload.text("job", job_key), "owner": owner})
-        job = cursor.fetchone()
+    job = job_of(connection, "find_job", {"job_key": payload.text("job", job_key), "owner": owner})
     if job is None:
         raise UnknownJob(job_key)
     return job
 
 
+def job_of(connection: Connection, query: str, values: Mapping[str, Any]) -> Job | None:
+    """Return the job whose row comes back from a query, which may write the job and saves a look at it."""
+    with connection.cursor(row_factory=kwargs_row(as_job)) as cursor:
+        return cursor.execute(queries.text("jobs", query), values).fetchone()
+
+
+def written(connection: Connection, query: str, values: Mapping[str, Any]) -> Job:
+    """Return the job that a query has written."""
+    job = job_of(connection, query, values)
+    assert job is not None, "a job that is being worked is not deleted"
+    return job
+
+
+def as_job(**columns: Any) -> Job:
+    return Job(**{each.name: columns[each.name] for each in fields(Job)})
+
+
 def start(connection: Connection, job_key: str, dagster_run_id: str | None = None) -> Job:
     """Note that a run begins to work the job, or goes on with it."""
-    job_id, _ = allowed(connection, job_key, JobEvent.START)
-    values = {"job_id": job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
-    connection.execute(queries.text("jobs", "start_job"), values)
-    return find(connection, job_key)
+    return begin(connection, lock(connection, job_key), dagster_run_id)
 
 
-def seal(connection: Connection, job_id: int) -> None:
-    """Say that all items of the job are known. From now on the job may end."""
-    connection.execute(queries.text("jobs", "seal_job"), {"job_id": job_id})
+def begin(connection: Connection, job: Job, dagster_run_id: str | None = None) -> Job:
+    """Do what `start` does with a job that the caller has locked."""
+    checked_move(job.job_key, job.status, JobEvent.START)
+    values = {"job_id": job.job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
+    return written(connection, "start_job", values)
+
+
+def seal(connection: Connection, job_id: int) -> Job:
+    """Say that all items of the job are known, and return the job. From now on it may end."""
+    return written(connection, "seal_job", {"job_id": job_id})
 
 
 def pause(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
@@ -247,14 +261,14 @@ def pause(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
 
 def resume(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
     """Resume a paused job. The run that worked it ended at the pause, so the job wants another one."""
-    job_id, state = locked(connection, job_key, seen_by(by))
-    if state is JobState.PAUSED:
-        write(connection, job_id, after(JOB_MOVES, state, JobEvent.RESUME))
-        audit.note(connection, by, JobEvent.RESUME, job_id)
-        dispatch.want(connection, job_id)
-    elif state not in (JobState.RUNNING, JobState.SUBMITTED):
-        raise WrongState(job_key, state, JobEvent.RESUME)
-    return find(connection, job_key)
+    job = lock(connection, job_key, seen_by(by))
+    if job.status is JobState.PAUSED:
+        job = write(connection, job.job_id, after(JOB_MOVES, job.status, JobEvent.RESUME))
+        audit.note(connection, by, JobEvent.RESUME, job.job_id)
+        dispatch.want(connection, job.job_id)
+    elif job.status not in (JobState.RUNNING, JobState.SUBMITTED):
+        raise WrongState(job_key, job.status, JobEvent.RESUME)
+    return job
 
 
 def cancel(pool: Engine, job_key: str, by: Actor | None = None) -> Job:
@@ -299,16 +313,18 @@ def move(
 ) -> Job:
     """Move the job by this event. In one of the states in `already` the event has happened before, and nothing
     changes."""
-    job_id, state = locked(connection, job_key, seen_by(by))
-    if state not in already:
-        write(connection, job_id, checked_move(job_key, state, event), error, result)
-        audit.note(connection, by, event, job_id)
-    return find(connection, job_key)
+    job = lock(connection, job_key, seen_by(by))
+    if job.status in already:
+        return job
+    job = write(connection, job.job_id, checked_move(job_key, job.status, event), error, result)
+    audit.note(connection, by, event, job.job_id)
+    return job
 
 
 def write(
     connection: Connection, job_id: int, state: JobState, error: str | None = None, result: dict[str, Any] | None = None
-) -> None:
+) -> Job:
+    """Write the next state of a job, and return the job."""
     values = {
         "job_id": job_id,
         "status": state,
@@ -316,7 +332,7 @@ def write(
         "error": None if error is None else storable(error),
         "result": None if result is None else payload.encode("result", result),
     }
-    connection.execute(queries.text("jobs", "move_job"), values)
+    return written(connection, "move_job", values)
 
 
 def seen_by(by: Actor | None) -> str | None:
@@ -324,18 +340,12 @@ def seen_by(by: Actor | None) -> str | None:
     return None if by is None else by.sees
 
 
-def locked(connection: Connection, job_key: str, owner: str | None = None) -> tuple[int, JobState]:
-    """Lock the job until the transaction ends, and return its id and state. Another owner's job is an unknown one."""
-    values = {"job_key": payload.text("job", job_key), "owner": owner}
-    row = connection.execute(queries.text("jobs", "lock_job"), values).fetchone()
-    if row is None:
+def lock(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Lock the job until the transaction ends, and return it. Another owner's job is an unknown one."""
+    job = job_of(connection, "lock_job", {"job_key": payload.text("job", job_key), "owner": owner})
+    if job is None:
         raise UnknownJob(job_key)
-    return row[0], JobState(row[1])
-
-
-def allowed(connection: Connection, job_key: str, event: JobEvent) -> tuple[int, JobState]:
-    job_id, state = locked(connection, job_key)
-    return job_id, checked_move(job_key, state, event)
+    return job
 
 
 def checked_move(job_key: str, state: JobState, event: JobEvent) -> JobState:

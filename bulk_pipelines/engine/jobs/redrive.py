@@ -56,14 +56,13 @@ def go_on(pool: Engine, job_key: str, *, run_follows: bool = False, by: Actor | 
     """Take up a job that failed fast and has no buried item any more, because that was discarded. Its other items were
     never worked, and no redrive of an item would reach them. False when this is no such job."""
     with transaction(pool) as connection:
-        job_id, state = jobs.locked(connection, job_key, jobs.seen_by(by))
-        job = jobs.find(connection, job_key)
+        job = jobs.lock(connection, job_key, jobs.seen_by(by))
         if not may_go_on(job):
             return False
-        jobs.write(connection, job_id, after(JOB_MOVES, state, JobEvent.REDRIVE))
-        audit.note(connection, by, JobEvent.REDRIVE, job_id)
+        jobs.write(connection, job.job_id, after(JOB_MOVES, job.status, JobEvent.REDRIVE))
+        audit.note(connection, by, JobEvent.REDRIVE, job.job_id)
         if not run_follows:
-            dispatch.want(connection, job_id)
+            dispatch.want(connection, job.job_id)
         return True
 
 

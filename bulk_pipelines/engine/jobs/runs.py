@@ -29,12 +29,22 @@ class TakenUp:
     redriven: int = 0
 
 
-def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool, by: Actor | None = None) -> TakenUp:
-    """Start the job, if it may run. Only a run's first call decides anything. `by` is who launched the run, if a person
-    did and nothing else says so."""
+def take_up(
+    pool: Engine,
+    job_key: str,
+    dagster_run_id: str,
+    *,
+    by_person: bool,
+    kind: str | None = None,
+    by: Actor | None = None,
+) -> TakenUp:
+    """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides
+    anything. `by` is who launched the run, if a person did and nothing else says so."""
     with transaction(pool) as connection:
-        _, was = jobs.locked(connection, job_key)
-        job = jobs.find(connection, job_key)
+        job = jobs.lock(connection, job_key)
+        was = job.status
+        if kind not in (None, job.kind):
+            return TakenUp(job, first=False, was=was)
         first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job))
         if first:
             audit.note(connection, by, "launch", job.job_id, run=dagster_run_id, was=was)
@@ -44,8 +54,7 @@ def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool,
         return TakenUp(job, first, was)
     redriven = redrive.redrive(pool, job_key, run_follows=True)
     with transaction(pool) as connection:
-        jobs.locked(connection, job_key)
-        job = jobs.find(connection, job_key)
+        job = jobs.lock(connection, job_key)
         if connection.execute(queries.text("runs", "redriven"), {"dagster_run_id": dagster_run_id}).fetchone():
             job = started(connection, job, dagster_run_id)
     return TakenUp(job, first, was, redriven)
@@ -78,4 +87,4 @@ def begun(connection: Connection, job: Job, dagster_run_id: str, by_person: bool
 def started(connection: Connection, job: Job, dagster_run_id: str) -> Job:
     if job.status not in sources(JOB_MOVES, JobEvent.START):
         return job
-    return jobs.start(connection, job.job_key, dagster_run_id)
+    return jobs.begin(connection, job, dagster_run_id)

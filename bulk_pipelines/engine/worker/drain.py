@@ -107,7 +107,12 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
     worker.settler.drain()
     if rescue.run_once(worker.pool, worker.kinds, worker.random, worker.job.job_id).items:
         return None
-    job = end.attempt(worker.pool, worker.kinds, worker.job.job_key)
+    job_key = worker.job.job_key
+    seen, worker.settler.open_items = worker.settler.open_items, None
+    if seen == 0:  # the last settlement has seen that no item is open, so there is no need to look first
+        job = end.attempt_due(worker.pool, worker.kind, job_key)
+    else:
+        job = end.attempt(worker.pool, worker.kinds, job_key)
     if job.status is JobState.CANCELLED and job.open_items:
         # A claim that was under way kept its items from the cancel, and gave them back as they were.
         jobs.cancel_waiting(worker.pool, job.job_id)

@@ -110,7 +110,13 @@ class Worker:
         self.status = job.status
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
         self.settler = Settler(
-            pool, job.job_id, self.lease_seconds, self.kind.item_timeout, settler_limits, clock, self.kind.record
+            pool,
+            job.job_id,
+            self.lease_seconds,
+            self.kind.item_timeout,
+            settler_limits or self.kind.settling,
+            clock,
+            self.kind.record,
         )
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 

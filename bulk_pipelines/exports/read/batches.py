@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from bulk_pipelines.columns import uuid_text
+from bulk_pipelines.columns import uuids
 from bulk_pipelines.database import session
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read.snapshot import Plan
@@ -31,17 +31,17 @@ PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 
 
 @contextmanager
-def lane(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowLane"]:
-    """Open a lane: a connection of its own, which reads batches of about `batch` bytes."""
+def reader(url: URL, plan: Plan, resource: str, batch: int) -> Iterator["ArrowReader"]:
+    """Open a reader: a connection of its own, which reads batches of about `batch` bytes."""
     with asked_of(resource, url), connected(url) as connection, connection.cursor() as cursor:
         for statement in plan.joining():
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{BATCH_OPTION: str(batch)})
-        yield ArrowLane(cursor, plan)
+        yield ArrowReader(cursor, plan)
 
 
 @dataclass(frozen=True)
-class ArrowLane:
+class ArrowReader:
     cursor: Any
     plan: Plan
 
@@ -89,8 +89,8 @@ def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def in_type(column: Any, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind) and uuid_text.is_identifier(column.type):
-        return uuid_text.as_text(column)
+    if pa.types.is_string(kind) and uuids.is_identifier(column.type):
+        return uuids.to_text(column)
     return column.cast(kind)
 
 

@@ -44,19 +44,19 @@ class CopyOptions:
 
 
 @contextmanager
-def lane(url: URL, plan: Plan, resource: str, options: CopyOptions) -> Iterator["CopyLane"]:
-    """Open a lane: a connection of its own, which is closed at the end, so that a late request to cancel can hit no
+def reader(url: URL, plan: Plan, resource: str, options: CopyOptions) -> Iterator["CopyReader"]:
+    """Open a reader: a connection of its own, which is closed at the end, so that a late request to cancel can hit no
     other query."""
     connection = pool.single(url.render_as_string(hide_password=False), application="bulk export")
     with closing(connection), asked_of(resource):
         connection.autocommit = False
         for statement in plan.joining():
             connection.execute(statement.encode())
-        yield CopyLane(connection, plan, options)
+        yield CopyReader(connection, plan, options)
 
 
 @dataclass(frozen=True)
-class CopyLane:
+class CopyReader:
     connection: Connection
     plan: Plan
     options: CopyOptions

@@ -34,7 +34,7 @@ class Counting:
     def count(self) -> None:
         try:
             with asked_of(self.resource):
-                # The count needs no workers of its own: it has as much time as the lanes take to read.
+                # The count needs no workers of its own: it has as much time as the readers take to read.
                 self.connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
                 self.rows = single(self.connection, self.statement.encode())
             self.done()

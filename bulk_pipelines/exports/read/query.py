@@ -93,28 +93,28 @@ def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause)
     return selected.where(*conditions, sa.text(BLOCKS))
 
 
-def condition(asked: Filter, resource: Resource, table: sa.TableClause) -> Element:
-    values: Sequence[Value] = filters.check(asked, resource)
-    column: Element = table.c[asked.field]
-    kind = resource.column(asked.field).kind
-    if asked.operator is Operator.NULL:
+def condition(wanted: Filter, resource: Resource, table: sa.TableClause) -> Element:
+    values: Sequence[Value] = filters.check(wanted, resource)
+    column: Element = table.c[wanted.field]
+    kind = resource.column(wanted.field).kind
+    if wanted.operator is Operator.NULL:
         return column.is_(None)
-    if asked.operator is Operator.NOT_NULL:
+    if wanted.operator is Operator.NOT_NULL:
         return column.is_not(None)
     bound: list[Element] = [
         sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values
     ]
-    if asked.operator is Operator.CONTAINS:
+    if wanted.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
-    if any(key.column == asked.field and key.ignores_case for key in resource.keys):
+    if any(key.column == wanted.field and key.ignores_case for key in resource.keys):
         # The "C" collation is the column's own. In the database's, which may be Turkish, the lower case of I may be
         # another letter.
         column, bound = sa.func.lower(column), [sa.func.lower(sa.collate(value, "C")) for value in bound]
-    if asked.operator is Operator.IN:
+    if wanted.operator is Operator.IN:
         return column.in_(bound)
-    if asked.operator is Operator.NOT_IN:
+    if wanted.operator is Operator.NOT_IN:
         return sa.or_(column.is_(None), column.not_in(bound))
-    return COMPARISONS[asked.operator](column, bound[0])
+    return COMPARISONS[wanted.operator](column, bound[0])
 
 
 def contains(column: Element, kind: ColumnKind, value: Element) -> Element:

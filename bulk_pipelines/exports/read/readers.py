@@ -1,7 +1,7 @@
 """Several connections read the parts of one export at the same time, and their pieces come out in the order of the
 parts.
 
-Memory is bounded: when the pieces that were read ahead fill their room, the lanes that are ahead wait.
+Memory is bounded: when the pieces that were read ahead fill their room, the readers that are ahead wait.
 """
 
 import threading
@@ -26,7 +26,7 @@ P = TypeVar("P", bound=Piece)
 P_co = TypeVar("P_co", bound=Piece, covariant=True)
 
 
-class Lane(Protocol[P_co]):
+class Reader(Protocol[P_co]):
     """A connection that reads parts of an export. Only `cancel` may be called from another thread."""
 
     def read(self, part: int) -> Generator[P_co]: ...
@@ -35,11 +35,11 @@ class Lane(Protocol[P_co]):
 
 
 class Stopped(Exception):
-    """Nobody wants the rest of the rows any more, so the lane ends."""
+    """Nobody wants the rest of the rows any more, so the reader ends."""
 
 
 class Belt(Generic[P]):
-    """The pieces that the lanes have read and nobody has taken yet."""
+    """The pieces that the readers have read and nobody has taken yet."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
@@ -52,20 +52,20 @@ class Belt(Generic[P]):
         self.done = 0
         self.turn = 0
         self.ahead = 0
-        self.lanes: list[Lane[P]] = []
+        self.readers: list[Reader[P]] = []
         self.joined = 0
         self.failure: BaseException | None = None
         self.stopped = False
 
-    def join(self, lane: Lane[P]) -> None:
+    def join(self, reader: Reader[P]) -> None:
         with self.changed:
-            self.lanes.append(lane)
+            self.readers.append(reader)
             self.joined += 1
             self.changed.notify_all()
 
-    def leave(self, lane: Lane[P]) -> None:
+    def leave(self, reader: Reader[P]) -> None:
         with self.changed:
-            self.lanes.remove(lane)
+            self.readers.remove(reader)
 
     def next_part(self) -> int | None:
         with self.changed:
@@ -108,14 +108,14 @@ class Belt(Generic[P]):
             self.changed.notify_all()
 
     def cancel(self) -> None:
-        """Cancel the queries of all lanes. The lock is held, so that no lane can leave and close its connection
+        """Cancel the queries of all readers. The lock is held, so that no reader can leave and close its connection
         meanwhile."""
         with self.changed:
-            for lane in self.lanes:
-                lane.cancel()
+            for reader in self.readers:
+                reader.cancel()
 
     def wait(self, ready: Callable[[], bool], cancelled: Callable[[], bool]) -> None:
-        """Block until `ready()` is true. Raise the error of a lane that failed, and `Cancelled` when `cancelled()` is
+        """Block until `ready()` is true. Raise the error of a reader that failed, and `Cancelled` when `cancelled()` is
         true. The caller holds `changed`."""
         while not ready():
             if self.failure is not None:
@@ -146,23 +146,25 @@ class Belt(Generic[P]):
 
 
 def in_order(
-    open_lane: Callable[[], AbstractContextManager[Lane[P]]],
-    lanes: int,
+    open_reader: Callable[[], AbstractContextManager[Reader[P]]],
+    readers: int,
     parts: int,
     joined: Callable[[], None],
     cancelled: Callable[[], bool],
 ) -> Generator[P]:
-    """Yield the pieces of all parts, in order. `joined` is called when every lane is open.
+    """Yield the pieces of all parts, in order. `joined` is called when every reader is open.
 
-    Closing the generator early cancels the queries of the lanes and waits for the lanes to end.
+    Closing the generator early cancels the queries of the readers and waits for the readers to end.
     """
     belt: Belt[P] = Belt(parts)
-    threads = [threading.Thread(target=work, args=(open_lane, belt), name="export", daemon=True) for _ in range(lanes)]
+    threads = [
+        threading.Thread(target=work, args=(open_reader, belt), name="export", daemon=True) for _ in range(readers)
+    ]
     for thread in threads:
         thread.start()
     try:
         with belt.changed:
-            belt.wait(lambda: belt.joined == lanes, cancelled)
+            belt.wait(lambda: belt.joined == readers, cancelled)
         joined()
         for part in range(parts):
             for piece in belt.take(part, cancelled):
@@ -179,17 +181,17 @@ def in_order(
                 thread.join(LOOK)
 
 
-def work(open_lane: Callable[[], AbstractContextManager[Lane[P]]], belt: Belt[P]) -> None:
+def work(open_reader: Callable[[], AbstractContextManager[Reader[P]]], belt: Belt[P]) -> None:
     try:
-        with open_lane() as lane:
-            belt.join(lane)
+        with open_reader() as reader:
+            belt.join(reader)
             try:
                 while (part := belt.next_part()) is not None:
-                    with closing(lane.read(part)) as pieces:
+                    with closing(reader.read(part)) as pieces:
                         for piece in pieces:
                             belt.put(part, piece)
                     belt.end(part)
             finally:
-                belt.leave(lane)
+                belt.leave(reader)
     except BaseException as error:  # noqa: BLE001 - the taker raises it
         belt.fail(error)

@@ -2,7 +2,7 @@
 does with them."""
 
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import queries, rights
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
@@ -19,11 +19,15 @@ TYPES = {
 
 
 def check(connection: Connection, resource: Resource, mode: Mode) -> None:
-    """Raise `InvalidInput` if no row could be loaded, whatever is in the file."""
-    rights = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
+    """Raise `InvalidInput` if no row could be loaded, whatever is in the file, or if this role could not find out which
+    rows the table refuses."""
+    lacking = rights.missing_to_try(connection)
+    if lacking:
+        raise InvalidInput("BULK_DATABASE_URL", f"the role of imports may not {' and may not '.join(lacking)}")
+    wanted = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
     for table in (resource.table, f"{resource.table}_aside"):
         is_target = table == resource.table
-        found = problems(connection, resource, table, rights, is_target=is_target)
+        found = problems(connection, resource, table, wanted, is_target=is_target)
         if found:
             raise InvalidInput(
                 "resource",
@@ -33,7 +37,7 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
 
 
 def problems(
-    connection: Connection, resource: Resource, table: str, rights: list[str], *, is_target: bool
+    connection: Connection, resource: Resource, table: str, wanted: list[str], *, is_target: bool
 ) -> list[str]:
     rows = connection.execute(queries.text("imports", "table_columns"), {"table": table}).fetchall()
     if not rows:
@@ -57,5 +61,5 @@ def problems(
             for name, (_, _, _, needs_value) in there.items()
             if needs_value and name not in known
         ]
-    held = connection.execute(queries.text("imports", "table_rights"), {"table": table, "rights": rights}).fetchall()
+    held = connection.execute(queries.text("imports", "table_rights"), {"table": table, "rights": wanted}).fetchall()
     return found + [f"this role has no right to {right} there" for (right,) in held]

@@ -8,6 +8,8 @@ from typing import Protocol, Self
 
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.errors import SourceChanged
+from bulk_pipelines.storage.local.storage import entry_of, identity
 
 
 class LandedFile(Protocol):
@@ -22,7 +24,8 @@ class LandedFile(Protocol):
 
 
 class LocalFile:
-    """A landed file in a folder of this machine."""
+    """A landed file in a folder of this machine. What was opened is read, or nothing: if the name is given to another
+    file, the reading goes on in the first, and after a write into the file every reading fails."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -30,7 +33,13 @@ class LocalFile:
         except OSError as error:
             raise Unavailable(f"the landed file {path} cannot be opened: {error.strerror}") from error
         self.path = path
-        self.size = os.fstat(self.descriptor).st_size
+        self.found = os.fstat(self.descriptor)
+        self.size = self.found.st_size
+
+    @property
+    def version(self) -> str:
+        """The version of the file, as the storage of its folder calls it."""
+        return entry_of(self.path.name, self.found).version
 
     def read(self, start: int, stop: int) -> bytes:
         try:
@@ -40,9 +49,13 @@ class LocalFile:
                 if not more:
                     break
                 data += more
+            now = os.fstat(self.descriptor)
         except OSError as error:
             raise Unavailable(f"the landed file {self.path} cannot be read: {error.strerror}") from error
-        return whole(data, start, stop, str(self.path))
+        data = whole(data, start, stop, str(self.path))
+        if identity(now) != identity(self.found):
+            raise SourceChanged(f"the landed file {self.path} was written to while it was read")
+        return data
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -58,13 +71,12 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A landed file in a storage. With a `version`, reading a file that was replaced is an error; without one it could
-    give a mixture of both files."""
+    """A landed file in a storage. The bytes of another version are never read: asking for them is an error."""
 
     storage: Storage
     key: str
     size: int
-    version: str | None = None
+    version: str
 
     def read(self, start: int, stop: int) -> bytes:
         data = self.storage.read(self.key, start, stop, self.version)

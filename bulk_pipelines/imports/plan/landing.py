@@ -1,10 +1,13 @@
 """The landed files of an import: making them from their sources, opening them for reading, and removing them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import Permanent, Unavailable
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
@@ -13,8 +16,9 @@ from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import Missing
-from bulk_pipelines.storage.landing import Landed
+from bulk_pipelines.storage.landing import Landed, Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.locations import Sources
 
 
 def place(chosen: Settings) -> str:
@@ -22,41 +26,79 @@ def place(chosen: Settings) -> str:
     return chosen.landing_url or str(chosen.home / "landed")
 
 
-def land(request: ImportRequest, file: RequestedFile, name: str, chosen: Settings) -> Landed:
-    """Land a file under a name that belongs to the job, so that landing it again comes to the same file."""
-    access = access_of(chosen)
-    with locations.folder(place(chosen), access, "BULK_LANDING_URL") as into:
-        limits = landing.limits_of(chosen)
-        with locations.Sources(access, request.within) as sources:
-            return landing.land_from(
-                sources, file.source, into, name, limits, request.compression, version=file.version
-            )
+@dataclass(frozen=True)
+class Landing:
+    """What the landings of one import share: the connections to its sources, which stay open from one file to the next,
+    and the folder that they land in. Threads may share a `Landing`."""
 
+    request: ImportRequest
+    sources: Sources
+    into: Storage
+    limits: Limits
 
-def gone(request: ImportRequest, file: RequestedFile, chosen: Settings) -> str | None:
-    """Say why the version of the file that is meant can never be landed; return None if it is still at its source, or
-    if any version will do."""
-    if file.version is None:
-        return None
-    storage, key = locations.file(file.source, access_of(chosen), "source", request.within)
-    with storage:
+    def land(self, file: RequestedFile, name: str) -> Landed:
+        """Land a file under a name that belongs to the job, so that landing it again comes to the same file."""
+        return landing.land_from(
+            self.sources, file.source, self.into, name, self.limits, self.request.compression, version=file.version
+        )
+
+    def gone(self, file: RequestedFile) -> str | None:
+        """Say why the version of the file that is meant can never be landed; return None if it is still at its source,
+        or if any version will do."""
+        if file.version is None:
+            return None
+        source, key = self.sources.source(file.source, "source")
         try:
-            same = storage.stat(key).version == file.version
+            same = source.stat(key).version == file.version
         except Missing:
             return "it was removed before it was landed"
         except Permanent as error:
             return str(error)
-    return None if same else "it was replaced before it was landed"
+        return None if same else "it was replaced before it was landed"
 
 
-def is_there(file: ImportFile, chosen: Settings) -> bool:
-    """Tell whether the landed file is still there. If nothing was landed of the file, nothing is missing: then it is
-    true."""
-    if file.landed is None:
-        return True
-    storage, key = locations.file(file.landed, access_of(chosen), "landed")
-    with storage:
-        return storage.exists(key)
+@contextmanager
+def begun(request: ImportRequest, chosen: Settings) -> Iterator[Landing]:
+    """Begin to land the files of an import. The connections are closed at the end of the block."""
+    access = access_of(chosen)
+    with (
+        locations.folder(place(chosen), access, "BULK_LANDING_URL") as into,
+        Sources(access, request.within) as sources,
+    ):
+        yield Landing(request, sources, into, landing.limits_of(chosen))
+
+
+def still_there(files: Iterable[ImportFile], chosen: Settings) -> list[ImportFile]:
+    """Return the files whose copies are still there as they were landed. If nothing was landed of a file, nothing is
+    missing: then it is among them."""
+    with Sources(access_of(chosen)) as places:
+        return [file for file in files if file.landed is None or is_there(places, file, file.landed)]
+
+
+def is_there(places: Sources, file: ImportFile, landed: str) -> bool:
+    place, key = places.source(landed, "landed")
+    try:
+        return is_landed(file, place.stat(key).version)
+    except Missing:
+        return False
+
+
+def is_landed(file: ImportFile, version: str) -> bool:
+    """Tell whether this version of the landed file is the one that was landed, or has the same content. A plan that was
+    cut short may have landed it a second time, and the copies may have been moved to another disk."""
+    assert file.landed is not None
+    return version == file.landed_version or hash_of(file.landed, version) == file.sha256
+
+
+@lru_cache(maxsize=1_000)
+def hash_of(landed: str, version: str) -> str:
+    """Return the SHA-256 of this version of a landed file."""
+    storage, key = locations.file(landed, access_of(settings.current()), "landed")
+    found = hashlib.sha256()
+    with storage, storage.open(key, version=version) as reader:
+        for piece in reader:
+            found.update(piece)
+    return found.hexdigest()
 
 
 def remove(storage: Storage, job_key: str) -> None:
@@ -70,15 +112,17 @@ def remove(storage: Storage, job_key: str) -> None:
 
 @contextmanager
 def opened(file: ImportFile) -> Iterator[LandedFile]:
-    """Open a landed file. A file in a local folder is read in place; one in another storage is read by ranges."""
+    """Open a landed file as it was landed. A file in a local folder is read in place; one in another storage is read by
+    ranges. Raise an error if something else lies there now."""
     assert file.landed is not None
-    assert file.size is not None
     storage, key = locations.file(file.landed, access_of(settings.current()), "landed")
-    with storage:
+    with storage, ExitStack() as until_read:
+        source: LocalFile | StoredFile
         if isinstance(storage, LocalStorage):
-            with LocalFile(storage.root / key) as source:
-                if source.size != file.size:
-                    raise Unavailable(f"the landed file {file.landed} has changed its size")
-                yield source
+            source = until_read.enter_context(LocalFile(storage.root / key))
         else:
-            yield StoredFile(storage, key, file.size)
+            entry = storage.stat(key)
+            source = StoredFile(storage, key, entry.size, entry.version)
+        if not is_landed(file, source.version):
+            raise Permanent(f"the landed file {file.landed} is not the one that was landed: its content is another one")
+        yield source

@@ -2,8 +2,9 @@
 comes to the same items."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine
@@ -11,51 +12,45 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.plan import agreement, landing, layout
 from bulk_pipelines.imports.plan import ranges as cutting
-from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.plan.landing import Landing, opened
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.request import ImportRequest, RequestedFile
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import planning as sent
 from bulk_pipelines.imports.sent.uploads import Upload
-from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
 RANGE_BYTES = 16 * 1024 * 1024
-FILES_AT_ONCE = 8
+FILES_AT_ONCE = 4
+"""How many files of an import are landed side by side. It is also how many logins an FTP server sees."""
 
 Piece = tuple[int, Range]
 
 
-def plan(pool: Engine, job: Job) -> None:
+def plan(pool: Engine, job: Job) -> Job:
     request = ImportRequest.from_params(job.params)
     with transaction(pool) as connection:
         agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
-    before = noted_before(pool, job, chosen)
+    files_to_land = left_to_land(pool, job, chosen)
     upload = sent.upload_of(pool, job)
-    with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        numbered = enumerate(request.files, 1)
-        copies = list(
-            executor.map(
-                lambda each: (
-                    before.get(each[0])
-                    or (land_sent(upload, request, chosen) if upload else land(job, request, each[0], each[1], chosen))
-                ),
-                numbered,
-            )
-        )
+    if upload is None:
+        copies = landed(job.job_key, request, files_to_land, chosen)
+    else:
+        copies = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
@@ -64,7 +59,7 @@ def plan(pool: Engine, job: Job) -> None:
         if request.mode is Mode.UPSERT and unlike(files, found):
             # An upsert is decided for all files together, so all of them must have the same columns.
             note = "its columns are not those of the files before it: upsert it by itself"
-            found, ranges = ImportFile(**(vars(found) | {"landed": None, "layout": None, "note": note})), []
+            found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
         # No file has more lines than bytes, so two files never share a line number.
@@ -75,30 +70,43 @@ def plan(pool: Engine, job: Job) -> None:
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
     note_files(pool, job, files)
-    if upload:
+    if upload is not None:
         sent.remove_parts(upload, chosen)
-    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(BatchLimits()))
+    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
     with transaction(pool) as connection:
-        jobs.seal(connection, job.job_id)
+        return jobs.seal(connection, job.job_id)
+
+
+def landed(
+    job_key: str, request: ImportRequest, files: Sequence[ImportFile], chosen: settings.Settings
+) -> list[ImportFile]:
+    """Land those files of an import that were not dealt with before, and return all of them in their order. Some are
+    landed at once, and all by the same few connections, so that a server sees few logins."""
+    with landing.begun(request, chosen) as lands, ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
+        return list(executor.map(lambda file: file if file.dealt_with else land(job_key, lands, file), files))
 
 
 def note_files(pool: Engine, job: Job, files: list[ImportFile]) -> None:
     """Write down what became of each file, so that whoever deals with one of them need not know what is wrong with the
     others."""
     with transaction(pool) as connection:
-        for file in files:
-            progress.add_file(connection, job.job_id, file)
+        progress.note_files(connection, job.job_id, files)
 
 
-def noted_before(pool: Engine, job: Job, chosen: settings.Settings) -> dict[int, ImportFile]:
-    """Return, by their numbers, the files as an earlier try noted them that was then cut short. They may have items
-    already, so it does not matter what has become of their sources since. If every file was left out, there are no
-    items; then return nothing, so that all files are tried again."""
+def left_to_land(pool: Engine, job: Job, chosen: settings.Settings) -> list[ImportFile]:
+    """Return the files of the import. Those that an earlier try dealt with before it was cut short stay as it noted
+    them, if their copies are there: they may have items already, so it does not matter what has become of their sources
+    since. If the try left every file out, there are no items; then all files are tried again."""
     with transaction(pool) as connection:
-        noted = progress.files(connection, job.job_id)
-    if not any(file.landed or file.duplicate for file in noted):
-        return {}
-    return {file.number: file for file in noted if landing.is_there(file, chosen)}
+        files = progress.files(connection, job.job_id)
+    if not any(file.landed or file.duplicate for file in files):
+        return [as_submitted(file) for file in files]
+    there = {file.number for file in landing.still_there(files, chosen)}
+    return [file if file.number in there else as_submitted(file) for file in files]
+
+
+def as_submitted(file: ImportFile) -> ImportFile:
+    return ImportFile(file.number, file.requested, file.source)
 
 
 def unlike(before: list[ImportFile], file: ImportFile) -> bool:
@@ -114,36 +122,39 @@ def told(file: ImportFile, among: int) -> str:
     return note if among == 1 else f"{file.source}: {note}"
 
 
-def land(job: Job, request: ImportRequest, number: int, file: RequestedFile, chosen: settings.Settings) -> ImportFile:
+def land(job_key: str, lands: Landing, file: ImportFile) -> ImportFile:
     """Land a file: make the copy that everything else reads. If the file cannot be used, note why, so that the import
     goes on with the others."""
-    shown = addresses.redacted(file.source)
     try:
-        copy = landing.land(request, file, f"{job.job_key}/{number:06}", chosen)
+        copy = lands.land(file.requested, f"{job_key}/{file.number:06}")
     except BulkError as error:
         # A version that is gone never comes back: trying again would be useless, and taking another one wrong.
-        gone = landing.gone(request, file, chosen) if isinstance(error, SourceChanged | Missing) else None
+        gone = lands.gone(file.requested) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # the trouble may pass, and the whole plan is tried again
-        return ImportFile(number, shown, None, None, None, None, 0, duplicate=False, note=storable(gone or str(error)))
-    if copy.sha256 in file.known_sha256:
-        known = "this content was imported before"
-        return ImportFile(number, shown, None, copy.bytes, copy.sha256, None, 0, duplicate=True, note=known)
-    return ImportFile(number, shown, copy.url, copy.bytes, copy.sha256, None, 0, duplicate=False, note=None)
+        return replace(file, note=storable(gone or str(error)))
+    file = replace(file, size=copy.bytes, sha256=copy.sha256)
+    if copy.sha256 in file.requested.known_sha256:
+        return replace(file, duplicate=True, note="this content was imported before")
+    return replace(file, landed=copy.url, landed_version=copy.version)
 
 
-def land_sent(upload: Upload, request: ImportRequest, chosen: settings.Settings) -> ImportFile:
-    """Return the file that was sent with the request. What came in one piece was landed while it arrived."""
+def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: settings.Settings) -> ImportFile:
+    """Note where the file lies that was sent with the request. What came in one piece was landed while it arrived; what
+    came in parts is put together now."""
     if upload.landed is not None:
-        landed, size, sha256 = upload.landed, upload.landed_bytes, upload.sha256
-    else:
-        try:
-            copy = sent.put_together(upload, request, chosen)
-        except InvalidInput as error:
-            note = storable(str(error))
-            return ImportFile(1, upload.shown, None, None, None, None, 0, duplicate=False, note=note)
-        landed, size, sha256 = copy.url, copy.bytes, copy.sha256
-    return ImportFile(1, upload.shown, landed, size, sha256, None, 0, duplicate=False, note=None)
+        return replace(
+            file,
+            landed=upload.landed,
+            landed_version=upload.landed_version,
+            size=upload.landed_bytes,
+            sha256=upload.sha256,
+        )
+    try:
+        copy = sent.put_together(upload, request, chosen)
+    except InvalidInput as error:
+        return replace(file, note=storable(str(error)))
+    return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)
 
 
 def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
@@ -152,16 +163,14 @@ def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[Impor
         return file, []
     try:
         with opened(file) as source:
-            found = layout.inspect(
-                source, request.declared, request.format, certain=request.files[file.number - 1].format
-            )
+            found = layout.inspect(source, request.declared, request.format, certain=file.requested.format)
             if request.mode is Mode.UPSERT:
                 matching_key(request.declared, request.match_on, found.columns)
             shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:
-        return ImportFile(**(vars(file) | {"landed": None, "note": storable(str(error))})), []
-    return ImportFile(**(vars(file) | {"layout": shifted, "base_line": base})), ranges
+        return replace(file, landed=None, landed_version=None, note=storable(str(error))), []
+    return replace(file, layout=shifted, base_line=base), ranges
 
 
 def items(pieces: list[Piece]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -44,11 +44,14 @@ def count(pool: Engine, job: Job, plan: Plan) -> None:
 
 
 def still_there(plan: Plan, numbers: set[int]) -> set[int]:
-    """Return the numbers of those of these files that can still be read, and log the others. Somebody removed them:
-    nobody can tell what was in them, and the import must end all the same."""
-    gone = {number for number in numbers if not landing.is_there(plan.files[number], settings.current())}
+    """Return the numbers of those of these files that can still be read, and log the others. Somebody removed or
+    replaced them: nobody can tell what was in them, and the import must end all the same."""
+    there = landing.still_there([plan.files[number] for number in numbers], settings.current())
+    gone = numbers - {file.number for file in there}
     for number in sorted(gone):
-        log.warning("%s is gone, and what was not read of it cannot be counted", plan.files[number].landed)
+        log.warning(
+            "%s is not there as it was landed, and what was not read of it cannot be counted", plan.files[number].landed
+        )
     return numbers - gone
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
-from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch
 from bulk_pipelines.imports.sent.receiving import Admit
@@ -81,13 +80,11 @@ def submit(pool: Engine, chosen: Settings, upload: Upload, sender: Sender, admit
         )
     options = options_of(upload)
     address = f"{landed_files.place(chosen).rstrip('/')}/{upload.whole}"
-    request = options.request((RequestedFile(address, upload.bytes),))
-    asked = replace(sender, file=upload.file, idempotency_key=upload.idempotency_key).asks(
-        kind_name(request.resource), request.as_params(), identity=identity(options, upload)
-    )
+    request = options.request((RequestedFile(address, upload.bytes, name=upload.shown),))
+    sender = replace(sender, file=upload.file, idempotency_key=upload.idempotency_key)
     with transaction(pool) as connection:
         admit(connection, upload.bytes)
-        submitted = jobs.submit(connection, KINDS, asked)
+        submitted = submission.submit(connection, request, sender, identity(options, upload))
         uploads.submit(connection, upload, sent=upload.bytes)
     return submitted
 
@@ -98,4 +95,4 @@ def options_of(upload: Upload) -> Options:
 
 def identity(options: Options, upload: Upload) -> dict[str, object]:
     """Return what stands for this request when its key is used again: only this upload itself."""
-    return options.request((RequestedFile(f"upload/{upload.upload_id}"),)).as_params()
+    return options.request((RequestedFile(f"upload/{upload.upload_id}"),)).identity()

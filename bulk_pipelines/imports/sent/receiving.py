@@ -10,12 +10,11 @@ from typing import Protocol
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
-from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import clearing, uploads
 from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.settings import Settings
@@ -101,16 +100,19 @@ def kept_alive(pool: Engine, upload: Upload, pieces: Iterable[bytes]) -> Iterato
 
 
 def submit(connection: Connection, upload: Upload, landed: Landed, arrival: Arrival, sender: Sender) -> Submitted:
-    request = arrival.options().request((RequestedFile(landed.url, landed.bytes),))
-    asked = replace(sender, file=upload.file, priority=arrival.priority).asks(
-        kind_name(request.resource), request.as_params(), identity=identity(arrival.options(), landed.source_sha256)
+    name = uploads.shown_name(arrival.name) or upload.shown
+    submitted = submission.submit(
+        connection,
+        arrival.options().request((RequestedFile(landed.url, landed.bytes, name=name),)),
+        replace(sender, file=upload.file, priority=arrival.priority),
+        identity(arrival.options(), landed.source_sha256),
     )
-    submitted = jobs.submit(connection, KINDS, asked)
     if submitted.created:
         uploads.submit(
             connection,
             upload,
             landed=landed.url,
+            landed_version=landed.version,
             landed_bytes=landed.bytes,
             sha256=landed.sha256,
             sent=landed.source_bytes,
@@ -121,7 +123,7 @@ def submit(connection: Connection, upload: Upload, landed: Landed, arrival: Arri
 
 def identity(options: Options, content: str) -> dict[str, object]:
     """Return what equal requests have in common: what is asked for, and the bytes that were sent."""
-    return options.request((RequestedFile(f"sha256/{content}"),)).as_params()
+    return options.request((RequestedFile(f"sha256/{content}"),)).identity()
 
 
 def repeated(pool: Engine, arrival: Arrival, sender: Sender) -> Submitted:
@@ -131,11 +133,8 @@ def repeated(pool: Engine, arrival: Arrival, sender: Sender) -> Submitted:
         content.update(piece)
     options = arrival.options()
     request = options.request((RequestedFile("repeated"),))
-    asked = sender.asks(
-        kind_name(request.resource), request.as_params(), identity=identity(options, content.hexdigest())
-    )
     with transaction(pool) as connection:
-        submitted = jobs.submit(connection, KINDS, asked)
+        submitted = submission.submit(connection, request, sender, identity(options, content.hexdigest()))
         if submitted.created:  # which rolls back: there would be nothing to import
             raise Conflict("retention has just removed the job of this idempotency key: send the request again")
     return submitted

@@ -42,6 +42,7 @@ class Upload:
     length: int | None
     term: int
     landed: str | None
+    landed_version: str | None
     landed_bytes: int | None
     sha256: str | None
     expires_at: datetime
@@ -176,6 +177,7 @@ def submit(
     *,
     sent: int,
     landed: str | None = None,
+    landed_version: str | None = None,
     landed_bytes: int | None = None,
     sha256: str | None = None,
     name: str | None = None,
@@ -185,6 +187,7 @@ def submit(
         "upload_id": upload.upload_id,
         "term": upload.term,
         "landed": landed,
+        "landed_version": landed_version,
         "landed_bytes": landed_bytes,
         "sha256": sha256,
         "bytes": sent,

@@ -158,12 +158,12 @@ class Connection:
         try:
             for piece in self.received(self.begin(command)):
                 *lines, rest = (rest + piece).split(b"\n")
-                yield told(lines, read)
+                yield entries_in(lines, read)
         except (ftplib.error_perm, ftplib.error_temp) as error:
             if code(error) in NO_SUCH | NOT_NOW:
                 raise NotListed(said(error), isinstance(error, ftplib.error_temp)) from None
             raise
-        yield told([rest], read)
+        yield entries_in([rest], read)
         if "failed to open" in self.goodbye:  # vsftpd says this, as a success, after listing what it must not read
             raise NotListed(f"FTP answered {self.goodbye[:100]}")
 
@@ -185,7 +185,7 @@ class Connection:
             self.ftp.delete(aside)
 
 
-def told(lines: list[bytes], read: Callable[[str], Listed | None]) -> list[Listed]:
+def entries_in(lines: list[bytes], read: Callable[[str], Listed | None]) -> list[Listed]:
     found = (read(line.removesuffix(b"\r").decode(errors="surrogateescape")) for line in lines if line.strip(b"\r"))
     return [each for each in found if each and each.name not in {".", ".."}]
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bulk_pipelines.errors import Failure, Permanent, Transient
+from bulk_pipelines.errors import Failure, Permanent, Throttled, Transient
 from bulk_pipelines.storage.errors import Full, Refused
 
 NO_SUCH = {450, 501, 550, 551, 553}
@@ -14,6 +14,9 @@ NO_SUCH = {450, 501, 550, 551, 553}
 NO_COMMAND = {500, 502, 504}
 NOT_NOW = {451, 530, 532}
 """Further numbers by which servers refuse to list a folder: for a local error, or for want of permission."""
+
+TOO_MANY = 421
+"""The number by which servers refuse one connection more."""
 
 
 class NotListed(Exception):
@@ -54,6 +57,8 @@ def error_of(error: ftplib.Error, url: str) -> Failure:
         return Full(message)
     if number in {331, 332, 430, 530, 532, 534}:
         return Refused(message)
+    if number == TOO_MANY:
+        return Throttled(message)
     return Permanent(message) if 500 <= number < 600 else Transient(message)
 
 

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bulk_pipelines.errors import Permanent, Transient
+from bulk_pipelines.errors import Permanent, Throttled
 from bulk_pipelines.storage.ftp.connection import Connection
 from bulk_pipelines.storage.ftp.errors import failures
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.addresses import Address
 
 IDLE = 4
+PATIENCE = 3_600.0
+"""For so many seconds at most, a thread that can have no connection waits for one that another thread uses."""
 
 
 class Pool:
@@ -24,7 +26,11 @@ class Pool:
         self.address = address
         self.access = access
         self.idle: list[Connection] = []
-        self.lock = threading.Lock()
+        self.lent: dict[Connection, int] = {}
+        """The connections that are in use, each with the thread that took it."""
+        self.opening: list[int] = []
+        """The threads that are about to use a connection."""
+        self.given_back = threading.Condition()
 
     @contextmanager
     def connection(self, url: str) -> Iterator[Connection]:
@@ -33,9 +39,6 @@ class Pool:
         try:
             with failures(url):
                 yield connection
-        except Transient:
-            connection.close()
-            raise
         except BaseException as error:
             connection.between = connection.between and isinstance(error, Permanent)
             self.give(connection)
@@ -43,24 +46,60 @@ class Pool:
         self.give(connection)
 
     def take(self) -> Connection:
+        """Lend a connection. Many servers allow only a few at a time: if no other can be had, wait for one that another
+        thread uses."""
+        own = threading.get_ident()
         while True:
-            with self.lock:
-                connection = self.idle.pop() if self.idle else None
-            if connection is None:
-                return Connection(self.address, self.access)
+            connection = None
+            with self.given_back:
+                self.opening.append(own)
+            try:
+                connection = self.next_idle() or Connection(self.address, self.access)
+                return connection
+            except Throttled as error:
+                refusal = error
+            finally:
+                with self.given_back:
+                    self.opening.remove(own)
+                    if connection is not None:
+                        self.lent[connection] = own
+                    self.given_back.notify_all()
+            if not self.waited(own):
+                raise refusal
+
+    def waited(self, own: int) -> bool:
+        """Wait until a connection is idle, or no other thread has one. Return False if there is nothing to wait for."""
+        with self.given_back:
+            if not self.others(own):
+                return False
+            return self.given_back.wait_for(lambda: bool(self.idle) or not self.others(own), PATIENCE)
+
+    def others(self, own: int) -> bool:
+        return any(user != own for user in (*self.lent.values(), *self.opening))
+
+    def next_idle(self) -> Connection | None:
+        """Return an idle connection that still works; None if there is none."""
+        while True:
+            with self.given_back:
+                if not self.idle:
+                    return None
+                connection = self.idle.pop()
             if connection.alive():
                 return connection
             connection.close()
 
     def give(self, connection: Connection) -> None:
-        with self.lock:
-            if connection.between and len(self.idle) < IDLE:
+        with self.given_back:
+            self.lent.pop(connection, None)
+            kept = connection.between and len(self.idle) < IDLE
+            if kept:
                 self.idle.append(connection)
-                return
-        connection.close()
+            self.given_back.notify_all()
+        if not kept:
+            connection.close()
 
     def close(self) -> None:
-        with self.lock:
+        with self.given_back:
             idle, self.idle = self.idle, []
         for each in idle:
             each.close()

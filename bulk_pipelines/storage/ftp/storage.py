@@ -223,9 +223,7 @@ class FtpStorage(Storage):
                 log.warning("an unfinished file may be left: %s", error)
 
     def make_folder(self, connection: Connection, key: str) -> None:
-        parts = key.split("/")[:-1]
-        for depth in range(len(parts)):
-            folder = "/".join(parts[: depth + 1])
+        for folder in paths.folders_of(key):
             if folder not in self.folders:
                 connection.answer(f"MKD {self.path(connection, folder)}")  # that it exists is no error
                 self.folders.add(folder)

@@ -295,9 +295,7 @@ def within(folders: Collection[str], key: str) -> bool:
 
 def unreached(wanted: paths.Pattern, aside: Collection[str], key: str) -> str | None:
     """Return the outermost folder of the key that can hold no match; None if each of them can."""
-    parts = key.split("/")[:-1]
-    folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts)))
-    return next((folder for folder in folders if folder in aside or not wanted.reaches(folder)), None)
+    return next((folder for folder in paths.folders_of(key) if folder in aside or not wanted.reaches(folder)), None)
 
 
 def entry_of(key: str, meta: ObjectMeta) -> Entry:

@@ -24,7 +24,7 @@ def store_of(bucket: str, access: S3Access, ca_file: str = "") -> tuple[S3Store,
     client: ClientConfig = {
         "allow_http": access.endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=5),
-        "read_timeout": timedelta(seconds=30),
+        "read_timeout": timedelta(seconds=access.silence),
         "timeout": timedelta(minutes=3),
     }
     if ca_file:

@@ -33,11 +33,11 @@ def listing(channel: paramiko.SFTPClient, path: str) -> Iterator[list[tuple[str,
         except EOFError:  # the server said that the listing is over; a broken connection is an SSHException here
             break
         asked.append(protocol._async_request(type(None), CMD_READDIR, handle))
-        yield [each for each in told(answer) if each[0] not in {".", ".."}]
+        yield [each for each in entries_in(answer) if each[0] not in {".", ".."}]
     protocol._request(CMD_CLOSE, handle)
 
 
-def told(answer: paramiko.Message) -> Iterator[tuple[str, SFTPAttributes]]:
+def entries_in(answer: paramiko.Message) -> Iterator[tuple[str, SFTPAttributes]]:
     for _ in range(answer.get_int()):
         name = answer.get_string().decode(errors="surrogateescape")
         answer.get_string()  # a line as `ls` writes it, which is not needed

@@ -209,9 +209,7 @@ class SftpStorage(Storage):
             log.warning("an unfinished file may be left: %s", error)
 
     def make_folder(self, channel: paramiko.SFTPClient, key: str) -> None:
-        parts = key.split("/")[:-1]
-        for depth in range(len(parts)):
-            folder = "/".join(parts[: depth + 1])
+        for folder in paths.folders_of(key):
             if folder not in self.folders:
                 with suppress(OSError):  # that it exists is no error
                     channel.mkdir(self.path(folder))

@@ -12,7 +12,8 @@ from typing import Any
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import registry, work
+from bulk_pipelines.distribution import completion, registry, work
+from bulk_pipelines.distribution import kind as kinds
 from bulk_pipelines.distribution.contents import Contents
 from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.worker.drain import drain
@@ -28,7 +29,7 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "published": [(work.Distributor, "published")],
     "recorded, not committed": [(registry, "record")],
     "settled": [(Settler, "take_note")],
-    "ending, not committed": [(work, "finished")],
+    "ending, not committed": [(completion, "finish")],
     "ended": [(end, "end")],
 }
 """Where a process can die: after each of these."""
@@ -53,7 +54,7 @@ def main(job_key: str, point: str = "", count: str = "1") -> None:
         kill_after(owner, name, int(count))
     chosen = settings.current()
     engine = pool.connect(chosen.database_url, application="lane")
-    kind = work.kind_of(chosen)
+    kind = kinds.kind_of(chosen)
     with transaction(engine) as connection:
         job = jobs.find(connection, job_key)
     print("working", flush=True)

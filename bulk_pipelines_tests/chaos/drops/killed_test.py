@@ -26,8 +26,11 @@ from bulk_pipelines_tests.servers.processes import LoginServer, S3Server
 PATIENCE = 600.0
 RECORDS = 200_000
 
+QUICK = {"BULK_SWEEP_MINUTES": "1", "BULK_SILENT_SECONDS": "15"}
+"""A run that is gone is missed after a quarter of a minute, and looked for every minute."""
+
 KILLS = {
-    "processes": (["run"] * 4 + ["daemon"] * 3 + ["code server"] * 3, ["run worker"]),
+    "processes": (["run", "daemon", "code server"] * 2, ["run worker"]),
     "steps and database": (["step", "database", "step"], []),
 }
 """Those in any order, and the last one. A run is its worker with its steps, as when their machine goes down. When the
@@ -114,7 +117,7 @@ def test_killed_in_the_middle_again_and_again(
     kills, last = KILLS[what_is_killed]
     order = [*chance.sample(kills, len(kills)), *last]
     targets = sorted(chance.randint(0, RECORDS * 2 // 3) for _ in order)
-    variables = drops.settings_of(s3_server, ftp_server) | {"BULK_SWEEP_MINUTES": "1"}
+    variables = drops.settings_of(s3_server, ftp_server) | QUICK
     with installation.running(BULK_DROPS_FILE=str(file), **variables) as place:
         # So that there is a middle to be killed in: at full speed the whole file would be loaded in three seconds.
         with pool.single(place.server.url()) as connection:

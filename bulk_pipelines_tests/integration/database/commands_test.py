@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import make_url
+from sqlalchemy import Engine, make_url
 
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
@@ -112,15 +112,33 @@ def test_a_role_whose_tables_are_closed_to_it_is_seen_by_the_doctor(
 ) -> None:
     chosen = Settings(database_url=worker, home=tmp_path)
     assert doctor.schema(chosen).ok
-    with pool.single(database_url) as connection:
-        connection.execute(f"REVOKE DELETE ON job_item FROM {make_url(worker).username}".encode())
-    finding = doctor.schema(chosen)
-    assert (finding.ok, finding.message) == (False, "the role may not read and write job_item")
+    role = make_url(worker).username
+    for revoked, said in {
+        f"DELETE ON job_item FROM {role}": "the role may not read and write job_item",
+        f"UPDATE ON import_count FROM {role}": "the role may not read and write import_count, job_item",
+        f"ALL ON SEQUENCE job_number FROM {role}": "import_count, job_item, draw from job_number",
+        f"TEMPORARY ON DATABASE {make_url(worker).database} FROM PUBLIC": "make temporary tables in the database",
+        "USAGE ON LANGUAGE plpgsql FROM PUBLIC": "use the language plpgsql",
+    }.items():
+        with pool.single(database_url) as connection:
+            connection.execute(f"REVOKE {revoked}".encode())
+        finding = doctor.schema(chosen)
+        assert not finding.ok
+        assert said in finding.message
     with pool.single(database_url) as connection:
         connection.execute(f"REVOKE ALL ON _yoyo_migration FROM {make_url(worker).username}".encode())
     finding = doctor.schema(chosen)
     assert not finding.ok
     assert "permission denied for table _yoyo_migration" in finding.message
+
+
+def test_the_doctor_looks_at_every_table_that_is_written(engine: Engine) -> None:
+    with pool.transaction(engine) as connection:
+        rows = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+            " AND table_name NOT LIKE '\\_yoyo\\_%'"
+        ).fetchall()
+    assert {name for (name,) in rows} == {*doctor.TABLES, "index_data"}
 
 
 Walk = Callable[[str], None]

@@ -178,3 +178,54 @@ def test_what_was_running_when_claims_came_is_held_and_found(empty_database_url:
     ]
     named = "SELECT claim.owner, item_key FROM claim JOIN job_item ON item_id = ANY (item_ids) ORDER BY 2"
     assert query(empty_database_url, named) == [("w1", "a"), ("w1", "b"), ("w2", "c")]
+
+
+BEFORE_FILES = """
+INSERT INTO job (kind, owner, origin, request_hash, params) VALUES
+('import_users', 'box', 'sensor', '', '{"resource": "users", "mode": "insert", "files": [
+    {"source": "ftp://me:secret@box/a.csv", "size": 5, "known_sha256": ["ab", "cd"], "version": "1-5"},
+    {"source": "ftp://me:secret@box/b.csv", "size": 7, "known_sha256": [], "version": "2-7"},
+    {"source": "ftp://me:secret@box/c.csv", "size": 7, "known_sha256": [], "version": "2-7"}]}'),
+('import_users', 'me', 'cli', '', '{"resource": "users", "files": [
+    {"source": "/tmp/users@home.csv", "size": null, "known_sha256": [], "format": "csv"}]}'),
+('export_users', 'me', 'cli', '', '{"files": "no list"}');
+INSERT INTO import_file (job_id, number, source, landed, sha256)
+SELECT job_id, 1, 'ftp://me@box/a.csv', '/landed/a', 'ef' FROM job WHERE owner = 'box';
+INSERT INTO file_drop (source, path, version, size, modified_at, resource, status, job_id, ended_at)
+SELECT 'box', path, version, 1, now() + after * interval '1 second', 'users', dropped.status::drop_status, job_id,
+    ended_at
+FROM job,
+    (VALUES ('b.csv', '2-7', 2, 'TAKEN', NULL::timestamptz), ('a.csv', '1-5', 1, 'FAILED', now()),
+        ('c.csv', '2-7', 3, 'TAKEN', NULL)) AS dropped (path, version, after, status, ended_at)
+WHERE owner = 'box'
+"""
+
+
+def test_what_was_submitted_when_files_became_rows_goes_on(empty_database_url: str, tmp_path: Path) -> None:
+    for file in migrations.MIGRATIONS.glob("*.sql"):
+        if file.name < "0015":
+            shutil.copy(file, tmp_path)
+    migrations.apply(empty_database_url, tmp_path)
+    with pool.single(empty_database_url) as connection:
+        connection.execute(BEFORE_FILES)
+    assert "0015_import_files" in migrations.apply(empty_database_url)
+    assert query(
+        empty_database_url,
+        "SELECT number, import_file.source, address, wanted_size, wanted_version, format, known_sha256, landed"
+        " FROM import_file ORDER BY job_id, number",
+    ) == [
+        (1, "ftp://me@box/a.csv", "ftp://me:secret@box/a.csv", 5, "1-5", None, ["ab", "cd"], "/landed/a"),
+        (2, "ftp://…", "ftp://me:secret@box/b.csv", 7, "2-7", None, [], None),
+        (3, "ftp://…", "ftp://me:secret@box/c.csv", 7, "2-7", None, [], None),
+        (1, "/tmp/users@home.csv", "/tmp/users@home.csv", None, None, "csv", [], None),
+    ]
+    assert query(empty_database_url, "SELECT path, file_number FROM file_drop ORDER BY path") == [
+        ("a.csv", 1),
+        ("b.csv", 2),
+        ("c.csv", 3),
+    ]
+    assert query(empty_database_url, "SELECT params FROM job ORDER BY job_id") == [
+        ({"resource": "users", "mode": "insert", "file_count": 3, "size": 19},),
+        ({"resource": "users", "file_count": 1, "size": None},),
+        ({"files": "no list"},),
+    ]

@@ -15,9 +15,9 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import batches
 from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.orchestration.schema import SCHEMA
+from bulk_pipelines.orchestration.storage import Storage
 from bulk_pipelines.up import home
-from bulk_pipelines.up.storage import SCHEMA
-from bulk_pipelines.up.storage.definitions import Storage
 from bulk_pipelines_tests.scenes.export_files import exported, read, stored
 from bulk_pipelines_tests.scenes.import_runs import finished, rows
 from bulk_pipelines_tests.scenes.sessions import TURNED, pgbouncer, turn

@@ -10,8 +10,8 @@ from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines_tests.integration.drops.versions_test import Drops
 from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drop_imports import Drops
 from bulk_pipelines_tests.scenes.drops import folder_box
 
 

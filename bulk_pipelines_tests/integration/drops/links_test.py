@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.drops.sources import Rule
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.storage.local import beneath
-from bulk_pipelines_tests.integration.drops.versions_test import Drops
 from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drop_imports import Drops
 from bulk_pipelines_tests.scenes.drops import folder_box
 
 MINE = {"users.csv": drop_scene.users("here", 2), "users-in/users.csv": drop_scene.users("deep", 2)}

@@ -3,9 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
@@ -17,19 +15,12 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.contract import Page, Storage
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
+from bulk_pipelines_tests.scenes.inbox import Inbox
 from bulk_pipelines_tests.scenes.privileges import modes_hold
 from bulk_pipelines_tests.servers.processes import LoginServer, Place, S3Server
 from bulk_pipelines_tests.servers.slow_line import slow_line
 
 ROUND_TRIP = 0.020
-
-
-@pytest.fixture
-def inbox(engine: Engine, tmp_path: Path) -> Inbox:
-    made = Inbox(engine, tmp_path / "inbox")
-    made.set()
-    return made
 
 
 def opening(place: Place) -> Callable[[], Storage]:

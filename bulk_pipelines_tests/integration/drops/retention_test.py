@@ -13,7 +13,7 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import contract
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
+from bulk_pipelines_tests.scenes.inbox import Inbox
 
 CHOSEN = Settings(keep_drops_days=90)
 

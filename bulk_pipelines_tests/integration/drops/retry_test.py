@@ -18,15 +18,8 @@ from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import Missing
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.integration.drops.look_test import Inbox
+from bulk_pipelines_tests.scenes.inbox import Inbox
 from bulk_pipelines_tests.servers.processes import Place
-
-
-@pytest.fixture
-def inbox(engine: Engine, tmp_path: Path) -> Inbox:
-    made = Inbox(engine, tmp_path / "inbox")
-    made.set()
-    return made
 
 
 def failed(inbox: Inbox, name: str = "users.csv") -> None:
@@ -147,7 +140,8 @@ def bulk(*arguments: str) -> Result:
 def test_the_commands(engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
-    monkeypatch.setenv("BULK_DROPS_FILE", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("BULK_DROPS_FILE", str(tmp_path / "drops.toml"))
+    monkeypatch.chdir(tmp_path)
     assert bulk("list").output == "no file is in the ledger\n"
     inbox = Inbox(engine, tmp_path / "inbox")
     inbox.set()

@@ -8,72 +8,20 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import put_away, sources
-from bulk_pipelines.drops.look import Looked, look
-from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.engine.worker.drain import drain
-from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.errors import InvalidInput, Unavailable
-from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines_tests.scenes import drops as drop_scene
+from bulk_pipelines_tests.scenes.drop_imports import Drops
 from bulk_pipelines_tests.scenes.drops import Box, box_of, folder_box
 
 REPLACED = "it was replaced before it was landed"
 REMOVED = "it was removed before it was landed"
 BOXES = ["folder", "s3_bucket", "ftp_server", "sftp_server"]
 OTHER_FTP = ["plain_ftp_server", "sizeless_ftp_server", "ftps_server", "ftpes_server"]
-
-
-class Drops:
-    """A source that is looked at, and its imports, which run in this process."""
-
-    def __init__(self, engine: Engine, box: Box) -> None:
-        self.engine = engine
-        self.box = box
-        rules = sources.standard(Path("/"), drop_scene.RESOURCES).rules
-        self.source = DropSource(
-            "box", box.url, rules, After.MOVE, failed_folder="failed", settle_seconds=0.0, max_files=10
-        )
-
-    def look(self) -> Looked:
-        references = {"comments": ["articles", "users"], "articles": ["users"], "users": list[str]()}
-        return look(self.engine, self.source, self.box.storage, submission.submit_drop, references)
-
-    def taken(self) -> Job:
-        """What the next look takes, as the one job it becomes."""
-        (key,) = self.look().jobs
-        with transaction(self.engine) as connection:
-            return jobs.start(connection, key)
-
-    def work(self, job: Job) -> Job:
-        """As Dagster's steps do; a plan that comes to nothing fails the job."""
-        try:
-            planning.plan(self.engine, job)
-        except InvalidInput as error:
-            with transaction(self.engine) as connection:
-                return jobs.fail(connection, job.job_key, str(error))
-        with Worker(self.engine, KINDS, job) as worker:
-            drain(worker)
-        with transaction(self.engine) as connection:
-            return jobs.find(connection, job.job_key)
-
-    def clear_up(self) -> int:
-        return put_away.clear_up(self.engine, self.source, self.box.storage)
-
-    def ends(self) -> list[tuple[str, str, str | None]]:
-        with transaction(self.engine) as connection:
-            return connection.execute("SELECT path, status::text, note FROM file_drop ORDER BY job_id, path").fetchall()
-
-    def users(self) -> list[str]:
-        with transaction(self.engine) as connection:
-            return [row[0] for row in connection.execute("SELECT email FROM users ORDER BY email").fetchall()]
 
 
 @pytest.fixture
@@ -118,7 +66,7 @@ def test_files_that_stay_as_they_were_taken_are_imported(drops: Drops) -> None:
     drops.box.drop("users-a.csv", drop_scene.users("a", 2))
     drops.box.drop("users-b.csv", drop_scene.users("b", 1))
     job = drops.taken()
-    assert all(file.version for file in ImportRequest.from_params(job.params).files)
+    assert all(file.requested.version for file in drops.files(job))
     done = drops.work(job)
     assert done.status is JobState.COMPLETED, (done.last_error, done.result)
     assert drops.users() == ["reader0@a.example.org", "reader0@b.example.org", "reader1@a.example.org"]
@@ -172,7 +120,7 @@ def test_a_job_that_names_no_versions_takes_what_lies_there(drops: Drops, engine
     drops.box.drop("users.csv", drop_scene.users("a", 2))
     job = drops.taken()
     with transaction(engine) as connection:
-        connection.execute("UPDATE job SET params = params #- '{files,0,version}'")
+        connection.execute("UPDATE import_file SET wanted_version = NULL")
         job = jobs.find(connection, job.job_key)
     drops.box.drop("users.csv", drop_scene.users("a", 3))
     assert drops.work(job).status is JobState.COMPLETED
@@ -203,12 +151,13 @@ def test_what_was_landed_before_a_crash_stays_good(
 
 
 @pytest.mark.parametrize("box", ["folder"], indirect=True)
-def test_a_request_without_versions_is_kept_as_ever(drops: Drops) -> None:
+def test_a_request_without_versions_is_recognised_as_ever(drops: Drops) -> None:
     drops.box.drop("users.csv", drop_scene.users("a", 2))
-    request = ImportRequest.from_params(drops.taken().params)
-    plain = replace(request, files=tuple(replace(file, version=None) for file in request.files))
-    assert plain.as_params()["files"] == [
-        {"source": file.source, "size": file.size, "known_sha256": []} for file in request.files
+    job = drops.taken()
+    files = tuple(file.requested for file in drops.files(job))
+    request = replace(ImportRequest.from_params(job.params), files=files)
+    plain = replace(request, files=tuple(replace(file, version=None) for file in files))
+    assert plain.identity()["files"] == [
+        {"source": file.source, "size": file.size, "known_sha256": []} for file in files
     ]
-    assert ImportRequest.from_params(plain.as_params()) == plain
-    assert ImportRequest.from_params(request.as_params()) == request
+    assert replace(ImportRequest.from_params(request.as_params()), files=files) == request

@@ -4,6 +4,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.engine.errors import IdempotencyConflict
 from bulk_pipelines.engine.items import rescue
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import cut_short, jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import completion, progress, work
-from bulk_pipelines.exports.publish import recount, writing
+from bulk_pipelines.exports.publish import recount
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
+from bulk_pipelines.exports.work import Point
 from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
@@ -228,38 +230,19 @@ def test_who_lost_the_lease_publishes_nothing(engine: Engine, tmp_path: Path) ->
     assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
 
 
-def test_a_cancel_between_the_last_byte_and_the_name(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancel_between_the_last_byte_and_the_name(engine: Engine, tmp_path: Path) -> None:
     insert_users(engine, 100)
     job = started(engine, to=str(tmp_path / "out"))
-    saved = work.Attempt.save
-
-    def save_and_cancel(self: work.Attempt, written: dict[str, Any] | None) -> None:
-        saved(self, written)
-        if written is not None:
-            jobs.cancel(engine, job.job_key)
-
-    monkeypatch.setattr(work.Attempt, "save", save_and_cancel)
-    assert worked(engine, job).status is JobState.CANCELLED
+    ended = worked(engine, job, {Point.NOTED: lambda: jobs.cancel(engine, job.job_key)})
+    assert ended.status is JobState.CANCELLED
     assert names_in(tmp_path / "out") == []
 
 
 @pytest.mark.parametrize("to", ["out", "out/all.csv"])
-def test_a_cancel_after_the_name_takes_the_file_back(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
-) -> None:
+def test_a_cancel_after_the_name_takes_the_file_back(engine: Engine, tmp_path: Path, to: str) -> None:
     insert_users(engine, 100)
     job = started(engine, to=str(tmp_path / to))
-    wrote = writing.write
-
-    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
-        result = wrote(*arguments, **options)
-        jobs.cancel(engine, job.job_key)
-        return result
-
-    monkeypatch.setattr(work, "write", write_and_cancel)
-    ended = worked(engine, job)
+    ended = worked(engine, job, {Point.PUBLISHED: lambda: jobs.cancel(engine, job.job_key)})
     assert ended.status is JobState.CANCELLED
     assert len(names_in(tmp_path / "out")) == 1
     assert completion.wind_up_all(engine) == 1
@@ -270,49 +253,35 @@ def test_a_cancel_after_the_name_takes_the_file_back(
 def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "AT_A_TIME", 1)
+    monkeypatch.setattr(cut_short, "AT_A_TIME", 1)
     insert_users(engine, 100)
     broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
-    wrote = writing.write
     for job in (broken, whole):
-
-        def write_and_cancel(*arguments: Any, job: Job = job, **options: Any) -> Any:
-            result = wrote(*arguments, **options)
-            jobs.cancel(engine, job.job_key)
-            return result
-
-        monkeypatch.setattr(work, "write", write_and_cancel)
-        worked(engine, job)
+        worked(engine, job, {Point.PUBLISHED: partial(jobs.cancel, engine, job.job_key)})
     with pool.transaction(engine) as connection:
         connection.execute("UPDATE job SET params = '{}' WHERE job_id = %s", [broken.job_id])
     assert completion.wind_up_all(engine) == 1
     assert (len(names_in(tmp_path / "broken")), names_in(tmp_path / "whole")) == (1, [])
 
 
-def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path) -> None:
     """The name was given, and written by another since."""
     insert_users(engine, 100)
     path = tmp_path / "out" / "all.csv"
     job = started(engine, to=str(path))
-    wrote = writing.write
 
-    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
-        result = wrote(*arguments, **options)
+    def cancel() -> None:
         jobs.cancel(engine, job.job_key)
         path.write_text("theirs")
-        return result
 
-    monkeypatch.setattr(work, "write", write_and_cancel)
-    worked(engine, job)
+    worked(engine, job, {Point.PUBLISHED: cancel})
     completion.wind_up_all(engine)
     assert path.read_text() == "theirs"
 
 
 @pytest.mark.parametrize("same", [False, True])
-@pytest.mark.parametrize("when", ["before the name", "after the name"])
-def test_an_earlier_file_is_never_lost(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, same: bool
-) -> None:
+@pytest.mark.parametrize("when", [Point.NOTED, Point.PUBLISHED])
+def test_an_earlier_file_is_never_lost(engine: Engine, tmp_path: Path, when: Point, same: bool) -> None:
     """Paused around the publication and cancelled then: there is the earlier file or the new one, never none."""
     insert_users(engine, 100)
     path = tmp_path / "out" / "all.csv"
@@ -327,26 +296,10 @@ def test_an_earlier_file_is_never_lost(
         with pool.transaction(engine) as connection:
             jobs.pause(connection, job.job_key)
 
-    wrote, saved = writing.write, work.Attempt.save
-
-    def write_and_pause(*arguments: Any, **options: Any) -> Any:
-        result = wrote(*arguments, **options)
-        pause()
-        return result
-
-    def save_and_pause(self: work.Attempt, written: dict[str, Any] | None) -> None:
-        saved(self, written)
-        if written is not None:
-            pause()
-
-    if when == "before the name":
-        monkeypatch.setattr(work.Attempt, "save", save_and_pause)
-    else:
-        monkeypatch.setattr(work, "write", write_and_pause)
-    assert worked(engine, job).status is JobState.PAUSED
+    assert worked(engine, job, {when: pause}).status is JobState.PAUSED
     jobs.cancel(engine, job.job_key)
     assert completion.wind_up_all(engine) == 1
-    assert (path.read_text() == earlier) == (same or when == "before the name")
+    assert (path.read_text() == earlier) == (same or when is Point.NOTED)
     assert len(path.read_text().splitlines()) == 101
     assert completion.wind_up_all(engine) == 0
 
@@ -357,12 +310,7 @@ def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
     insert_users(engine, 100)
     path = tmp_path / "all.csv"
     job = started(engine, to=str(path))
-    wrote, look = writing.write, work.written_version
-
-    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
-        result = wrote(*arguments, **options)
-        jobs.cancel(engine, job.job_key)
-        return result
+    look = work.written_version
 
     def then_replaced(*arguments: Any) -> str | None:
         found = look(*arguments)
@@ -370,54 +318,45 @@ def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
         path.write_text("theirs")
         return found
 
-    monkeypatch.setattr(work, "write", write_and_cancel)
     monkeypatch.setattr(work, "written_version", then_replaced)
-    worked(engine, job)
+    worked(engine, job, {Point.PUBLISHED: lambda: jobs.cancel(engine, job.job_key)})
     completion.wind_up_all(engine)
     assert path.read_text() == "theirs"
 
 
-def test_who_died_after_publishing_is_believed_by_the_next(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_died_after_publishing_is_believed_by_the_next(engine: Engine, tmp_path: Path) -> None:
     insert_users(engine, 100)
     job = started(engine, to=str(tmp_path / "out"))
-    wrote, tries = writing.write, []
+    path = tmp_path / "out" / f"users-{job.job_key}.csv"
+    published: list[bytes] = []
 
-    def write_and_fail(*arguments: Any, **options: Any) -> Any:
-        tries.append(wrote(*arguments, **options))
+    def fail() -> None:
+        published.append(path.read_bytes())
         raise OSError("as if the process had died")
 
-    monkeypatch.setattr(work, "write", write_and_fail)
-    ended = worked(engine, job)
+    ended = worked(engine, job, {Point.PUBLISHED: fail})
     assert ended.status is JobState.COMPLETED
-    assert len(tries) == 1, "the file was found, not written again"
+    assert len(published) == 1, "the file was found, not written again"
     assert ended.result is not None
-    assert ended.result["sha256"] == tries[0].sha256
+    assert ended.result["sha256"] == hashlib.sha256(published[0]).hexdigest()
     assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
 
 
-def test_what_a_killed_try_left_goes_with_the_next(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_try_left_goes_with_the_next(engine: Engine, tmp_path: Path) -> None:
     insert_users(engine, 100)
     folder = tmp_path / "out"
     job = started(engine, to=str(folder))
     left = folder / paths.unfinished(f"users-{job.job_key}.csv", "0123456789abcdef")
     others = folder / paths.unfinished("users-J1.csv", "0123456789abcdef")
-    wrote, tries = writing.write, []
 
-    def fail_once(*arguments: Any, **options: Any) -> Any:
-        tries.append(1)
-        if len(tries) == 1:
+    def fail_once() -> None:
+        if not folder.exists():
             folder.mkdir()
             left.write_text("half")
             others.write_text("half")
             raise OSError("as if the process had died")
-        return wrote(*arguments, **options)
 
-    monkeypatch.setattr(work, "write", fail_once)
-    assert worked(engine, job).status is JobState.COMPLETED
+    assert worked(engine, job, {Point.BEGUN: fail_once}).status is JobState.COMPLETED
     assert not left.exists()
     assert others.exists()
 

@@ -124,12 +124,12 @@ def test_rows_that_are_not_as_many_as_postgresql_counts_are_an_error(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert_users(engine, 100)
-    whole = batches.ArrowLane.read
+    whole = batches.ArrowReader.read
 
-    def without_one(self: batches.ArrowLane, part: int) -> Generator[pa.RecordBatch]:
+    def without_one(self: batches.ArrowReader, part: int) -> Generator[pa.RecordBatch]:
         for batch in whole(self, part):
             yield batch.slice(1)
 
-    monkeypatch.setattr(batches.ArrowLane, "read", without_one)
+    monkeypatch.setattr(batches.ArrowReader, "read", without_one)
     with pytest.raises(Unavailable, match="PostgreSQL sent 99 rows and counted 100"):
         list(stream(engine, ExportRequest("users", Format.PARQUET)))

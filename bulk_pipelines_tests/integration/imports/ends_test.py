@@ -10,13 +10,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dlq, end, jobs
+from bulk_pipelines.engine.jobs import cut_short, dlq, end, jobs
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import submission, winding_up
+from bulk_pipelines.imports import completion, submission, winding_up
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.storage.access import access_of
@@ -319,7 +319,7 @@ def test_an_upsert_of_a_known_duplicate_is_wound_up_and_so_are_those_behind_it(i
 def test_an_import_that_cannot_be_wound_up_keeps_no_other_from_it(
     imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winding_up, "AT_A_TIME", 1)
+    monkeypatch.setattr(cut_short, "AT_A_TIME", 1)
     broken, whole = (imports.planned(file_of(*GOOD)) for _ in range(2))
     for job in (broken, whole):
         jobs.cancel(imports.engine, job.job_key)
@@ -361,13 +361,35 @@ def test_rejects_are_replayed_when_they_are_complete_and_once_whoever_asks(impor
     job = imports.redriven(job)
     first, created = replay(imports, job)
     assert (created, first.owner) == (True, job.owner)
-    path = Path(first.params["files"][0]["source"])
+    (address,) = imports.query(f"SELECT address FROM import_file WHERE job_id = {first.job_id}")
+    path = Path(address[0])
     path.write_text("taken already")
     assert replay(imports, job) == (first, False)
     assert path.read_text() == "taken already"
 
 
 # What a validation knows
+
+
+def test_rejects_of_a_cancelled_import_are_complete_before_they_are_replayed(
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has wound it up yet, so some of its rejects are still without their records."""
+    keys = [f"00000000-0000-4000-8000-{number:012}" for number in range(3)]
+    emails = ["a@x.org", "b@x.org", "b@x.org"]
+    text = "id,email,name,role\n" + "".join(
+        f"{key},{email},new,reader\n" for key, email in zip(keys, emails, strict=True)
+    )
+    job = imports.planned(text, mode="upsert", match_on="id")
+    meddle(monkeypatch, "merged", 1, lambda: jobs.cancel(imports.engine, job.job_key))
+    with monkeypatch.context() as until_then:
+        until_then.setattr(completion, "complete_rejects", lambda *_: None)
+        assert imports.worked(job).status is JobState.CANCELLED
+    assert imports.rejects(job) == {3: ("UNREAD", ["duplicate_email"])}
+    again, _ = replay(imports, job)
+    (path,) = [Path(file["source"]) for file in again.params["files"]]
+    assert path.read_text() == f"id,email,name,role\n{keys[1]},b@x.org,new,reader\n"
+    assert imports.look(job).result is not None
 
 
 def test_a_validation_rejects_what_an_undeclared_check_refuses(imports: Imports) -> None:

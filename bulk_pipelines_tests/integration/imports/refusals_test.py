@@ -284,6 +284,29 @@ def test_a_table_that_does_not_fit_is_told_before_the_first_row(imports: Imports
 
 
 @pytest.mark.parametrize(
+    ("revoked", "said"),
+    [
+        ("TEMPORARY ON DATABASE {database}", "may not make temporary tables in the database {database}"),
+        ("USAGE ON LANGUAGE plpgsql", "may not use the language plpgsql"),
+    ],
+)
+def test_a_role_that_could_not_find_refused_rows_is_told_before_the_first_row(
+    imports: Imports, importer: Engine, revoked: str, said: str
+) -> None:
+    """It would be noticed only when a batch has a conflict, and the whole range would be buried."""
+    database = importer.url.database
+    prepare(
+        imports.engine,
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO importer; REVOKE {revoked} FROM PUBLIC".format(
+            database=database
+        ),
+    )
+    with pytest.raises(InvalidInput) as raised:
+        replace(imports, engine=importer).planned(file_of(*PEOPLE))
+    assert said.format(database=database) in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "change", ["ALTER active DROP DEFAULT, ALTER active TYPE int USING 1", "RENAME name TO title", "DROP name"]
 )
 @pytest.mark.parametrize("mode", ["insert", "upsert"])

@@ -17,7 +17,7 @@ from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Slice, Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
-from bulk_pipelines.maintenance import prune
+from bulk_pipelines.maintenance import retention
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.waiting import until
 
@@ -110,9 +110,9 @@ def test_a_million_finished_items_go_while_work_goes_on(engine: Engine) -> None:
         thread.start()
         began = time.monotonic()
         until(lambda: watched.until() > began + 8, "it has worked for a while", 60)
-        told = prune.prune_items(engine, Settings(), True)
+        told = retention.prune_items(engine, Settings(), True)
         pruning = time.monotonic()
-        assert prune.prune_items(engine, Settings(), False) == told == JOBS * ITEMS_EACH
+        assert retention.prune_items(engine, Settings(), False) == told == JOBS * ITEMS_EACH
         pruned = time.monotonic()
         assert thread.is_alive(), "there was work all the time"
         worker.stop()
@@ -127,7 +127,7 @@ def test_a_million_finished_items_go_while_work_goes_on(engine: Engine) -> None:
     assert standstill < LONGEST_STANDSTILL
     with transaction(engine) as connection:
         removed = connection.execute("SELECT max(count), sum(count) FROM removal").fetchone()
-    assert removed == (prune.BATCH, JOBS * ITEMS_EACH), "in bounded transactions"
+    assert removed == (retention.BATCH, JOBS * ITEMS_EACH), "in bounded transactions"
     left = counts(engine)
     assert set(left).isdisjoint(finished)
     assert (left[paused], left[at_work], left[drained.job_id]) == (1_000, 1_000, 1_500_000)

@@ -1,4 +1,4 @@
-"""FTP and SFTP connections that break, idle away or are refused; one login for many files."""
+"""FTP and SFTP connections that break, idle away or are refused."""
 
 import socket
 from collections.abc import Iterator
@@ -13,8 +13,6 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.errors import Refused
 from bulk_pipelines.storage.ftp.storage import FtpStorage
-from bulk_pipelines.storage.landing import land_from
-from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines.storage.sftp.storage import SftpStorage
 from bulk_pipelines_tests.servers import processes
 from bulk_pipelines_tests.servers.processes import LoginServer, stop
@@ -116,21 +114,6 @@ def test_the_wrong_kind_of_tls(tmp_path: Path) -> None:
         url = server.url.replace("ftpes", "ftps")
         with pytest.raises(Transient, match="the other one of ftps:// and ftpes:// is meant"):
             locations.folder(url, server.access).stat("file")
-
-
-def test_many_files_of_one_server_take_one_login(ftp_server: LoginServer, tmp_path: Path) -> None:
-    place = ftp_server.place()
-    with locations.folder(place.url, place.access) as storage:
-        for n in range(20):
-            storage.put(f"{n % 3}/{n}.csv", b"%d" % n)
-    log = ftp_server.folder.parent / "log"
-    before = log.read_text().count("USER tester")
-    into = LocalStorage(tmp_path / "landed")
-    with locations.Sources(place.access) as sources:
-        for n in range(20):
-            landed = land_from(sources, f"{place.url}/{n % 3}/{n}.csv", into, f"J1/{n}")
-            assert Path(landed.url).read_bytes() == b"%d" % n
-    assert log.read_text().count("USER tester") == before + 1
 
 
 def test_sftp_by_key(sftp_server: LoginServer, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ RESOURCES = ("users", "articles", "comments")
 
 sizes = st.builds(Sizes, st.integers(1, 300), st.integers(1, 8), st.integers(1, 64), st.integers(1, 3))
 steps = st.integers(1, 60)
+limits = st.sampled_from(["abort", "1", "3", "0%", "20%", "50%", "99%"])
 
 
 @st.composite
@@ -77,6 +78,7 @@ class Drawn:
     mode: Mode
     match_on: str | None
     before: Tables
+    on_error: str = "continue"
 
     @property
     def resource(self) -> Resource:
@@ -131,7 +133,8 @@ def submitted(engine: Engine, folder: Path, drawn: Drawn) -> Job:
         given.append(RequestedFile(str(path), len(data)))
     validate_only = drawn.mode is Mode.VALIDATE
     mode = "insert" if validate_only else drawn.mode
-    asked = Options(drawn.name, mode, match_on=drawn.match_on, validate_only=validate_only).request(tuple(given))
+    options = Options(drawn.name, mode, match_on=drawn.match_on, on_error=drawn.on_error, validate_only=validate_only)
+    asked = options.request(tuple(given))
     with transaction(engine) as connection:
         job = submission.submit(connection, asked, Sender("me", "cli")).job
         return jobs.start(connection, job.job_key)
@@ -177,11 +180,20 @@ def compare(engine: Engine, drawn: Drawn, job: Job, refused: Callable[[Row], boo
     outcome = slow_import.imported(drawn.asked(refused), drawn.before, job.created_at)
     came, should = found(engine, drawn, ended(engine, job)), wanted(outcome)
     for part in should:
-        assert came[part] == should[part]
+        assert came[part] == should[part], f"{part}: {came[part]}, and not {should[part]}"
+
+
+def is_accepted(drawn: Drawn, refused: Callable[[Row], bool]) -> bool:
+    """Tell whether the import accepts as many rejects as it has when all of it is decided."""
+    counts = slow_import.imported(drawn.asked(refused), drawn.before, OLD).counts
+    if drawn.on_error.endswith("%"):
+        return counts["rejected"] * 100 <= int(drawn.on_error.removesuffix("%")) * counts["read"]
+    return counts["rejected"] <= (0 if drawn.on_error == "abort" else int(drawn.on_error))
 
 
 def compare_cut_short(engine: Engine, drawn: Drawn, job: Job) -> None:
-    """An import that was cancelled: each of its records counts once; what it has changed, it has changed rightly."""
+    """An import that was cancelled or aborted: each of its records counts once; what it has changed, it has changed
+    rightly."""
     every = {each.line: each for each in slow_import.candidates(drawn.asked())}
     came = found(engine, drawn, ended(engine, job))
     counts, rows = came["counts"], came["rows"]

@@ -1,5 +1,6 @@
 """Whole imports come to what a slow and obvious one comes to, whatever happens to them on their way."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,19 @@ from bulk_pipelines_tests.property.imports.drawn_imports import (
     compare_cut_short,
     good_imports,
     imports,
+    is_accepted,
+    limits,
     prepare,
     sizes,
     steps,
     submitted,
 )
-from bulk_pipelines_tests.property.imports.refusing_tables import WAYS, refusal
+from bulk_pipelines_tests.property.imports.refusing_tables import WAYS, make_refuse, refused_of
 from bulk_pipelines_tests.scenes.oracle import (
     Sizes,
     disturbed_process,
     hasty,
     killed_process,
-    not_written,
     process,
     refreshed,
     small,
@@ -128,8 +130,8 @@ def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, ex
         job = submitted(engine, tmp_path, drawn)
         lines = [each.line for each in slow_import.candidates(drawn.asked())]
         with small(size):
-            with not_written([lines[number % len(lines)] for number in numbers if lines]):
-                process(engine, engine, job, size, hasty(1))
+            buried = [lines[number % len(lines)] for number in numbers if lines]
+            process(engine, engine, job, size, hasty(1, not_loaded=buried))
             if refreshed(engine, job).dlq_items:
                 redrive(engine, job.job_key)
                 process(engine, engine, job, size, hasty(1))
@@ -140,10 +142,7 @@ def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, ex
 
 @pytest.mark.parametrize("way", one_of(WAYS))
 def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, examples: settings, way: str) -> None:
-    columns = {"users": "name", "articles": "title", "comments": "body"}
-    with transaction(engine) as connection:
-        for table, column in columns.items():
-            connection.execute(refusal(way, table, column).encode())
+    make_refuse(engine, way)
 
     @examples
     @given(drawn=good_imports, size=sizes)
@@ -152,6 +151,31 @@ def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, exampl
         job = submitted(engine, tmp_path, drawn)
         with small(size):
             process(engine, engine, job, size, hasty(1))
-        compare(engine, drawn, job, lambda row: bool(row[columns[drawn.name]] == "Refuse"))
+        compare(engine, drawn, job, refused_of(drawn.name))
+
+    check()
+
+
+@pytest.mark.parametrize("way", one_of(["check", "no answer", "raise at commit"]))
+def test_with_a_limit_of_rejects(engine: Engine, tmp_path: Path, examples: settings, way: str) -> None:
+    """Whatever breaks the limit, while the files are read, by comparing or because the table refuses records, and
+    whoever dies meanwhile: an upsert that is aborted changes nothing."""
+    make_refuse(engine, way)
+
+    @examples
+    @given(drawn=good_imports, limit=limits, size=sizes, kills=st.lists(steps, max_size=1))
+    def check(drawn: Drawn, limit: str, size: Sizes, kills: list[int]) -> None:
+        limited, refused = replace(drawn, on_error=limit), refused_of(drawn.name)
+        prepare(engine, drawn.before)
+        job = submitted(engine, tmp_path, limited)
+        with small(size):
+            for at in kills:
+                killed_process(engine, job, size, hasty(10), at)
+            process(engine, engine, job, size, hasty(10))
+        if is_accepted(limited, refused):
+            compare(engine, limited, job, refused)
+        else:
+            compare_cut_short(engine, limited, job)
+            assert "aborted" in (refreshed(engine, job).last_error or "")
 
     check()

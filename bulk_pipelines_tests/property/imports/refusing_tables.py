@@ -1,5 +1,15 @@
 """Tables that refuse what says Refuse, by rules that nobody declared."""
 
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines_tests.property.imports.slow_import import Row
+
+COLUMNS = {"users": "name", "articles": "title", "comments": "body"}
+"""Where it says so."""
+
 TRIGGER = """
 CREATE FUNCTION refuse_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -36,3 +46,14 @@ def refusal(way: str, table: str, column: str) -> str:
         return f"ALTER TABLE {table} ADD CONSTRAINT refuse CHECK ({column} <> 'Refuse')"
     action, (when, deferred) = TRIGGERS[way]
     return TRIGGER.format(table=table, column=column, action=action, when=when, deferred=deferred)
+
+
+def make_refuse(engine: Engine, way: str) -> None:
+    with transaction(engine) as connection:
+        for table, column in COLUMNS.items():
+            connection.execute(refusal(way, table, column).encode())
+
+
+def refused_of(table: str) -> Callable[[Row], bool]:
+    """Which rows the table refuses."""
+    return lambda row: bool(row[COLUMNS[table]] == "Refuse")

@@ -19,6 +19,7 @@ from bulk_pipelines.imports.plan.landed_file import LocalFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.imports.validate.validation import Reject, validate
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.import_runs import SUBMITTED, Pace
@@ -70,9 +71,8 @@ def read_all(texts: list[str], folder: Path) -> Iterator[tuple[ImportFile, list[
             found, rejects = read(path, base, LARGEST)
         except InvalidInput:
             continue  # about the file as a whole
-        size = len(text.encode())
-        yield ImportFile(number, str(path), str(path), size, "", found, base, duplicate=False, note=None), rejects
-        base += size
+        yield ImportFile(number, RequestedFile(str(path)), str(path), layout=found, base_line=base), rejects
+        base += len(text.encode())
 
 
 def as_kept(reject: Reject) -> Rejected:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bulk_pipelines.distribution import work
+from bulk_pipelines.distribution.kind import kind_of
 from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.engine.outcomes import RetryLater
 from bulk_pipelines.engine.states import ItemEvent
@@ -21,7 +21,7 @@ CHOSEN = Settings(
 
 
 def test_claims_leases_and_concurrency() -> None:
-    kind = work.kind_of(CHOSEN)
+    kind = kind_of(CHOSEN)
     assert slices.claim_size(kind.slices, 1e-9) == 70
     assert slices.lease_seconds(kind.slices, None) == slices.lease_seconds(kind.slices, 0.1) == 7.0
     assert kind.concurrency == 3
@@ -30,7 +30,7 @@ def test_claims_leases_and_concurrency() -> None:
 
 @pytest.mark.parametrize("error_class", [ErrorClass.TRANSIENT, ErrorClass.THROTTLED, ErrorClass.UNKNOWN])
 def test_tries_and_the_delays_between_them(error_class: ErrorClass) -> None:
-    policy = work.kind_of(CHOSEN).retry
+    policy = kind_of(CHOSEN).retry
 
     def after(tries: int) -> Settlement:
         return retry.decide(policy, RetryLater("away", error_class=error_class), Tries(tries), lambda: 1.0)

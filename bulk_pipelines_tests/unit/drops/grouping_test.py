@@ -40,10 +40,8 @@ def test_what_a_resource_needs() -> None:
 @given(st.lists(st.integers(0, 100), max_size=50), st.integers(1, 10), st.integers(1, 200))
 def test_parts_keep_every_file_in_order_and_the_limits(sizes: list[int], max_files: int, max_bytes: int) -> None:
     files = [ready(n, str(n), size) for n, size in enumerate(sizes)]
-    limits = Limits(max_files, max_bytes, description=3_000)
-    found = parts(files, limits)
+    found = parts(files, Limits(max_files, max_bytes))
     assert [file for part in found for file in part] == files
     for part in found:
         assert 1 <= len(part) <= max_files
         assert len(part) == 1 or sum(file.size for file in part) <= max_bytes
-        assert len(part) == 1 or sum(limits.describing(file) for file in part) <= 3_000

@@ -51,8 +51,9 @@ def test_a_source_with_its_rules(tmp_path: Path) -> None:
     assert source.rule_for("unknown.txt") is None
 
 
-def test_without_the_file_there_is_an_inbox(tmp_path: Path) -> None:
-    (source,) = sources.load(tmp_path / "none.toml", RESOURCES, tmp_path / "inbox")
+def test_without_the_file_there_is_an_inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (source,) = sources.load(tmp_path / "drops.toml", RESOURCES, tmp_path / "inbox")
     assert (tmp_path / "inbox").is_dir()
     assert source.where == str(tmp_path / "inbox")
     rule = source.rule_for("articles_today.csv.gz")
@@ -98,15 +99,23 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert isinstance(caught.value, InvalidInput)
 
 
+def test_a_file_that_is_named_and_missing_is_told(tmp_path: Path) -> None:
+    """Its sources would be forgotten, and the inbox be looked at in their place."""
+    with pytest.raises(InvalidInput, match=r"BULK_DROPS_FILE: .*/dorps.toml cannot be read: No such file"):
+        sources.load(tmp_path / "dorps.toml", RESOURCES, tmp_path / "inbox")
+    assert not (tmp_path / "inbox").exists()
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
         sources.load(tmp_path, RESOURCES, tmp_path / "inbox")
 
 
-def test_the_inbox_cannot_be_made(tmp_path: Path) -> None:
+def test_the_inbox_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "home").write_text("a file")
     with pytest.raises(Unavailable, match=r"inbox cannot be used \(Not a directory\): .*BULK_HOME"):
-        sources.load(tmp_path / "none.toml", RESOURCES, tmp_path / "home" / "inbox")
+        sources.load(tmp_path / "drops.toml", RESOURCES, tmp_path / "home" / "inbox")
 
 
 def test_a_rule_takes_the_formats_that_imports_take() -> None:

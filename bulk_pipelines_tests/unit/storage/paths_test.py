@@ -107,3 +107,8 @@ def test_names_of_unfinished_files() -> None:
     assert paths.check(paths.unfinished("in/" + "ü" * 127, "0123456789abcdef"))
     for other in ("in/users.csv.part", ".users.part", "in/.users.0123456789abcdef", "a.part/x"):
         assert not paths.is_unfinished(other)
+
+
+def test_the_folders_of_a_key() -> None:
+    assert paths.folders_of("a/b/c.csv") == ["a", "a/b"]
+    assert paths.folders_of("c.csv") == []

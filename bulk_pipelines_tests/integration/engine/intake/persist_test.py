@@ -215,8 +215,8 @@ def test_an_outage_is_waited_out_with_smaller_batches(own_server: Server, own_po
         yield from inputs(1_500)[600:]
 
     mine = sizer(start_rows=512, quick_seconds=0)
-    assert persist.add_items(own_pool, job.job_id, given(), mine, sleep=come_back) == 1_500
-    assert slept == [0.1, 0.5]
+    assert persist.add_items(own_pool, job.job_id, given(), mine, sleep=come_back, random=lambda: 0.5) == 1_500
+    assert slept == [0.25, 0.5]
     assert [step.reason for step in mine.steps].count(Reason.FAILED) == 2
     assert [reason for *_, reason in steps(own_pool, job)] == [str(step.reason) for step in mine.steps]
     assert [row_count for _, row_count, *_ in steps(own_pool, job)][:4] == [512, 512, 128, 64]
@@ -229,10 +229,22 @@ def test_an_outage_without_end_is_told(own_server: Server, own_pool: Engine) -> 
     own_server.stop()
     slept: list[float] = []
     with pytest.raises(Unavailable):
-        persist.add_items(own_pool, job.job_id, inputs(5), sizer(), sleep=slept.append)
-    assert slept == list(persist.RETRY_DELAYS)
+        persist.add_items(own_pool, job.job_id, inputs(5), sizer(), sleep=slept.append, random=lambda: 1.0)
+    assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     own_server.start()
     assert persist.add_items(own_pool, job.job_id, inputs(5), sizer()) == 5
+
+
+def test_those_who_lost_the_database_together_come_back_apart(own_server: Server, own_pool: Engine) -> None:
+    job = submitted(own_pool)
+    own_server.stop()
+    slept: list[list[float]] = [[], []]
+    for each in slept:
+        with pytest.raises(Unavailable):
+            persist.add_items(own_pool, job.job_id, inputs(5), sizer(), sleep=each.append)
+    assert not set(slept[0]) & set(slept[1])
+    bounds = [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert all(0 <= delay <= most for each in slept for delay, most in zip(each, bounds, strict=True))
 
 
 def test_a_pool_that_is_short_of_connections_gets_less(pool_url: str, pool: Engine) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, PoolProxiedConnection
 
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
@@ -18,7 +18,6 @@ from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Bury, Done, Outcome
 from bulk_pipelines.engine.states import ItemState, JobState
-from bulk_pipelines.engine.worker import settler
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler import Settler, SettlerFailed, SettlerLimits
 from bulk_pipelines.engine.worker.tools import Tools
@@ -181,17 +180,35 @@ def test_one_who_waits_for_room_is_told_too(own_server: Server, own_pool: Engine
     own_server.start()
 
 
-def test_an_answer_that_was_lost_after_its_commit(pool: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+class AnswerLost:
+    """A pool whose connection is lost once: when the first transaction is committed, before anybody hears of it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.url = engine.url
+        self.transactions = 0
+
+    def raw_connection(self) -> PoolProxiedConnection:
+        self.transactions += 1
+        connection = self.engine.raw_connection()
+        return Losing(connection) if self.transactions == 1 else connection  # type: ignore[return-value]
+
+
+class Losing:
+    """A connection that is found to be lost when it is given back."""
+
+    def __init__(self, connection: PoolProxiedConnection) -> None:
+        self.connection = connection
+        self.driver_connection = connection.driver_connection
+
+    def close(self) -> None:
+        self.connection.close()
+        raise Unavailable("the connection is gone")
+
+
+def test_an_answer_that_was_lost_after_its_commit(pool: Engine) -> None:
     """The commit was done, and the connection gone before it said so: it is tried again, and is nobody's loss."""
-    answers = iter([True, False])
-
-    @contextmanager
-    def answer_lost(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-        with transaction(engine) as connection:
-            yield connection
-        if next(answers):
-            raise Unavailable("the connection is gone")
-
+    losing: Any = AnswerLost(pool)
     recorded: list[int] = []
 
     def record(connection: psycopg.Connection[Any], batch: Sequence[Settled]) -> None:
@@ -199,13 +216,12 @@ def test_an_answer_that_was_lost_after_its_commit(pool: Engine, monkeypatch: pyt
 
     job = running(pool, 5)
     given = claimed(pool, job)
-    monkeypatch.setattr(settler, "transaction", answer_lost)
     writer = Settler(
-        pool, job.job_id, lambda: LEASE, NEVER, SettlerLimits(retry_seconds=0.01, flush_at=99), record=record
+        losing, job.job_id, lambda: LEASE, NEVER, SettlerLimits(retry_seconds=0.01, flush_at=99), record=record
     )
     add(writer, given)
     writer.stop()
-    assert next(answers, None) is None, "it was written twice"
+    assert losing.transactions == 2, "it was written twice"
     assert writer.lost_count == 0
     assert recorded == [lease.item_id for lease in given], "what goes with it was written once"
     assert {(each.status, each.attempt_count) for each in rows(pool, job).values()} == {(ItemState.SUCCEEDED, 1)}
@@ -407,3 +423,18 @@ def test_a_database_that_takes_nothing_buries_nothing(pool: Engine) -> None:
     with pytest.raises(SettlerFailed, match="no_such_table"):
         settler.stop()
     assert set(statuses(pool, job).values()) == {ItemState.RUNNING}
+
+
+@pytest.mark.parametrize("settling", [SettlerLimits(2, NEVER), SettlerLimits(1_000, 0.05)], ids=["so many", "so long"])
+def test_a_kind_says_when_outcomes_are_written(pool: Engine, settling: SettlerLimits) -> None:
+    """The last item is still in work, so nothing else makes the settler write."""
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        if lease.item_key == "k0002":
+            until(lambda: list(statuses(pool, job).values()).count("SUCCEEDED") == 2, "both are written", seconds=20)
+        return Done()
+
+    kinds = only(kind(work, settling=settling))
+    job = running(pool, 3, kinds=kinds)
+    with Worker(pool, kinds, job) as worker:
+        assert worker.run_once().tally.done == 3

@@ -1,4 +1,4 @@
-"""Reading in lanes: the order of the parts, bounded memory, failures, and that all ends when nobody reads on."""
+"""Several readers: the order of the parts, bounded memory, failures, and that all ends when nobody reads on."""
 
 import random
 import threading
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bulk_pipelines.errors import Cancelled
 from bulk_pipelines.exports.read import readers
-from bulk_pipelines.exports.read.readers import Lane, in_order
+from bulk_pipelines.exports.read.readers import Reader, in_order
 from bulk_pipelines_tests.scenes.waiting import until
 
 
@@ -24,7 +24,7 @@ class Number:
 
 @dataclass
 class Numbers:
-    """A lane whose parts are lists of numbers; `slowly` is called before each of them."""
+    """A reader whose parts are lists of numbers; `slowly` is called before each of them."""
 
     parts: list[list[Number]]
     slowly: Callable[[], object] = lambda: None
@@ -41,16 +41,16 @@ class Numbers:
         self.cancelled.set()
 
 
-def opener(lane: Lane[Number]) -> Callable[[], AbstractContextManager[Lane[Number]]]:
+def opener(reader: Reader[Number]) -> Callable[[], AbstractContextManager[Reader[Number]]]:
     @contextmanager
-    def opened() -> Iterator[Lane[Number]]:
-        yield lane
+    def opened() -> Iterator[Reader[Number]]:
+        yield reader
 
     return opened
 
 
-def taken(lane: Numbers, count: int, cancelled: Callable[[], bool] = lambda: False) -> Generator[Number]:
-    return in_order(opener(lane), count, len(lane.parts), lambda: None, cancelled)
+def taken(reader: Numbers, count: int, cancelled: Callable[[], bool] = lambda: False) -> Generator[Number]:
+    return in_order(opener(reader), count, len(reader.parts), lambda: None, cancelled)
 
 
 def exports_running() -> list[threading.Thread]:
@@ -61,31 +61,31 @@ def exports_running() -> list[threading.Thread]:
 @given(st.lists(st.lists(st.integers(), max_size=5), min_size=1, max_size=12), st.integers(1, 4), st.randoms())
 def test_the_pieces_come_in_the_order_of_the_parts(parts: list[list[int]], count: int, chance: random.Random) -> None:
     pause = threading.Event()
-    lane = Numbers([[Number(n) for n in part] for part in parts], lambda: pause.wait(chance.random() / 1000))
-    assert [each.value for each in taken(lane, count)] == [n for part in parts for n in part]
+    reader = Numbers([[Number(n) for n in part] for part in parts], lambda: pause.wait(chance.random() / 1000))
+    assert [each.value for each in taken(reader, count)] == [n for part in parts for n in part]
     assert not exports_running()
 
 
 def test_a_lane_that_is_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "ROOM", 10)
-    lane = Numbers([[Number(n, nbytes=4) for n in range(100)]])
-    pieces = taken(lane, 1)
+    reader = Numbers([[Number(n, nbytes=4) for n in range(100)]])
+    pieces = taken(reader, 1)
     assert next(pieces) == Number(0, 4)
-    until(lambda: lane.read_so_far >= 4, "the lane has read ahead")
-    assert lane.read_so_far <= 6
+    until(lambda: reader.read_so_far >= 4, "the reader has read ahead")
+    assert reader.read_so_far <= 6
     assert len(list(pieces)) == 99
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_lanes_do_not_run_ahead_through_small_parts(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(readers, "ROOM", 10)
-    lane = Numbers([[Number(part, nbytes=4)] for part in range(100)])
-    pieces = taken(lane, count)
+    reader = Numbers([[Number(part, nbytes=4)] for part in range(100)])
+    pieces = taken(reader, count)
     assert next(pieces) == Number(0, 4)
-    until(lambda: lane.read_so_far >= 4, "the lanes have read ahead")
+    until(lambda: reader.read_so_far >= 4, "the readers have read ahead")
     pieces_held = 10 // 4 + 1 + count
     assert not threading.Event().wait(0.2)
-    assert lane.read_so_far <= 1 + pieces_held + 1
+    assert reader.read_so_far <= 1 + pieces_held + 1
     assert [each.value for each in pieces] == list(range(1, 100))
 
 
@@ -99,7 +99,7 @@ def test_a_failure_of_a_lane_is_raised_and_ends_all() -> None:
 
 
 def test_a_lane_that_cannot_open() -> None:
-    def closed_door() -> AbstractContextManager[Lane[Number]]:
+    def closed_door() -> AbstractContextManager[Reader[Number]]:
         raise ConnectionRefusedError
 
     with pytest.raises(ConnectionRefusedError):
@@ -108,26 +108,26 @@ def test_a_lane_that_cannot_open() -> None:
 
 
 def test_closing_early_cancels_and_waits_for_the_lanes() -> None:
-    lane = Numbers([[Number(1)] * 3, [Number(2)] * 3])
+    reader = Numbers([[Number(1)] * 3, [Number(2)] * 3])
 
     def stuck() -> None:
-        if lane.read_so_far:
-            lane.cancelled.wait()
+        if reader.read_so_far:
+            reader.cancelled.wait()
 
-    lane.slowly = stuck
-    pieces = taken(lane, 2)
+    reader.slowly = stuck
+    pieces = taken(reader, 2)
     next(pieces)
     assert exports_running()
     pieces.close()
-    assert lane.cancelled.is_set()
+    assert reader.cancelled.is_set()
     assert not exports_running()
 
 
 def test_whoever_calls_it_off_is_heard_while_nothing_arrives() -> None:
-    lane = Numbers([[Number(1)]])
-    lane.slowly = lane.cancelled.wait
+    reader = Numbers([[Number(1)]])
+    reader.slowly = reader.cancelled.wait
     with pytest.raises(Cancelled):
-        list(taken(lane, 1, cancelled=lambda: True))
+        list(taken(reader, 1, cancelled=lambda: True))
     assert not exports_running()
 
 

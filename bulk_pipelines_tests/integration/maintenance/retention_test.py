@@ -6,8 +6,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import advisory
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import Conflict, Unavailable
-from bulk_pipelines.maintenance import prune
-from bulk_pipelines.maintenance.prune import Part, Pruned
+from bulk_pipelines.maintenance import retention
+from bulk_pipelines.maintenance.retention import Part, Pruned
 from bulk_pipelines.settings import Settings
 
 CHOSEN = Settings(keep_items_days=30, keep_jobs_days=365)
@@ -50,15 +50,15 @@ def left(engine: Engine) -> dict[str, int]:
 def test_old_items_go_first_and_old_jobs_later(engine: Engine) -> None:
     fresh, old = job(engine, days_over=3, items=10), job(engine, days_over=40, items=10)
     ancient, open_one = job(engine, days_over=400, items=10), job(engine, days_over=None, items=10)
-    assert prune.run_once(engine, CHOSEN, [], dry_run=True) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert retention.run_once(engine, CHOSEN, [], dry_run=True) == [Pruned("items", 20), Pruned("jobs", 1)]
     assert left(engine) == {fresh: 10, old: 10, ancient: 10, open_one: 10}
-    assert prune.run_once(engine, CHOSEN, []) == [Pruned("items", 20), Pruned("jobs", 1)]
+    assert retention.run_once(engine, CHOSEN, []) == [Pruned("items", 20), Pruned("jobs", 1)]
     assert left(engine) == {fresh: 10, old: 0, open_one: 10}
-    assert prune.run_once(engine, CHOSEN, []) == [Pruned("items", 0), Pruned("jobs", 0)]
+    assert retention.run_once(engine, CHOSEN, []) == [Pruned("items", 0), Pruned("jobs", 0)]
 
 
 def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "BATCH", 7)
+    monkeypatch.setattr(retention, "BATCH", 7)
     key = job(engine, days_over=40, items=50)
     with transaction(engine) as connection:
         connection.execute(
@@ -68,7 +68,7 @@ def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pyt
                CREATE TRIGGER noted AFTER DELETE ON job_item REFERENCING OLD TABLE AS gone
                    FOR EACH STATEMENT EXECUTE FUNCTION note()"""
         )
-    assert prune.run_once(engine, CHOSEN, [])[0] == Pruned("items", 50)
+    assert retention.run_once(engine, CHOSEN, [])[0] == Pruned("items", 50)
     with transaction(engine) as connection:
         assert connection.execute("SELECT max(count), sum(count) FROM removals").fetchone() == (7, 50)
     assert left(engine) == {key: 0}
@@ -82,7 +82,7 @@ def test_the_parts_of_slices_are_pruned_before_the_jobs(engine: Engine) -> None:
         seen.append(len(left(pool)))
         return 5
 
-    assert prune.run_once(engine, CHOSEN, [Part("rejects", part)])[1] == Pruned("rejects", 5)
+    assert retention.run_once(engine, CHOSEN, [Part("rejects", part)])[1] == Pruned("rejects", 5)
     assert seen == [1]
 
 
@@ -93,7 +93,7 @@ def test_a_part_that_fails_keeps_only_the_jobs(engine: Engine) -> None:
     def failing(pool: Engine, chosen: Settings, dry_run: bool) -> int:
         raise Unavailable("the storage is down")
 
-    done = prune.run_once(engine, CHOSEN, [Part("files", failing), fine])
+    done = retention.run_once(engine, CHOSEN, [Part("files", failing), fine])
     assert done == [
         Pruned("items", 1),
         Pruned("files", 0, "the storage is down"),
@@ -101,12 +101,12 @@ def test_a_part_that_fails_keeps_only_the_jobs(engine: Engine) -> None:
         Pruned("jobs", 0, "kept until this can be gone through: files"),
     ]
     assert left(engine) == {key: 0}
-    assert prune.run_once(engine, CHOSEN, [fine])[-1] == Pruned("jobs", 1)
+    assert retention.run_once(engine, CHOSEN, [fine])[-1] == Pruned("jobs", 1)
 
 
 def test_one_pass_at_a_time(engine: Engine) -> None:
     with advisory.held(engine, "bulk_pipelines.prune"), pytest.raises(Conflict, match="another retention pass"):
-        prune.run_once(engine, CHOSEN, [])
+        retention.run_once(engine, CHOSEN, [])
 
 
 def test_a_redrive_and_retention_that_meet(engine: Engine) -> None:
@@ -120,7 +120,7 @@ def test_a_redrive_and_retention_that_meet(engine: Engine) -> None:
     with transaction(engine) as connection:
         # A redrive in the middle of its statement: it has the items, and is about to take the job.
         connection.execute("UPDATE job_item SET status = 'PENDING' WHERE status = 'DLQ'")
-        assert prune.prune_items(engine, CHOSEN, False) == 6
+        assert retention.prune_items(engine, CHOSEN, False) == 6
         connection.execute("UPDATE job SET status = 'RUNNING', finished_at = NULL, dlq_items = 0, pending_items = 4")
-    assert prune.prune_items(engine, CHOSEN, False) == 0
+    assert retention.prune_items(engine, CHOSEN, False) == 0
     assert left(engine) == {key: 4}

@@ -1,36 +1,21 @@
 """Every setting of the system, and the only place that reads the environment.
 
-A setting is one line of `Settings`: its variable, its default and what it does. `docs/settings.md` is made from it.
+A setting is one line of `Settings`, or of one of its groups: its variable, its default and what it does.
+`docs/settings.md` is made from it.
 """
 
-import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.settings import places
+from bulk_pipelines.settings.engine import EngineSettings
+from bulk_pipelines.settings.places import CHECKOUT, shipped
+from bulk_pipelines.settings.variables import parsed, setting
 
-Value = TypeVar("Value", str, int, float, bool, Path)
-
-CHECKOUT = Path(__file__).resolve().parents[1]
-TRUE = {"1", "true", "yes", "on"}
-FALSE = {"0", "false", "no", "off"}
-
-
-def setting(
-    variable: str,
-    default: Value,
-    doc: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    secret: bool = False,
-) -> Value:
-    """Declare one setting. `secret` keeps its value out of every printed form of the settings."""
-    metadata = {"variable": variable, "doc": doc, "at_least": at_least, "at_most": at_most, "secret": secret}
-    return field(default=default, metadata=metadata, repr=not secret)
+__all__ = ["CHECKOUT", "Description", "Settings", "current", "describe", "environment", "load", "shipped", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -46,9 +31,10 @@ class Settings:
     )
     home: Path = setting(
         "BULK_HOME",
-        CHECKOUT / ".bulk",
-        "The folder of everything this installation keeps on disk: "
-        "the embedded server's data, Dagster's logs, local storage.",
+        Path(places.HOME),
+        "The folder of everything this installation keeps on disk: the embedded server's data, Dagster's logs, local "
+        "storage. By default it lies in the nearest folder, from the current one upwards, that has a `.bulk` or a "
+        "`drops.toml`, else in the current one.",
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
     api_host: str = setting(
@@ -164,6 +150,12 @@ class Settings:
         "Seconds for which one run works a job. Then it ends, and another one goes on, when its turn comes.",
         at_least=10,
     )
+    silent_seconds: float = setting(
+        "BULK_SILENT_SECONDS",
+        120.0,
+        "Seconds without a sign of life after which the sweeper looks for the run of a job that should be at work.",
+        at_least=10,
+    )
     sweep_minutes: int = setting(
         "BULK_SWEEP_MINUTES", 15, "Minutes between two passes of the sweeper.", at_least=1, at_most=59
     )
@@ -267,10 +259,11 @@ class Settings:
     )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",
-        CHECKOUT / "drops.toml",
-        "The TOML file that names the sources of dropped files (docs/drops.md). Without one, the folder `inbox` "
-        "in BULK_HOME is the only source.",
+        Path(places.DROPS),
+        "The TOML file that names the sources of dropped files (docs/drops.md), by default in the same folder as "
+        "`.bulk`. Where nobody names one and there is none, the folder `inbox` in BULK_HOME is the only source.",
     )
+    engine: EngineSettings = field(default_factory=EngineSettings)
 
 
 @dataclass(frozen=True)
@@ -286,12 +279,24 @@ class Description:
 
 def load(environ: Mapping[str, str]) -> Settings:
     """Read the settings from these variables. A variable that is missing or empty means its default."""
-    given: dict[str, Any] = {}
-    for each in fields(Settings):
+    return Settings(**given(Settings, environ), engine=EngineSettings(**given(EngineSettings, environ)))
+
+
+def given(group: type, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values that these variables give to a group of settings."""
+    values: dict[str, Any] = {}
+    for each in declared(group):
         text = environ.get(each.metadata["variable"], "").strip()
         if text:
-            given[each.name] = parsed(text, type(each.default), each.metadata)
-    return Settings(**given)
+            values[each.name] = parsed(text, type(each.default), each.metadata)
+        elif isinstance(each.default, Path):
+            values[each.name] = places.project() / each.default
+    return values
+
+
+def declared(*groups: type) -> Iterator[Field[Any]]:
+    """Yield the fields that are settings, of these groups or of all."""
+    return (each for group in groups or (Settings, EngineSettings) for each in fields(group) if each.metadata)
 
 
 def current() -> Settings:
@@ -307,58 +312,19 @@ def environment(**added: str) -> dict[str, str]:
 def unknown() -> list[str]:
     """Return the variables of this process that look like settings and are none, which most often means a
     misspelling."""
-    known = {each.metadata["variable"] for each in fields(Settings)}
+    known = {each.metadata["variable"] for each in declared()}
     return sorted(name for name in os.environ if name.startswith("BULK_") and name not in known)
 
 
-def describe() -> list[Description]:
-    """Describe every setting, in the order of the class."""
+def describe(*groups: type) -> list[Description]:
+    """Describe the settings of these groups or of all, in the order of their classes."""
     return [
         Description(
             each.name,
             each.metadata["variable"],
             type(each.default).__name__ if not isinstance(each.default, Path) else "path",
-            shown_default(each.default),
+            str(each.default),
             each.metadata["doc"],
         )
-        for each in fields(Settings)
+        for each in declared(*groups)
     ]
-
-
-def shown_default(default: object) -> str:
-    if isinstance(default, Path) and default.is_relative_to(CHECKOUT):
-        return f"{default.relative_to(CHECKOUT)} in the checkout"
-    return str(default)
-
-
-def parsed(text: str, kind: type, metadata: Mapping[str, Any]) -> str | int | float | bool | Path:
-    variable = str(metadata["variable"])
-    if issubclass(kind, Path):
-        return Path(text).expanduser().absolute()
-    if kind is bool:
-        return parsed_flag(text, variable)
-    if kind is int or kind is float:
-        return parsed_number(text, kind, metadata)
-    return text
-
-
-def parsed_flag(text: str, variable: str) -> bool:
-    if text.lower() in TRUE | FALSE:
-        return text.lower() in TRUE
-    raise InvalidInput(variable, f"{text!r} is neither true nor false")
-
-
-def parsed_number(text: str, kind: type[int] | type[float], metadata: Mapping[str, Any]) -> int | float:
-    variable = str(metadata["variable"])
-    try:
-        number = kind(text)
-    except ValueError:
-        raise InvalidInput(variable, f"{text!r} is not {'a whole number' if kind is int else 'a number'}") from None
-    if not math.isfinite(number):
-        raise InvalidInput(variable, f"{text!r} is not a number to count with")
-    least, most = metadata["at_least"], metadata["at_most"]
-    if least is not None and number < least:
-        raise InvalidInput(variable, f"{text} is too small: at least {least}")
-    if most is not None and number > most:
-        raise InvalidInput(variable, f"{text} is too large: at most {most}")
-    return number

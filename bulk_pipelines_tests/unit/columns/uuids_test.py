@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bulk_pipelines.columns.uuid_text import PIECE, as_text, is_identifier
+from bulk_pipelines.columns.uuids import PIECE, is_identifier, to_text
 
 SOME = [uuid.UUID(int=0), None, uuid.UUID(int=(1 << 128) - 1), uuid.UUID("0123abcd-89ef-4567-8901-23456789abcd"), None]
 
@@ -22,13 +22,13 @@ def column(ids: list[uuid.UUID | None]) -> Any:
 def test_the_text_of_ids(ids: list[uuid.UUID | None]) -> None:
     assert is_identifier(column(ids).type)
     expected = [None if each is None else str(each) for each in ids]
-    found = as_text(column(ids))
+    found = to_text(column(ids))
     found.validate(full=True)
     assert found.to_pylist() == expected
-    assert as_text(column(ids).storage).to_pylist() == expected, "as some versions of the driver give them"
+    assert to_text(column(ids).storage).to_pylist() == expected, "as some versions of the driver give them"
 
 
 def test_a_part_of_a_column() -> None:
-    found = as_text(column(SOME * 5)[3:14])
+    found = to_text(column(SOME * 5)[3:14])
     found.validate(full=True)
     assert found.to_pylist() == [None if each is None else str(each) for each in (SOME * 5)[3:14]]

@@ -1,18 +1,12 @@
 """Retention of what Dagster keeps: partition keys, runs with their events, and ticks of sensors and schedules."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.maintenance import prune
-from bulk_pipelines.maintenance.prune import Part
 from bulk_pipelines.orchestration.pipeline import partitions
-from bulk_pipelines.settings import Settings
 
 if TYPE_CHECKING:
     from dagster._core.scheduler.instigation import InstigatorState
@@ -24,26 +18,23 @@ TICKS_AT_A_TIME = 1_000
 OVER = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
-def parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
-    return [
-        Part("partition keys", lambda pool, chosen, dry: prune_keys(instance, pool, kinds, chosen, dry)),
-        Part("Dagster runs", lambda _, chosen, dry: prune_runs(instance, chosen.keep_runs_days, dry)),
-        Part("Dagster ticks", lambda _, chosen, dry: prune_ticks(instance, chosen.keep_ticks_days, dry)),
-    ]
-
-
-def prune_keys(instance: dg.DagsterInstance, pool: Engine, kinds: Kinds, chosen: Settings, dry_run: bool) -> int:
-    """Remove the oldest keys beyond the number that an asset keeps, of jobs that are over. The database keeps the
-    jobs."""
+def prune_keys(
+    instance: dg.DagsterInstance,
+    kinds: Iterable[str],
+    finished: Callable[[list[str]], set[str]],
+    keep: int,
+    dry_run: bool,
+) -> int:
+    """Remove the oldest keys beyond the number that an asset keeps. `finished` returns those of some keys whose jobs
+    are over; only these are removed, and the database keeps the jobs."""
     total = 0
     for kind in kinds:
         name = partitions(kind).name
         assert name is not None
         keys = sorted(instance.get_dynamic_partitions(name))
-        old = keys[: max(0, len(keys) - chosen.keep_partitions)]
+        old = keys[: max(0, len(keys) - keep)]
         for start in range(0, len(old), KEYS_AT_A_TIME):
-            with transaction(pool) as connection:
-                gone = prune.finished(connection, old[start : start + KEYS_AT_A_TIME])
+            gone = finished(old[start : start + KEYS_AT_A_TIME])
             for key in () if dry_run else sorted(gone):
                 instance.delete_dynamic_partition(name, key)
             total += len(gone)

@@ -10,7 +10,7 @@ from dagster_postgres import DagsterPostgresStorage
 from sqlalchemy import Dialect, Engine, event
 
 from bulk_pipelines.database import session
-from bulk_pipelines.up.storage import APPLICATION, SCHEMA
+from bulk_pipelines.orchestration.schema import APPLICATION, SCHEMA
 
 TIMEOUT = 10
 """How many seconds to wait for the server's answer to a new connection."""

@@ -1,1 +1,0 @@
-"""What Dagster keeps of finished work, and for how long."""
