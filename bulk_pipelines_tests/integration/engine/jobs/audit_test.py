@@ -9,8 +9,11 @@ from sqlalchemy import Engine
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
-from bulk_pipelines.engine.jobs import audit, jobs, quotas
+from bulk_pipelines.engine.intake import persist
+from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
+from bulk_pipelines.engine.jobs import audit, dlq, jobs, quotas, redrive, runs
 from bulk_pipelines.engine.jobs.audit import Actor, Wanted
+from bulk_pipelines.engine.jobs.dlq import Wanted as DeadLetters
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.jobs.quotas import Quota
 from bulk_pipelines.errors import OverQuota
@@ -115,6 +118,38 @@ def test_commands_are_audited(engine: Engine, database_url: str, monkeypatch: py
     assert made.stdout.strip() not in listed
     assert "is revoked" in CliRunner().invoke(main, ["keys", "revoke", listed.split(" ")[0]]).output
     assert "revoked" in CliRunner().invoke(main, ["keys", "list"]).output
+
+
+def test_a_launch_by_hand_is_kept_once_a_run(engine: Engine) -> None:
+    job = submitted(engine)
+    for _ in range(2):
+        runs.take_up(engine, job.job_key, "run-1", by_person=True, by=audit.UI)
+    runs.take_up(engine, job.job_key, "run-2", by_person=False)
+    with transaction(engine) as connection:
+        (found,) = audit.page(connection, Wanted(action="launch"))
+    assert (found.actor, found.origin, found.details) == ("ui", "ui", {"run": "run-1", "was": "SUBMITTED"})
+
+
+def test_dead_letters_that_are_tried_again_or_discarded_are_counted(engine: Engine) -> None:
+    job = submitted(engine)
+    with transaction(engine) as connection:
+        jobs.start(connection, job.job_key)
+    persist.add_items(engine, job.job_id, [(f"{number}", {}) for number in range(5)], BatchSizer.within(BatchLimits()))
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job_item SET status = 'DLQ', error_message = 'no' WHERE job_id = %s", [job.job_id])
+        connection.execute("UPDATE job SET pending_items = 0, dlq_items = 5 WHERE job_id = %s", [job.job_id])
+        ids = [row[0] for row in connection.execute("SELECT item_id FROM job_item ORDER BY 1")]
+    with pytest.raises(UnknownJob):
+        redrive.redrive(engine, job.job_key, by=EVE)
+    assert redrive.redrive(engine, job.job_key, item_ids=ids[:2], by=ADA) == 2
+    assert dlq.discard(engine, DeadLetters(job.job_key), EVE) == 0
+    assert dlq.discard(engine, DeadLetters(job.job_key), ADA) == 3
+    with transaction(engine) as connection:
+        found = audit.page(connection, Wanted(actor="ada"))
+    assert [(each.action, each.details.get("count")) for each in found if each.action != "submit"] == [
+        ("discard", 3),
+        ("redrive", 2),
+    ]
 
 
 def test_an_owner_has_no_more_than_a_quota(engine: Engine) -> None:
