@@ -89,6 +89,24 @@ def test_a_trusted_proxy_names_the_user_and_nobody_else_does(engine: Engine, tmp
         assert status(api, **{"X-Forwarded-User": "root"}) == 401
 
 
+def test_the_address_is_the_last_one_that_a_proxy_vouches_for(engine: Engine, tmp_path: Path) -> None:
+    said = {"X-Forwarded-User": "ada", "Content-Type": "application/json"}
+    body = b'{"resource": "users", "url": "https://example.org/users.csv"}'
+    for trusted, forwarded, address in (
+        ("127.0.0.1", "6.6.6.6, 203.0.113.9", "203.0.113.9"),
+        ("127.0.0.1, 10.0.0.0/8", "6.6.6.6, 203.0.113.9, 10.0.0.7", "203.0.113.9"),
+        ("127.0.0.1", "6.6.6.6, nonsense", "127.0.0.1"),
+        ("127.0.0.1", "", "127.0.0.1"),
+    ):
+        with serving_here(engine, tmp_path, api_proxies=trusted) as api:
+            headers = {**said, "X-Forwarded-For": forwarded}
+            made = httpx.post(f"{api.url}/v1/imports", content=body, headers=headers)
+            assert made.status_code == 202, made.text
+            job = made.json()["job_id"]
+            (entry,) = httpx.get(f"{api.url}/api/audit", params={"job": job}, headers=said).json()["entries"]
+            assert (entry["actor"], entry["ip_address"]) == ("ada", address)
+
+
 def test_keys_are_audited(api: Api) -> None:
     api.revoked("ada")
     found = api.admin.get("/api/audit").json()["entries"]

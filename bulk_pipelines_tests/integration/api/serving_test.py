@@ -139,3 +139,11 @@ def test_without_a_database_it_lives_and_says_that_it_is_not_ready(server: Serve
         asked = httpx.get(f"{api.url}/api/audit", headers=bearer("bulk_0_0"))
         assert (asked.status_code, asked.json()["type"]) == (503, "/problems/unavailable")
         assert int(asked.headers["Retry-After"]) > 0
+
+
+def test_a_body_that_would_fill_the_memory_is_refused(api: Api) -> None:
+    client = api.client("ada")
+    piece = b" " * (1 << 20)
+    for content in (piece * 33, (piece for _ in range(40))):
+        answer = client.post("/v1/imports", content=content, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")

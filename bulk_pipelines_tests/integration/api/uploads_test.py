@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.api import serving
 from bulk_pipelines.imports.sent import appending, clearing
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.api import Api, bearer, process, serving_here
 from bulk_pipelines_tests.scenes.api_imports import (
     HEADER,
@@ -27,6 +28,7 @@ from bulk_pipelines_tests.scenes.api_imports import (
     users,
 )
 from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import Place
 
 CONTENT = users(*range(1, 2_001))
 PATCHED = {"Content-Type": "application/partial-upload", "Upload-Complete": "?1", "Upload-Offset": "0"}
@@ -252,3 +254,40 @@ def test_stopped_in_the_middle_of_an_upload_it_ends_and_leaves_nothing(
         wire.close()
     until(lambda: landed(api) == [], "nothing is left", 10)
     nothing_is_left(api)
+
+
+def test_files_are_landed_on_s3_as_well(
+    engine: Engine, tmp_path: Path, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = s3_bucket.access.s3
+    chosen = {
+        "landing_url": f"{s3_bucket.url}/landed",
+        "s3_endpoint": access.endpoint,
+        "s3_access_key_id": access.access_key_id,
+        "s3_secret_access_key": access.secret_access_key,
+    }
+    for name, value in chosen.items():
+        monkeypatch.setenv(f"BULK_{name.upper()}", value)
+    with (
+        serving_here(engine, tmp_path, **chosen) as api,
+        locations.folder(chosen["landing_url"], s3_bucket.access) as storage,
+    ):
+        client = api.client("ada")
+        whole = sent(client, users(1, 2))
+        assert whole.status_code == 202, whole.text
+        place = begun(client, users(3, 4)[:40]).headers["Location"]
+        parts = append(client, place, users(3, 4)[40:], 40, True)
+        for answer in (whole, parts):
+            assert done(engine, answer.json()["job_id"]).status == "COMPLETED"
+        assert sorted(each.key for each in storage.entries()) == sorted(
+            f"{each.json()['job_id']}/000001-sent" for each in (whole, parts)
+        )
+        given_up = begun(client, b"id,").headers["Location"]
+        assert client.delete(given_up).status_code == 204
+        wire = Wire(api.url, api.text("ada"), "POST", "/v1/imports?resource=users", 50_000_000)
+        wire.send(b"x" * 12_000_000)
+        until(lambda: uploads_left(api) == 1, "the file arrives")
+        wire.close()
+        until(lambda: uploads_left(api) == 0, "it is cleared away")
+        assert len(list(storage.entries())) == 2
+    assert count(engine, "SELECT count(*) FROM users") == 4
