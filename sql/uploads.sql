@@ -87,6 +87,10 @@ WHERE upload_id IN (
 )
 RETURNING upload_id, job_key;
 
+-- name: any_expired
+-- Whether there is an upload to clear away.
+SELECT EXISTS (SELECT FROM upload WHERE state <> 'SUBMITTED' AND expires_at < now());
+
 -- name: remove!
 -- Removes an upload whose files are gone.
 DELETE FROM upload WHERE upload_id = :upload_id AND state = 'CLEARING';

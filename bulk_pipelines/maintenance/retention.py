@@ -43,10 +43,7 @@ def run_once(pool: Engine, chosen: Settings, parts: Iterable[Part], dry_run: boo
     with advisory.held(pool, "bulk_pipelines.prune") as ours:
         if not ours:
             raise Conflict("another retention pass is at work")
-        done = [
-            gone_through(pool, chosen, part, dry_run)
-            for part in (Part("items", prune_items), Part("audit", prune_audit), *parts)
-        ]
+        done = [gone_through(pool, chosen, part, dry_run) for part in (Part("items", prune_items), *parts)]
         problems = [part.name for part in done if part.problem]
         if problems:
             return [*done, Pruned("jobs", 0, f"kept until this can be gone through: {', '.join(problems)}")]

@@ -15,7 +15,7 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.items.pages import EPOCH, START, Position
 from bulk_pipelines.engine.jobs import audit, jobs, redrive
-from bulk_pipelines.engine.jobs.audit import Actor
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import InvalidInput, NotFound
 
@@ -84,10 +84,10 @@ class TriedAgain:
     never begun."""
 
 
-def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None) -> TriedAgain:
+def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None, *, not_found: bool = False) -> TriedAgain:
     """Redrive all dead letters that are wanted. Those of cancelled jobs are left, and do not keep the others from being
-    tried again."""
-    items = 0
+    tried again. With `not_found`, the items of the one job for which nothing was found are tried again, too."""
+    items = not_found_again(pool, wanted, by) if not_found else 0
     left: Counter[str] = Counter()
     for job_key, item_ids in by_job(pool, wanted):
         try:
@@ -103,6 +103,14 @@ def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None) -> TriedAga
         with suppress(UnknownJob):
             goes_on = redrive.go_on(pool, wanted.job_key, by=by)
     return TriedAgain(items, left, goes_on)
+
+
+def not_found_again(pool: Engine, wanted: Wanted, by: Actor | None) -> int:
+    if wanted.job_key is None or wanted != Wanted(job_key=wanted.job_key):
+        raise InvalidInput("not-found", "items that were not found are no dead letters: name one job, and nothing else")
+    return redrive.those_of(
+        pool, wanted.job_key, ItemState.NOT_FOUND, None, run_follows=False, tally=Tally(by, ItemEvent.REDRIVE)
+    )
 
 
 def discard(pool: Engine, wanted: Wanted, by: Actor | None = None) -> int:

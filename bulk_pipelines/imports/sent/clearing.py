@@ -30,6 +30,13 @@ def discard(pool: Engine, chosen: Settings, upload: Upload) -> None:
             clear(pool, storage, upload.upload_id, upload.job_key)
 
 
+def is_anything_due(pool: Engine) -> bool:
+    """Whether `clear_all` would find an upload to clear away."""
+    with transaction(pool) as connection:
+        row = connection.execute(queries.text("uploads", "any_expired")).fetchone()
+    return bool(row and row[0])
+
+
 def clear_all(pool: Engine) -> int:
     """Clear away the uploads that nobody goes on with, and return how many they were."""
     chosen = settings.current()
