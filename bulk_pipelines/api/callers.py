@@ -1,7 +1,6 @@
 """Who asks: the owner of a key, the user that a trusted proxy names, or, while no key was ever made, whoever sits at
 this machine."""
 
-import getpass
 import ipaddress
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from bulk_pipelines.api.keys import Scope
 from bulk_pipelines.api.tracing import Trace
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.jobs import commanding
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Sender
 from bulk_pipelines.errors import Forbidden, Unauthenticated
@@ -103,7 +103,7 @@ def looked_up(request: Request, door: Door, text: str) -> tuple[Actor, Scope]:
                 raise Unauthenticated("the key is unknown, revoked or expired")
             return Actor(key.owner, "api", admin=key.scope is Scope.ADMIN), key.scope
         if door.loopback and not door.proxies and is_from_here(request) and not keys.exist(connection):
-            return Actor(getpass.getuser(), "api"), Scope.ADMIN
+            return Actor(commanding.user(), "api"), Scope.ADMIN
     raise Unauthenticated("a key is needed")
 
 

@@ -65,12 +65,10 @@ def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> Non
     from bulk_pipelines.api import keys
     from bulk_pipelines.api.keys import Scope
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import audit
+    from bulk_pipelines.engine.jobs import commanding
 
     with transaction(connected()) as connection:
-        key, text = keys.create(
-            connection, owner, Scope.ADMIN if admin else Scope(scope), expires, audit.at_the_terminal()
-        )
+        key, text = keys.create(connection, owner, Scope.ADMIN if admin else Scope(scope), expires, commanding.actor())
     click.echo(f"key {key.key_id} of {key.owner} ({key.scope}); keep it now, it is not shown again:", err=True)
     click.echo(text)
 
@@ -99,10 +97,10 @@ def revoke(key_id: str) -> None:
     """Refuse a key from now on."""
     from bulk_pipelines.api import keys
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import audit
+    from bulk_pipelines.engine.jobs import commanding
 
     with transaction(connected()) as connection:
-        key = keys.revoke(connection, key_id, audit.at_the_terminal())
+        key = keys.revoke(connection, key_id, commanding.actor())
     click.echo(f"key {key.key_id} of {key.owner} is revoked")
 
 

@@ -136,7 +136,7 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 @click.argument("job_key", metavar="JOB")
 def replay(job_key: str) -> None:
     """Run the rejected records of an import again, as an import of their own."""
-    from bulk_pipelines.engine.jobs import audit
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.plan import landing
     from bulk_pipelines.storage.access import access_of
@@ -144,7 +144,7 @@ def replay(job_key: str) -> None:
     chosen = settings.current()
     pool = connected()
     click.get_current_context().find_root().obj.ready()
-    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), audit.at_the_terminal())
+    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)
@@ -156,7 +156,7 @@ def replay(job_key: str) -> None:
 def undo(job_key: str, yes: bool) -> None:
     """Take back the rows an insert-mode import added and nobody changed since, after showing how many."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import audit
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports import undo as undoing
 
@@ -173,7 +173,7 @@ def undo(job_key: str, yes: bool) -> None:
         return
     if not yes:
         click.confirm("Take them back?", abort=True)
-    removed = submission.take_back(pool, job, audit.at_the_terminal())
+    removed = submission.take_back(pool, job, commanding.actor())
     click.echo(f"{removed:,} rows taken back")
     if removed < found.free:
         click.echo(

@@ -1,7 +1,6 @@
 """Who did what to which job. An entry is written in the transaction that does it, so neither stands without the
 other."""
 
-import getpass
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -38,11 +37,6 @@ class Actor:
 
 UI = Actor("ui", "ui")
 """Whoever sits before Dagster's UI: it knows no logins."""
-
-
-def at_the_terminal() -> Actor:
-    """Return whoever uses the command line."""
-    return Actor(getpass.getuser(), "cli")
 
 
 @dataclass(frozen=True)
