@@ -66,15 +66,20 @@ class Scene:
         with transaction(self.engine) as connection:
             request = Options("users").request((submission.local_file(str(source)),))
             job = submission.submit(connection, request, Sender("bench", "cli")).job
-            job = jobs.start(connection, job.job_key)
-        planning.plan(self.engine, job)
-        for each in [self.workers.submit(work, self.url, job) for _ in range(workers)]:
-            each.result()
+        self.work(job.job_key, workers)
         seconds = time.perf_counter() - begun
         with transaction(self.engine) as connection:
             assert jobs.find(connection, job.job_key).finished
         self.check(rows)
         return seconds
+
+    def work(self, job_key: str, workers: int) -> None:
+        """Plan a job that was submitted, and work it to its end."""
+        with transaction(self.engine) as connection:
+            job = jobs.start(connection, job_key)
+        planning.plan(self.engine, job)
+        for each in [self.workers.submit(work, self.url, job) for _ in range(workers)]:
+            each.result()
 
     def check(self, rows: int) -> None:
         with pool.single(self.url) as connection:

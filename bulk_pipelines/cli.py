@@ -12,6 +12,7 @@ from typing import IO
 import click
 
 from bulk_pipelines import settings
+from bulk_pipelines.api import commands as api
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
@@ -108,7 +109,7 @@ class Runs:
 
 @main.command()
 def up() -> None:
-    """Run Dagster's UI, its daemon and the database, until Ctrl-C."""
+    """Run Dagster's UI, its daemon, the HTTP API and the database, until Ctrl-C."""
     from bulk_pipelines.up import supervisor
 
     supervisor.run(settings.current(), click.echo)
@@ -197,7 +198,7 @@ for processing_command in (
     processing.kickoff,
 ):
     main.add_command(processing_command)
-for command in (commands.dlq, commands.pause, commands.resume, commands.cancel):
+for command in (commands.dlq, commands.pause, commands.resume, commands.cancel, api.api, api.group, api.show_audit):
     main.add_command(command)
 
 

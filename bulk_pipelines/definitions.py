@@ -10,8 +10,9 @@ from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
+from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
-from bulk_pipelines.maintenance.retention import Part
+from bulk_pipelines.maintenance.retention import Part, prune_audit
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
@@ -28,6 +29,7 @@ retired = [
     Part("drops in the ledger", prune_ledger),
     Part("registered files that are gone", prune_registry),
     Part("answers of providers", prune_answers),
+    Part("audit", prune_audit),
 ]
 passes = upkeep(
     launched,
@@ -35,6 +37,7 @@ passes = upkeep(
     endings=[
         WindUp(winding_up.wind_up_all, winding_up.is_anything_due),
         WindUp(ended_exports.wind_up_all, ended_exports.is_anything_due),
+        WindUp(clearing.clear_all, clearing.is_anything_due),
     ],
     brief=["import_file", "export_rows", "distribute_files", "process_rows"],
 )

@@ -7,6 +7,7 @@ BulkError
     BadCompression         not what it was said to be, damaged or cut off
   Conflict                 the request contradicts what is already there
     IdempotencyConflict    the key was used before, for another request
+    InFlight               the first request with this key is still arriving
     WrongState             the job's state does not allow what was asked
   NotFound                 what was asked for does not exist
     UnknownJob             no job has this key
@@ -16,6 +17,9 @@ BulkError
       Throttled            the other side asks for less: everyone slows down
       SourceChanged        the file was written, replaced or removed while it was read
   Cancelled                a person called it off before its end
+  Unauthenticated          nobody knows who asks
+  Forbidden                who asks may not do this
+  OverQuota                an owner has as much as one owner may have now
   Failure                  a try failed; its class says whether another one may do better
     Transient              see above
     Permanent              will not pass by trying again
@@ -77,6 +81,22 @@ class Unavailable(BulkError):
 
 class Cancelled(BulkError):
     """A person cancelled the work before its end."""
+
+
+class Unauthenticated(BulkError):
+    """Nobody knows who asks."""
+
+
+class Forbidden(BulkError):
+    """Who asks may not do this."""
+
+
+class OverQuota(BulkError):
+    """An owner has as much open, or has sent as much, as one owner may."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Failure(BulkError):

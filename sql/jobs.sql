@@ -2,11 +2,12 @@
 -- Adds a new job. No row comes back when its owner used the idempotency key before; a concurrent use of the key is
 -- waited for.
 INSERT INTO job (
-    kind, owner, origin, priority, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent
+    job_key, kind, owner, origin, priority, params, idempotency_key, request_hash, fail_fast, request_id, trace_parent,
+    address, file_id
 )
 VALUES (
-    :kind, :owner, :origin, :priority, :params::jsonb, :idempotency_key, :request_hash, :fail_fast, :request_id,
-    :trace_parent
+    coalesce(:job_key, new_job_key()), :kind, :owner, :origin, :priority, :params::jsonb, :idempotency_key,
+    :request_hash, :fail_fast, :request_id, :trace_parent, :address, :file_id
 )
 ON CONFLICT (owner, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
 RETURNING *;
@@ -16,18 +17,18 @@ RETURNING *;
 SELECT job_key, request_hash FROM job WHERE owner = :owner AND idempotency_key = :idempotency_key;
 
 -- name: find_job
--- All that is known of one job.
+-- All that is known of one job, if it belongs to the owner who asks. Whoever may see all asks without an owner.
 SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
     running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
     attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at
-FROM job WHERE job_key = :job_key;
+    finished_at, address, file_id, idempotency_key
+FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: lock_job
 -- Locks a job while its next state is decided, and returns it. If the client falls asleep, the lock does not last for
--- long; see claim_items in items.sql.
+-- long; see claim_items in items.sql. Another owner's job is none.
 SELECT *, set_config('idle_in_transaction_session_timeout', '10s', true)
-FROM job WHERE job_key = :job_key FOR NO KEY UPDATE;
+FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner) FOR NO KEY UPDATE;
 
 -- name: move_job
 -- Writes a job's next state, and returns the job. The time of its end is set and taken back with the state.

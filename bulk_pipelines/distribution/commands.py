@@ -59,7 +59,7 @@ def run(job_key: str) -> None:
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.distribution import answer
-    from bulk_pipelines.engine.jobs import redrive, watching
+    from bulk_pipelines.engine.jobs import commanding, redrive, watching
     from bulk_pipelines.engine.states import JobState
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
@@ -67,7 +67,7 @@ def run(job_key: str) -> None:
     with transaction(pool) as connection:
         job = answer.distribution_job(connection, key)
     if job.status is JobState.FAILED:
-        redrive.redrive(pool, key)
+        redrive.redrive(pool, key, by=commanding.actor())
     work = click.get_current_context().find_root().obj
     watching.work_and_watch(pool, watching.plain(pool, key), work, lambda: watching.plain(pool, key))
     found = answer.of_job(pool, key, size=10)

@@ -20,6 +20,14 @@ class IdempotencyConflict(errors.Conflict):
         self.job_key = job_key
 
 
+class InFlight(errors.Conflict):
+    """The first request with this idempotency key is still arriving."""
+
+    def __init__(self, idempotency_key: str, retry_after: float) -> None:
+        super().__init__(f"the first request with the idempotency key {idempotency_key!r} is still arriving")
+        self.retry_after = retry_after
+
+
 class WrongState(errors.Conflict):
     """The job's state does not allow what was asked."""
 

@@ -88,13 +88,15 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
     from bulk_pipelines.imports.load.rejects import Download
     from bulk_pipelines.imports.report import row_of
 
-    with transaction(connected()) as connection:
+    pool = connected()
+    with transaction(pool) as connection:
         job = submission.import_job(connection, job_key)
-        if kind is not None or to is not None:
-            with click.open_file(to or "-", "wb") as target:
-                for piece in rejects.download(connection, job.job_id, Download(kind or "csv")):
-                    target.write(piece)
-            return
+    if kind is not None or to is not None:
+        with click.open_file(to or "-", "wb") as target:
+            for piece in rejects.download(lambda: transaction(pool), job.job_id, Download(kind or "csv")):
+                target.write(piece)
+        return
+    with transaction(pool) as connection:
         page = rejects.page(connection, job.job_id, after_line, limit)
         total = rejects.count(connection, job.job_id)
     for each in page:
@@ -113,8 +115,28 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
 
 @group.command()
 @click.argument("job_key", metavar="JOB")
+@click.argument("outcome", type=click.Choice(["successful", "failed", "unprocessed"]))
+@click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
+@click.option("--file", "number", type=click.IntRange(1), help="Of several files: the one with this number.")
+def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
+    """The records of an import by what became of them, as they stood in the file and in its order."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.imports import outcomes, submission
+
+    pool = connected()
+    with transaction(pool) as connection:
+        job = submission.import_job(connection, job_key)
+    _, pieces = outcomes.download(lambda: transaction(pool), job, outcomes.Outcome(outcome), number)
+    with click.open_file(to or "-", "wb") as target:
+        for piece in pieces:
+            target.write(piece)
+
+
+@group.command()
+@click.argument("job_key", metavar="JOB")
 def replay(job_key: str) -> None:
     """Run the rejected records of an import again, as an import of their own."""
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.plan import landing
     from bulk_pipelines.storage.access import access_of
@@ -122,7 +144,7 @@ def replay(job_key: str) -> None:
     chosen = settings.current()
     pool = connected()
     click.get_current_context().find_root().obj.ready()
-    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), origin="cli")
+    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)
@@ -134,6 +156,7 @@ def replay(job_key: str) -> None:
 def undo(job_key: str, yes: bool) -> None:
     """Take back the rows an insert-mode import added and nobody changed since, after showing how many."""
     from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports import undo as undoing
 
@@ -150,7 +173,7 @@ def undo(job_key: str, yes: bool) -> None:
         return
     if not yes:
         click.confirm("Take them back?", abort=True)
-    removed = sum(undoing.take_back(lambda: transaction(pool), resource, job.job_id))
+    removed = submission.take_back(pool, job, commanding.actor())
     click.echo(f"{removed:,} rows taken back")
     if removed < found.free:
         click.echo(

@@ -99,7 +99,7 @@ def add_files(connection: Connection, job_id: int, files: Sequence[RequestedFile
         {
             "job_id": job_id,
             "number": number,
-            "source": addresses.redacted(file.source),
+            "source": file.name or addresses.redacted(file.source),
             "address": file.source,
             "version": file.version,
             "size": file.size,

@@ -72,6 +72,8 @@ class RequestedFile:
     format: Format | None = None
     """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
     is None, the format is recognised."""
+    name: str | None = None
+    """What people call the file, if that is not its address."""
 
     def as_params(self) -> dict[str, Any]:
         told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}

@@ -1,12 +1,14 @@
 """Submitting imports, and replays: imports of the rejects of another import."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import dlq, jobs
+from bulk_pipelines.engine.jobs import audit, dlq, jobs
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
@@ -19,9 +21,13 @@ from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
 
 
-def submit(connection: Connection, request: ImportRequest, sender: Sender) -> Submitted:
-    """Submit an import. Its job and the rows of its files are written in the caller's transaction."""
-    asked = sender.asks(kind_name(request.resource), request.as_params(), identity=request.identity())
+def submit(
+    connection: Connection, request: ImportRequest, sender: Sender, identity: Mapping[str, Any] | None = None
+) -> Submitted:
+    """Submit an import. Its job and the rows of its files are written in the caller's transaction. `identity` is what
+    equal requests have in common; without it, they name the same files."""
+    same = request.identity() if identity is None else identity
+    asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
     submitted = jobs.submit(connection, KINDS, asked)
     if submitted.created:
         progress.add_files(connection, submitted.job.job_id, request.files)
@@ -61,11 +67,25 @@ def local_file(source: str) -> RequestedFile:
     return RequestedFile(str(path), path.stat().st_size if path.is_file() else None)
 
 
-def import_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
+def import_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the import with this key. Another owner's import is an unknown job."""
+    job = jobs.find(connection, job_key, owner)
     if job.kind not in KINDS:
         raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
     return job
+
+
+def take_back(pool: Engine, job: Job, by: Actor | None) -> int:
+    """Take back the rows that an import added and nobody has changed or needs since, and return how many."""
+    tally = Tally(by, "undo")
+    return sum(
+        undo.take_back(
+            lambda: transaction(pool),
+            undoable(job),
+            job.job_id,
+            lambda connection, removed: tally.add(connection, job.job_id, removed),
+        )
+    )
 
 
 def undoable(job: Job) -> Resource:
@@ -77,15 +97,15 @@ def undoable(job: Job) -> Resource:
     return request.declared
 
 
-def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: str) -> Submitted:
+def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -> Submitted:
     """Run the rejects of an import that has ended once more, as an import of their own. An import has only one replay,
     which belongs to the owner of the import, whoever asks for it."""
     key = f"replay of {job_key}"
     with transaction(pool) as connection:
-        import_job(connection, job_key)
+        import_job(connection, job_key, by.sees)
     winding_up.wind_up(pool, job_key)  # until then, rejects may lack their records
     with transaction(pool) as connection:
-        job = import_job(connection, job_key)
+        job = import_job(connection, job_key, by.sees)
         if not job.finished or (job.result is None and job.planned_at is not None):
             raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
         if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
@@ -114,4 +134,8 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, *, origin: s
         replay_of=job_key,
     )
     with transaction(pool) as connection:
-        return submit(connection, request, Sender(job.owner, origin, idempotency_key=key))
+        sender = Sender(job.owner, by.origin, key, by.request_id, job.trace_parent, by=by.name, address=by.address)
+        submitted = submit(connection, request, sender)
+        if submitted.created:
+            audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
+        return submitted

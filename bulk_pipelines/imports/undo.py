@@ -1,6 +1,6 @@
 """Taking an import back: removing the rows that it added, except those that were changed since or are referred to."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,9 +46,12 @@ def count(connection: Connection, resource: Resource, job_id: int) -> Undoable:
     return Undoable(*row) if row else Undoable(0, 0, 0)
 
 
-def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
+def take_back(
+    begin: Begin, resource: Resource, job_id: int, note: Callable[[Connection, int], None] = lambda _, __: None
+) -> Iterator[int]:
     """Remove the free rows piece by piece, each piece in a transaction of its own, and yield how many each time. Rows
-    that the table refuses to delete stay. This can be cut short and called again."""
+    that the table refuses to delete stay. `note` is called in each transaction with how many rows it removed. This can
+    be cut short and called again."""
     with begin() as connection:
         first, last = pages(connection, resource, job_id)
     for page in range(first, last + 1, PAGES):
@@ -58,6 +61,7 @@ def take_back(begin: Begin, resource: Resource, job_id: int) -> Iterator[int]:
             removed = conflicts.persistently(
                 connection, (errors.DeadlockDetected,), partial(remove, connection, resource, job_id, piece)
             )
+            note(connection, removed)
         yield removed
 
 

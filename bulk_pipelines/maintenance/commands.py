@@ -97,9 +97,10 @@ def show(item_id: int) -> None:
 @click.option("--not-found", is_flag=True, help="Also the items of the job for which nothing was found; with --job.")
 def redrive(not_found: bool, **wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    done = letters.try_again(connected(), chosen(wanted), not_found=not_found)
+    done = letters.try_again(connected(), chosen(wanted), commanding.actor(), not_found=not_found)
     click.echo(f"{done.items} items are tried again")
     if done.goes_on:
         click.echo(f"job {wanted['job_key']} goes on with what it had not begun")
@@ -113,9 +114,11 @@ def redrive(not_found: bool, **wanted: object) -> None:
 @click.confirmation_option(prompt="They will never be tried again. Discard them?")
 def discard(**wanted: object) -> None:
     """Give them up for good."""
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    click.echo(f"{letters.discard(connected(), chosen(wanted))} items are discarded")
+    discarded = letters.discard(connected(), chosen(wanted), commanding.actor())
+    click.echo(f"{discarded} items are discarded")
 
 
 @click.command()
@@ -123,10 +126,10 @@ def discard(**wanted: object) -> None:
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import commanding, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.pause(connection, job_key).status}")
+        click.echo(f"job {job_key} is {jobs.pause(connection, job_key, commanding.actor()).status}")
 
 
 @click.command()
@@ -134,19 +137,19 @@ def pause(job_key: str) -> None:
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import commanding, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.resume(connection, job_key).status}")
+        click.echo(f"job {job_key} is {jobs.resume(connection, job_key, commanding.actor()).status}")
 
 
 @click.command()
 @click.argument("job_key")
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
-    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.engine.jobs import commanding, jobs
 
-    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key).status}")
+    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key, commanding.actor()).status}")
 
 
 def chosen(wanted: dict[str, object]) -> "Wanted":

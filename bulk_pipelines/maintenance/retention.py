@@ -88,14 +88,26 @@ def prune_items_of(pool: Engine, job_id: int, days: int) -> int:
     return removed
 
 
-def batches(pool: Engine, name: str, values: dict[str, Any]) -> Iterator[int]:
+def batches(pool: Engine, name: str, values: dict[str, Any], file: str = "retention") -> Iterator[int]:
     """Run the statement until it removes nothing, and yield how many rows went with each transaction."""
     while True:
         with transaction(pool) as connection:
-            count = connection.execute(queries.text("retention", name), values).rowcount
+            count = connection.execute(queries.text(file, name), values).rowcount
         if not count:
             return
         yield count
+
+
+def prune_audit(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+    """Remove old entries of the audit. They are kept for longer than the jobs that they are about."""
+    values = {"days": chosen.keep_audit_days, "most": BATCH}
+    if not dry_run:
+        with transaction(pool) as connection:
+            connection.execute(queries.text("quotas", "prune_bytes"))
+        return sum(batches(pool, "prune", values, "audit"))
+    with transaction(pool) as connection:
+        row = connection.execute(queries.text("audit", "count_old"), values).fetchone()
+    return int(row[0]) if row else 0
 
 
 def prune_jobs(pool: Engine, chosen: Settings, dry_run: bool) -> int:

@@ -12,7 +12,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import rescue
 from bulk_pipelines.engine.items.rescue import Rescued
-from bulk_pipelines.engine.jobs import dispatch, end, jobs
+from bulk_pipelines.engine.jobs import audit, dispatch, end, jobs
 from bulk_pipelines.engine.jobs import runs as job_runs
 from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kind
@@ -83,7 +83,8 @@ def look_after(pool: Engine, job: Launched, runs: Sequence[RunSeen], end_run: En
             case Action.WANT_RUN:
                 dispatch.want(connection, job.job_id, in_vain=True)
             case Action.PAUSE | Action.CANCEL:
-                if not job_runs.terminate(connection, job.job_key, runs[0].run_id, EVENTS[action]):
+                # Somebody terminated the run in Dagster's UI.
+                if not job_runs.terminate(connection, job.job_key, runs[0].run_id, EVENTS[action], audit.UI):
                     # The job has been stopped for this run before, and somebody wants it to go on.
                     dispatch.want(connection, job.job_id, in_vain=True)
                     return Action.WANT_RUN

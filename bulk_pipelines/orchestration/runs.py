@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
-from bulk_pipelines.engine.jobs import dispatch, runs
+from bulk_pipelines.engine.jobs import audit, dispatch, runs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import InvalidInput
@@ -43,7 +43,9 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
     try:
         job_key = partition_of(context.run)
         again = statuses_to_redrive(context.run)
-        taken = runs.take_up(pool, job_key, context.run_id, again, by_person=is_by_hand(context.run), kind=kind)
+        by_hand = is_by_hand(context.run)
+        by = audit.UI if by_hand and not is_waited_for(context.run) else None
+        taken = runs.take_up(pool, job_key, context.run_id, again, by_person=by_hand, kind=kind, by=by)
     except (InvalidInput, UnknownJob) as error:
         raise refused(context, str(error)) from None
     found = taken.job.kind

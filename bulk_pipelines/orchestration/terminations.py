@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
-from bulk_pipelines.engine.jobs import jobs, runs
+from bulk_pipelines.engine.jobs import audit, jobs, runs
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.orchestration.runs import BY_ASSET, ENDED_TAG, PARTITION
 
@@ -86,7 +86,7 @@ def heed_run(instance: dg.DagsterInstance, pool: Engine, run: dg.DagsterRun) -> 
     try:
         with transaction(pool) as connection:
             before = jobs.find(connection, run.tags[PARTITION])
-            runs.terminate(connection, before.job_key, run.run_id, event)
+            runs.terminate(connection, before.job_key, run.run_id, event, audit.UI)
             after = jobs.find(connection, before.job_key)
     except UnknownJob:
         return None  # retention has removed it, or the key was none

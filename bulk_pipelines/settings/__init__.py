@@ -37,6 +37,50 @@ class Settings:
         "`drops.toml`, else in the current one.",
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
+    api_host: str = setting(
+        "BULK_API_HOST",
+        "127.0.0.1",
+        "The address that the HTTP API listens on. Without API keys and trusted proxies it is loopback in any case.",
+    )
+    api_port: int = setting("BULK_API_PORT", 8080, "The port of the HTTP API.", at_least=1, at_most=65535)
+    api_folders: str = setting(
+        "BULK_API_FOLDERS",
+        "",
+        "Folders of this machine, separated by `:`, below which administrators may name files over HTTP. Empty: none.",
+    )
+    api_sources: str = setting(
+        "BULK_API_SOURCES",
+        "",
+        "Folders at S3, FTP and SFTP servers, separated by commas (`s3://incoming/daily`), below which everybody may "
+        "name files over HTTP. The server reads them with its own rights. Administrators may name any.",
+    )
+    api_proxies: str = setting(
+        "BULK_API_PROXIES",
+        "",
+        "Addresses or networks, separated by commas, of the proxies that are believed when they name a user or a "
+        "client's address. Empty: none.",
+    )
+    api_user_header: str = setting(
+        "BULK_API_USER_HEADER", "X-Forwarded-User", "The header in which a trusted proxy names the user."
+    )
+    api_admins: str = setting(
+        "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
+    )
+    owner_jobs: int = setting(
+        "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
+    )
+    owner_items: int = setting(
+        "BULK_OWNER_ITEMS",
+        10_000_000,
+        "How many open items one owner may have when submitting over HTTP.",
+        at_least=1,
+    )
+    owner_bytes: int = setting(
+        "BULK_OWNER_BYTES", 1024**4, "How many bytes one owner may send over HTTP within a day.", at_least=1
+    )
+    keep_audit_days: int = setting(
+        "BULK_KEEP_AUDIT_DAYS", 400, "Days for which the audit remembers who did what.", at_least=1
+    )
     pool_size: int = setting(
         "BULK_POOL_SIZE", 10, "How many database connections one process may hold at most.", at_least=1, at_most=200
     )

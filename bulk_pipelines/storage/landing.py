@@ -91,13 +91,28 @@ def land_from(
     shown = source.url_of(key)
     # Web servers are not asked for a version, because they often tell none.
     opened = source.open(key, version=version) if isinstance(source, Storage) else source.open(key)
-    with opened as reader, Sha256() as arrived, Sha256() as kept:
-        entry = reader.entry
+    with opened as reader:
+        target = f"{name}-{landed_mark(shown, reader.entry)}"
+        return land_stream(reader, reader.entry, shown, into, target, limits, compression, progress)
+
+
+def land_stream(
+    reader: Iterable[bytes],
+    entry: Entry,
+    shown: str,
+    into: Storage,
+    target: str,
+    limits: Limits = Limits(),
+    compression: Compression | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Landed:
+    """Land bytes that arrive from wherever, under the name `target`. `entry` is what is known of them beforehand, and
+    `shown` how they are called in messages. An error that the reading raises leaves nothing behind."""
+    with Sha256() as arrived, Sha256() as kept:
         if entry.size > limits.largest:
             raise OverLimit(
                 "source", f"{shown} has {entry.size} bytes, more than {limits.largest}: see BULK_LANDING_MAX_BYTES"
             )
-        target = f"{name}-{landed_mark(shown, entry)}"
         pieces = limited(counted(reader, arrived, progress), limits.largest, None, lambda: 0, shown)
         head, pieces = headed(pieces)
         kind = decided(head, compression, shown)

@@ -1,4 +1,4 @@
-"""The three processes of a local Dagster: the code server, the web server and the daemon."""
+"""The processes of an installation: Dagster's code server, web server and daemon, and the HTTP API."""
 
 import socket
 import subprocess
@@ -14,6 +14,7 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up.home import LOCATION, Home
 
+LOOPBACK = "127.0.0.1"
 MODULE = "bulk_pipelines.definitions"
 STEADY = 30
 """How many seconds a service must have lived for its end to count as an accident, and not as a mistake in the
@@ -68,7 +69,7 @@ class Service:
         return logs.error_in(logs.end_of(self.log)) or "it said nothing"
 
 
-def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Service]:
+def services(home: Home, port: int, api: tuple[str, int], environment: Mapping[str, str]) -> list[Service]:
     """Return the services of this installation, in the order in which to start them."""
     workspace = ["--workspace", str(home.workspace)]
     commands = {
@@ -78,14 +79,22 @@ def services(home: Home, port: int, environment: Mapping[str, str]) -> list[Serv
         ],
         "web server": ["-m", "dagster_webserver", "--host", "127.0.0.1", "--port", str(port), *workspace],
         "daemon": ["-m", "dagster._daemon", "run", *workspace],
+        "API": ["-m", "bulk_pipelines.cli", "api"],
     }
     ready: dict[str, Callable[[], bool]] = {
         "code server": lambda: listens(home.socket),
         "web server": lambda: answers(f"http://127.0.0.1:{port}/server_info"),
         "daemon": lambda: True,
+        "API": lambda: found_at(*api) is not None,
     }
     return [
-        Service(name, [sys.executable, *command], home.logs / f"{name.replace(' ', '-')}.log", environment, ready[name])
+        Service(
+            name,
+            [sys.executable, *command],
+            home.logs / f"{name.lower().replace(' ', '-')}.log",
+            environment,
+            ready[name],
+        )
         for name, command in commands.items()
     ]
 
@@ -97,6 +106,20 @@ def listens(path: Path) -> bool:
         except OSError:
             return False
         return True
+
+
+def found_at(host: str, port: int) -> str | None:
+    """Return where the API listens: at the address that is set, or on loopback as long as there are no keys. None: it
+    does not answer yet."""
+    return next((each for each in (host, LOOPBACK) if accepts(each, port)), None)
+
+
+def accepts(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def answers(address: str) -> bool:

@@ -23,7 +23,7 @@ from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home, processes
-from bulk_pipelines.up.services import Service, services
+from bulk_pipelines.up.services import Service, found_at, services
 
 GRACE = 15
 """How many seconds running work has to stop by itself."""
@@ -61,7 +61,8 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
         if processes.marked(mine):
             say("Ending what an earlier run left behind")
             processes.end(mine, GRACE, signals.hurry)
-        refuse_taken_port(chosen.ui_port)
+        refuse_taken_port("BULK_UI_PORT", chosen.ui_port)
+        refuse_taken_port("BULK_API_PORT", chosen.api_port)
         dropped = sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
         threading.Thread(target=tell_unreachable, args=(dropped, chosen, say), daemon=True).start()
         with address.held(chosen) as url, guarded(chosen.home):
@@ -70,7 +71,9 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             home.write_workspace(place)
             variables = home.environment(chosen, url) | processes.mark(chosen.home)
             try:
-                supervise(services(place, chosen.ui_port, settings.environment(**variables)), chosen, signals, say)
+                processes_of = settings.environment(**variables)
+                running = services(place, chosen.ui_port, (chosen.api_host, chosen.api_port), processes_of)
+                supervise(running, chosen, signals, say)
             finally:
                 say("Stopping")
                 processes.end(mine, GRACE, signals.hurry)
@@ -86,7 +89,7 @@ def tell_unreachable(dropped: list[DropSource], chosen: Settings, say: Callable[
 
 def supervise(running: list[Service], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
     """Start the services one after the other, and keep them and the database running until a signal asks to stop."""
-    say(f"Starting Dagster; logs in {running[0].log.parent}")
+    say(f"Starting Dagster and the API; logs in {running[0].log.parent}")
     for service in running:
         service.start()
         deadline = time.monotonic() + READY
@@ -96,6 +99,9 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
                 raise Unavailable(f"the {service.name} does not answer (see {service.log})")
             time.sleep(PAUSE)
     if not signals.stop():
+        host = found_at(chosen.api_host, chosen.api_port) or chosen.api_host
+        only = "" if host == chosen.api_host else f", and not on {chosen.api_host}, because there are no API keys"
+        say(f"The API: http://{host}:{chosen.api_port}/docs{only}")
         say(f"Dagster's UI: http://127.0.0.1:{chosen.ui_port}   (Ctrl-C stops everything)")
     while not signals.stop():
         if address.mended(chosen):
@@ -141,10 +147,10 @@ def guarded(folder: Path) -> Iterator[None]:
         guard.communicate()
 
 
-def refuse_taken_port(port: int) -> None:
+def refuse_taken_port(variable: str, port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise InvalidInput("BULK_UI_PORT", f"port {port} cannot be used ({error.strerror}): name another") from None
+            raise InvalidInput(variable, f"port {port} cannot be used ({error.strerror}): name another") from None

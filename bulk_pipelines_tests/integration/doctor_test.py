@@ -209,7 +209,8 @@ def test_a_mistake_in_the_file_of_sources(
     assert not finding.ok
     assert "dorps.toml cannot be read: No such file or directory" in finding.message
     variables = {"BULK_DATABASE_URL": chosen.database_url, "BULK_HOME": str(chosen.home)}
-    variables |= {"BULK_DROPS_FILE": str(asked.drops_file), "BULK_UI_PORT": str(free_port())}
+    variables |= {"BULK_UI_PORT": str(free_port()), "BULK_API_PORT": str(free_port())}
+    variables |= {"BULK_DROPS_FILE": str(asked.drops_file)}
     for command in ("up", "drops list"):
         said = refused_by(command, variables)
         assert message in said

@@ -36,9 +36,12 @@ class Installation:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Environment variables besides those that name the folder and the port."""
 
+    api_port: int = field(default_factory=free_port)
+
     @property
     def variables(self) -> dict[str, str]:
-        return {"BULK_HOME": str(self.folder), "BULK_UI_PORT": str(self.port), **self.settings}
+        ports = {"BULK_UI_PORT": str(self.port), "BULK_API_PORT": str(self.api_port)}
+        return {"BULK_HOME": str(self.folder), **ports, **self.settings}
 
     @property
     def environment(self) -> dict[str, str]:

@@ -3,11 +3,17 @@
 import getpass
 import os
 
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Sender
 
 
 def sender(idempotency_key: str | None, priority: int) -> Sender:
     return Sender(user(), "cli", idempotency_key, priority=priority)
+
+
+def actor() -> Actor:
+    """Return whoever gives the command, as the audit knows them."""
+    return Actor(user(), "cli")
 
 
 def user() -> str:

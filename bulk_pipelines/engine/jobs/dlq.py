@@ -14,7 +14,8 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.items.pages import EPOCH, START, Position
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import audit, jobs, redrive
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import InvalidInput, NotFound
 
@@ -83,14 +84,14 @@ class TriedAgain:
     never begun."""
 
 
-def try_again(pool: Engine, wanted: Wanted, *, not_found: bool = False) -> TriedAgain:
+def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None, *, not_found: bool = False) -> TriedAgain:
     """Redrive all dead letters that are wanted. Those of cancelled jobs are left, and do not keep the others from being
     tried again. With `not_found`, the items of the one job for which nothing was found are tried again, too."""
-    items = not_found_again(pool, wanted) if not_found else 0
+    items = not_found_again(pool, wanted, by) if not_found else 0
     left: Counter[str] = Counter()
     for job_key, item_ids in by_job(pool, wanted):
         try:
-            items += redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids)
+            items += redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids, by=by)
         except WrongState:
             if wanted.job_key is not None:
                 raise
@@ -100,27 +101,29 @@ def try_again(pool: Engine, wanted: Wanted, *, not_found: bool = False) -> Tried
     goes_on = False
     if not items and wanted.job_key is not None and wanted == Wanted(job_key=wanted.job_key):
         with suppress(UnknownJob):
-            goes_on = redrive.go_on(pool, wanted.job_key)
+            goes_on = redrive.go_on(pool, wanted.job_key, by=by)
     return TriedAgain(items, left, goes_on)
 
 
-def not_found_again(pool: Engine, wanted: Wanted) -> int:
+def not_found_again(pool: Engine, wanted: Wanted, by: Actor | None) -> int:
     if wanted.job_key is None or wanted != Wanted(job_key=wanted.job_key):
         raise InvalidInput("not-found", "items that were not found are no dead letters: name one job, and nothing else")
-    return redrive.those_of(pool, wanted.job_key, ItemState.NOT_FOUND, None, run_follows=False)
+    return redrive.those_of(
+        pool, wanted.job_key, ItemState.NOT_FOUND, None, run_follows=False, tally=Tally(by, ItemEvent.REDRIVE)
+    )
 
 
-def discard(pool: Engine, wanted: Wanted) -> int:
+def discard(pool: Engine, wanted: Wanted, by: Actor | None = None) -> int:
     """Give up for good all dead letters that are wanted, and return how many. Their jobs stay as they ended."""
     if wanted.everything:
         raise InvalidInput("discard", "name a job, a kind, an error class or an age: not everything at once")
-    return sum(discard_of(pool, job_key, item_ids) for job_key, item_ids in by_job(pool, wanted))
+    return sum(discard_of(pool, job_key, item_ids, by) for job_key, item_ids in by_job(pool, wanted))
 
 
-def discard_of(pool: Engine, job_key: str, item_ids: list[int]) -> int:
+def discard_of(pool: Engine, job_key: str, item_ids: list[int], by: Actor | None = None) -> int:
     with transaction(pool) as connection:
         try:
-            job = jobs.find(connection, job_key)
+            job = jobs.find(connection, job_key, jobs.seen_by(by))
         except UnknownJob:
             return 0  # retention has just removed it
         values = {
@@ -129,6 +132,8 @@ def discard_of(pool: Engine, job_key: str, item_ids: list[int]) -> int:
             "discarded": target(ITEM_MOVES, ItemEvent.DISCARD),
         }
         row = connection.execute(queries.text("dlq", "discard_items"), values).fetchone()
+        if row:
+            audit.note(connection, by, ItemEvent.DISCARD, job.job_id, count=row[0])
         return row[0] if row else 0
 
 

@@ -16,7 +16,8 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import dispatch
+from bulk_pipelines.engine.jobs import audit, dispatch
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -69,6 +70,9 @@ class Job:
     started_at: datetime | None
     heartbeat_at: datetime | None
     finished_at: datetime | None
+    address: str | None = None
+    file_id: str | None = None
+    idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", JobState(self.status))
@@ -92,12 +96,28 @@ class Sender:
     request_id: str | None = None
     trace_parent: str | None = None
     priority: int = 0
+    by: str | None = None
+    """Who sends it, if that is not the owner: an administrator may act for others."""
+    address: str | None = None
+    """The address that the request came from."""
+
+    file: "SentFile | None" = None
+    """The file that came with the request, if one did."""
 
     def asks(
         self, kind: str, params: Mapping[str, Any], digest: bytes = b"", identity: Mapping[str, Any] | None = None
     ) -> "Request":
         """Return the request of this sender for a job of the kind."""
         return Request(kind, params=params, digest=digest, identity=identity, **vars(self))
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file that came with the request, and was landed before there was a job."""
+
+    file_id: str
+    job_key: str
+    """The key that the job is to have: the landed file bears it in its name."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +138,13 @@ class Request:
     priority: int = 0
     """The relay launches jobs of a higher priority first. The priority is not part of what is asked for: a repeated
     request may have another one."""
+    by: str | None = None
+    address: str | None = None
+    file: SentFile | None = None
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.by or self.owner, self.origin, self.address, self.request_id)
 
 
 @dataclass(frozen=True)
@@ -145,8 +172,12 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
         "fail_fast": kind.fail_fast,
         "request_id": optional_text("request_id", request.request_id),
         "trace_parent": checked_trace(request.trace_parent),
+        "address": optional_text("address", request.address),
+        "file_id": None if request.file is None else request.file.file_id,
+        "job_key": None if request.file is None else request.file.job_key,
     }
     if job := job_of(connection, "insert_job", values):
+        audit.note(connection, request.actor, "submit", job.job_id)
         return Submitted(job, created=True)
     row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
     assert row is not None, "the insert met this key"
@@ -180,9 +211,10 @@ def digest_of(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def find(connection: Connection, job_key: str) -> Job:
-    """Return the job with this key. Raises UnknownJob."""
-    job = job_of(connection, "find_job", {"job_key": payload.text("job", job_key)})
+def find(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the job with this key. Raises UnknownJob, also when it belongs to somebody else than the owner who
+    asks."""
+    job = job_of(connection, "find_job", {"job_key": payload.text("job", job_key), "owner": owner})
     if job is None:
         raise UnknownJob(job_key)
     return job
@@ -222,27 +254,28 @@ def seal(connection: Connection, job_id: int) -> Job:
     return written(connection, "seal_job", {"job_id": job_id})
 
 
-def pause(connection: Connection, job_key: str) -> Job:
+def pause(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
     """Pause the job: its workers stop at their next slice border. Pausing a paused job changes nothing."""
-    return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,))
+    return move(connection, job_key, JobEvent.PAUSE, already=(JobState.PAUSED,), by=by)
 
 
-def resume(connection: Connection, job_key: str) -> Job:
+def resume(connection: Connection, job_key: str, by: Actor | None = None) -> Job:
     """Resume a paused job. The run that worked it ended at the pause, so the job wants another one."""
-    job = lock(connection, job_key)
+    job = lock(connection, job_key, seen_by(by))
     if job.status is JobState.PAUSED:
         job = write(connection, job.job_id, after(JOB_MOVES, job.status, JobEvent.RESUME))
+        audit.note(connection, by, JobEvent.RESUME, job.job_id)
         dispatch.want(connection, job.job_id)
     elif job.status not in (JobState.RUNNING, JobState.SUBMITTED):
         raise WrongState(job_key, job.status, JobEvent.RESUME)
     return job
 
 
-def cancel(pool: Engine, job_key: str) -> Job:
+def cancel(pool: Engine, job_key: str, by: Actor | None = None) -> Job:
     """Cancel the job. Items that wait are cancelled now, in bounded transactions; items in work end at their worker's
     slice border."""
     with transaction(pool) as connection:
-        job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,))
+        job = move(connection, job_key, JobEvent.CANCEL, already=(JobState.CANCELLED,), by=by)
     cancel_waiting(pool, job.job_id)
     with transaction(pool) as connection:
         return find(connection, job_key)
@@ -276,13 +309,16 @@ def move(
     already: tuple[JobState, ...] = (),
     error: str | None = None,
     result: dict[str, Any] | None = None,
+    by: Actor | None = None,
 ) -> Job:
     """Move the job by this event. In one of the states in `already` the event has happened before, and nothing
     changes."""
-    job = lock(connection, job_key)
+    job = lock(connection, job_key, seen_by(by))
     if job.status in already:
         return job
-    return write(connection, job.job_id, checked_move(job_key, job.status, event), error, result)
+    job = write(connection, job.job_id, checked_move(job_key, job.status, event), error, result)
+    audit.note(connection, by, event, job.job_id)
+    return job
 
 
 def write(
@@ -299,9 +335,14 @@ def write(
     return written(connection, "move_job", values)
 
 
-def lock(connection: Connection, job_key: str) -> Job:
-    """Lock the job until the transaction ends, and return it."""
-    job = job_of(connection, "lock_job", {"job_key": payload.text("job", job_key)})
+def seen_by(by: Actor | None) -> str | None:
+    """Return the only owner whose jobs there are for this actor; None if there are all."""
+    return None if by is None else by.sees
+
+
+def lock(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Lock the job until the transaction ends, and return it. Another owner's job is an unknown one."""
+    job = job_of(connection, "lock_job", {"job_key": payload.text("job", job_key), "owner": owner})
     if job is None:
         raise UnknownJob(job_key)
     return job

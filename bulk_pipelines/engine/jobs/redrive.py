@@ -8,7 +8,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import WrongState
-from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs import audit, dispatch, jobs
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
@@ -34,6 +35,7 @@ def redrive(
     item_ids: Sequence[int] | None = None,
     *,
     run_follows: bool = False,
+    by: Actor | None = None,
 ) -> int:
     """Make items PENDING again: all of a job, those in some statuses, or chosen ones. A job that was over goes on, in a
     new run that the relay launches; with `run_follows` the caller's own run works it.
@@ -41,20 +43,24 @@ def redrive(
     Return how many items were redriven; items in other states are left alone.
     """
     chosen = checked_statuses(statuses)
-    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows) for status in chosen)
+    with transaction(pool) as connection:
+        jobs.find(connection, job_key, jobs.seen_by(by))
+    tally = Tally(by, JobEvent.REDRIVE)
+    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows, tally) for status in chosen)
     if not redriven and item_ids is None and chosen:
-        go_on(pool, job_key, run_follows=run_follows)
+        go_on(pool, job_key, run_follows=run_follows, by=by)
     return redriven
 
 
-def go_on(pool: Engine, job_key: str, *, run_follows: bool = False) -> bool:
+def go_on(pool: Engine, job_key: str, *, run_follows: bool = False, by: Actor | None = None) -> bool:
     """Take up a job that failed fast and has no buried item any more, because that was discarded. Its other items were
     never worked, and no redrive of an item would reach them. False when this is no such job."""
     with transaction(pool) as connection:
-        job = jobs.lock(connection, job_key)
+        job = jobs.lock(connection, job_key, jobs.seen_by(by))
         if not may_go_on(job):
             return False
         jobs.write(connection, job.job_id, after(JOB_MOVES, job.status, JobEvent.REDRIVE))
+        audit.note(connection, by, JobEvent.REDRIVE, job.job_id)
         if not run_follows:
             dispatch.want(connection, job.job_id)
         return True
@@ -64,7 +70,9 @@ def may_go_on(job: Job) -> bool:
     return job.status is JobState.FAILED and job.fail_fast and job.planned_at is not None and not job.dlq_items
 
 
-def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool) -> int:
+def those_of(
+    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool, tally: Tally
+) -> int:
     """Redrive as many items as there are now in this status, the oldest first. An item that is buried again meanwhile
     is not redriven again, so this comes to an end."""
     with transaction(pool) as connection:
@@ -74,7 +82,7 @@ def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[i
     left = there if item_ids is None else min(there, len(set(item_ids)))
     total = 0
     while total < left:
-        redriven = one_batch(pool, job_key, status, item_ids, min(BATCH, left - total), run_follows)
+        redriven = one_batch(pool, job_key, status, item_ids, min(BATCH, left - total), run_follows, tally)
         if not redriven:
             break
         total += redriven
@@ -87,7 +95,13 @@ def counted(job: Job, status: ItemState) -> int:
 
 
 def one_batch(
-    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, most: int, run_follows: bool
+    pool: Engine,
+    job_key: str,
+    status: ItemState,
+    item_ids: Sequence[int] | None,
+    most: int,
+    run_follows: bool,
+    tally: Tally,
 ) -> int:
     over = sources(JOB_MOVES, JobEvent.REDRIVE)
     with transaction(pool) as connection:
@@ -106,6 +120,7 @@ def one_batch(
             return 0
         # If a cancel was committed since the look above, this raises, and the redrive is rolled back.
         refuse_cancelled(job_key, JobState(row[1]))
+        tally.add(connection, job.job_id, int(row[0]))
         return int(row[0])
 
 

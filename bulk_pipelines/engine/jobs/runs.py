@@ -12,7 +12,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import audit, jobs, redrive
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JOB_MOVES, ItemState, JobEvent, JobState, sources
 
@@ -37,15 +38,19 @@ def take_up(
     *,
     by_person: bool,
     kind: str | None = None,
+    by: Actor | None = None,
 ) -> TakenUp:
     """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides anything.
-    `statuses` says which items of a job that is over a person's run redrives."""
+    `statuses` says which items of a job that is over a person's run redrives, and `by` who launched the run, if a
+    person did and nothing else says so."""
     with transaction(pool) as connection:
         job = jobs.lock(connection, job_key)
         was = job.status
         if kind not in (None, job.kind):
             return TakenUp(job, first=False, was=was)
         first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job, statuses))
+        if first:
+            audit.note(connection, by, "launch", job.job_id, run=dagster_run_id, was=was)
         if first and not redriving:
             job = begun(connection, job, dagster_run_id, by_person)
     if not redriving:
@@ -95,7 +100,9 @@ def not_terminated(connection: Connection, dagster_run_ids: Sequence[str]) -> se
     return {row[0] for row in connection.execute(queries.text("runs", "not_terminated"), values)}
 
 
-def terminate(connection: Connection, job_key: str, dagster_run_id: str, event: JobEvent | None) -> bool:
+def terminate(
+    connection: Connection, job_key: str, dagster_run_id: str, event: JobEvent | None, by: Actor | None = None
+) -> bool:
     """Note that a person has terminated this run, and do what that means for the job: a pause, a cancel, or nothing
     because another run works it. False when that was noted before. After a cancel, the caller calls
     `jobs.cancel_waiting`."""
@@ -104,5 +111,5 @@ def terminate(connection: Connection, job_key: str, dagster_run_id: str, event: 
     if connection.execute(queries.text("runs", "terminate"), values).fetchone() is None:
         return False
     if event is not None and job.status in sources(JOB_MOVES, event):
-        jobs.move(connection, job_key, event)
+        jobs.move(connection, job_key, event, by=by)
     return True

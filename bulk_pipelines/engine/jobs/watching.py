@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs import commanding, dispatch, jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict
@@ -66,7 +66,7 @@ def work_and_watch(
                 raise
             cancelled = True
             with suppress(Conflict):  # the job may have ended in the meantime
-                jobs.cancel(pool, job_key)
+                jobs.cancel(pool, job_key, commanding.actor())
     show(seen, time.monotonic() - began)
     return seen
 

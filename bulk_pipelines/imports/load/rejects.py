@@ -14,7 +14,7 @@ from psycopg import sql
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.records.parsed import Reason
 from bulk_pipelines.imports.validate.validation import Reject
 
@@ -80,12 +80,19 @@ def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
         found = page(connection, job_id, found[-1].line)
 
 
-def download(connection: Connection, job_id: int, kind: Download) -> Iterator[bytes]:
-    """Yield all rejects as a file, in pieces."""
+def download(begin: Begin, job_id: int, kind: Download) -> Iterator[bytes]:
+    """Yield all rejects as a file, in pieces. Each piece is read in a transaction of its own, so that whoever reads
+    slowly holds no connection."""
     if kind is Download.CSV:
         yield csv_line(["line", "codes", "record", "reasons"])
-    for each in every(connection, job_id):
-        yield csv_row(each) if kind is Download.CSV else ndjson_row(each)
+    after_line = 0
+    while True:
+        with begin() as connection:
+            found = page(connection, job_id, after_line)
+        if not found:
+            return
+        yield b"".join(csv_row(each) if kind is Download.CSV else ndjson_row(each) for each in found)
+        after_line = found[-1].line
 
 
 def csv_row(each: Rejected) -> bytes:

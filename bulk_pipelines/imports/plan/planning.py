@@ -27,6 +27,8 @@ from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest
+from bulk_pipelines.imports.sent import planning as sent
+from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,12 @@ def plan(pool: Engine, job: Job) -> Job:
     with transaction(pool) as connection:
         agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
-    copies = landed(job.job_key, request, left_to_land(pool, job, chosen), chosen)
+    files_to_land = left_to_land(pool, job, chosen)
+    upload = sent.upload_of(pool, job)
+    if upload is None:
+        copies = landed(job.job_key, request, files_to_land, chosen)
+    else:
+        copies = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
@@ -63,6 +70,8 @@ def plan(pool: Engine, job: Job) -> Job:
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
     note_files(pool, job, files)
+    if upload is not None:
+        sent.remove_parts(upload, chosen)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
     with transaction(pool) as connection:
         return jobs.seal(connection, job.job_id)
@@ -128,6 +137,24 @@ def land(job_key: str, lands: Landing, file: ImportFile) -> ImportFile:
     if copy.sha256 in file.requested.known_sha256:
         return replace(file, duplicate=True, note="this content was imported before")
     return replace(file, landed=copy.url, landed_version=copy.version)
+
+
+def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: settings.Settings) -> ImportFile:
+    """Note where the file lies that was sent with the request. What came in one piece was landed while it arrived; what
+    came in parts is put together now."""
+    if upload.landed is not None:
+        return replace(
+            file,
+            landed=upload.landed,
+            landed_version=upload.landed_version,
+            size=upload.landed_bytes,
+            sha256=upload.sha256,
+        )
+    try:
+        copy = sent.put_together(upload, request, chosen)
+    except InvalidInput as error:
+        return replace(file, note=storable(str(error)))
+    return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)
 
 
 def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:

@@ -7,7 +7,7 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dlq, jobs
+from bulk_pipelines.engine.jobs import audit, dlq, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import BulkError, Unavailable
@@ -30,22 +30,22 @@ class RedriveConfig(JobConfig):
 
 def pause(pool: Engine, config: JobConfig) -> str:
     with transaction(pool) as connection:
-        return told(jobs.pause(connection, config.job))
+        return told(jobs.pause(connection, config.job, audit.UI))
 
 
 def resume(pool: Engine, config: JobConfig) -> str:
     with transaction(pool) as connection:
-        return told(jobs.resume(connection, config.job))
+        return told(jobs.resume(connection, config.job, audit.UI))
 
 
 def cancel(pool: Engine, config: JobConfig) -> str:
-    return told(jobs.cancel(pool, config.job))
+    return told(jobs.cancel(pool, config.job, audit.UI))
 
 
 def redrive(pool: Engine, config: RedriveConfig) -> str:
     with transaction(pool) as connection:
         jobs.find(connection, config.job)  # so that an unknown key is not taken for a job without dead letters
-    done = dlq.try_again(pool, Wanted(job_key=config.job), not_found=config.not_found)
+    done = dlq.try_again(pool, Wanted(job_key=config.job), audit.UI, not_found=config.not_found)
     if done.goes_on:
         return f"job {config.job} goes on with what it had not begun"
     return f"{done.items:,} items of job {config.job} are tried again"

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import cut_short, dlq, end, jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
@@ -348,7 +349,7 @@ def test_an_import_whose_landed_file_was_removed_ends(imports: Imports, is_cance
 
 def replay(imports: Imports, job: Job) -> tuple[Job, bool]:
     chosen = settings.current()
-    found = submission.replay(imports.engine, job.job_key, landing.place(chosen), access_of(chosen), origin="cli")
+    found = submission.replay(imports.engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli"))
     return found.job, found.created
 
 

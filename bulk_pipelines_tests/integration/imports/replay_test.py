@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
@@ -39,7 +40,7 @@ def mend(engine: Engine) -> None:
 
 def replayed(engine: Engine, job: Job) -> Job:
     chosen = settings.current()
-    again = submission.replay(engine, job.job_key, landing.place(chosen), access_of(chosen), origin="cli").job
+    again = submission.replay(engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
     return worked(engine, begun(engine, again))
 
 

@@ -1,0 +1,55 @@
+"""The application: its endpoints, and what stands around all of them."""
+
+from anyio import CapacityLimiter
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from bulk_pipelines.api import documentation, problems
+from bulk_pipelines.api.bodies import Bounded
+from bulk_pipelines.api.callers import Remembered
+from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.endpoints import audit, health, imports, uploads
+from bulk_pipelines.api.live import Ends
+from bulk_pipelines.api.readiness import Readiness
+from bulk_pipelines.api.receiving import AT_ONCE
+from bulk_pipelines.api.tracing import Traced
+
+ROUTERS = (imports.router, uploads.router, audit.router, health.router, documentation.router)
+
+SAYS = """
+Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
+
+Every request bears a key, `Authorization: Bearer bulk_…`, and sees the jobs of the key's owner; administrators see all.
+Errors are problem details (RFC 9457): programs go by their `type`, people read `detail` and `remedy`. Every answer has
+an `X-Request-ID`, which is also kept with the jobs that come of the request.
+"""
+
+
+def endpoints(door: Door) -> FastAPI:
+    """Put the endpoints together."""
+    app = FastAPI(
+        title="bulk_pipelines",
+        version=documentation.version(),
+        description=SAYS,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        responses=documentation.PROBLEM_RESPONSES,
+        separate_input_output_schemas=False,
+    )
+    app.state.door = door
+    app.state.remembered = Remembered()
+    app.state.readiness = Readiness()
+    app.state.receiving = CapacityLimiter(AT_ONCE)
+    app.state.ends = Ends(door.pool)
+    app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(Bounded)
+    return app
+
+
+def application(door: Door) -> ASGIApp:
+    """Return what the server runs: the endpoints, with the identity of each request around them."""
+    return Traced(endpoints(door))

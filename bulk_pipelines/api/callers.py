@@ -1,0 +1,185 @@
+"""Who asks: the owner of a key, the user that a trusted proxy names, or, while no key was ever made, whoever sits at
+this machine."""
+
+import ipaddress
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Query, Request, Security
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from bulk_pipelines.api import keys
+from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.api.tracing import Trace
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.jobs import commanding
+from bulk_pipelines.engine.jobs.audit import Actor
+from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.errors import Forbidden, Unauthenticated
+
+bearer = HTTPBearer(auto_error=False, description="A key: `bulk keys create --owner NAME` makes one.")
+
+REMEMBERED_SECONDS = 1.0
+"""For how long a key that was found valid is not looked up again. A revoked key is refused after this time at most."""
+MOST_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, what they may do, and how their request is known."""
+
+    actor: Actor
+    scope: Scope
+    trace: Trace
+
+    def sender(self, owner: str, idempotency_key: str | None = None, priority: int = 0) -> Sender:
+        """Return this caller as the sender of a job of the owner."""
+        return Sender(
+            owner,
+            "api",
+            idempotency_key,
+            self.trace.request_id,
+            self.trace.trace_parent,
+            priority,
+            by=self.actor.name,
+            address=self.actor.address,
+        )
+
+
+class Remembered:
+    """What was found out a moment ago, so that a busy client does not cost a query more for each request."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.found: dict[str, tuple[float, Actor, Scope]] = {}
+
+    def get(self, text: str) -> tuple[Actor, Scope] | None:
+        known = self.found.get(text)
+        if known is None or known[0] < self.now():
+            return None
+        return known[1], known[2]
+
+    def put(self, text: str, actor: Actor, scope: Scope) -> None:
+        if len(self.found) >= MOST_REMEMBERED:
+            self.found.clear()
+        self.found[text] = (self.now() + REMEMBERED_SECONDS, actor, scope)
+
+
+async def known(request: Request, door: Door, credentials: HTTPAuthorizationCredentials | None) -> Caller:
+    """Find out who asks. Raise `Unauthenticated` when nobody knows."""
+    peer = request.client.host if request.client else ""
+    trace = request.state.trace
+    if door.trusts(peer):
+        user = request.headers.get(door.settings.api_user_header, "").strip()
+        if user:
+            name = payload.text(door.settings.api_user_header, user)
+            scope = Scope.ADMIN if name in door.admins else Scope.WRITE
+            return Caller(actor_of(name, scope, behind(request, door, peer), trace), scope, trace)
+        peer = behind(request, door, peer)
+    if credentials is None and "authorization" in request.headers:
+        raise Unauthenticated("the header Authorization must be: Bearer bulk_…")
+    text = "" if credentials is None else credentials.credentials
+    remembered: Remembered = request.app.state.remembered
+    found = remembered.get(text)
+    if found is None:
+        found = await run_in_threadpool(looked_up, request, door, text)
+        if text:
+            remembered.put(text, *found)
+    actor, scope = found
+    return Caller(replace(actor, address=peer or None, request_id=trace.request_id), scope, trace)
+
+
+def looked_up(request: Request, door: Door, text: str) -> tuple[Actor, Scope]:
+    with transaction(door.pool) as connection:
+        if text:
+            key = keys.verified(connection, text)
+            if key is None:
+                raise Unauthenticated("the key is unknown, revoked or expired")
+            return Actor(key.owner, "api", admin=key.scope is Scope.ADMIN), key.scope
+        if door.loopback and not door.proxies and is_from_here(request) and not keys.exist(connection):
+            return Actor(commanding.user(), "api"), Scope.ADMIN
+    raise Unauthenticated("a key is needed")
+
+
+def actor_of(name: str, scope: Scope, address: str, trace: Trace) -> Actor:
+    return Actor(name, "api", address or None, trace.request_id, admin=scope is Scope.ADMIN)
+
+
+def behind(request: Request, door: Door, peer: str) -> str:
+    """Return the address of the client behind trusted proxies: the last one in X-Forwarded-For that is not a proxy's.
+    What stands before it anybody could have written."""
+    for each in reversed(request.headers.get("x-forwarded-for", "").split(",")):
+        try:
+            address = str(ipaddress.ip_address(each.strip()))
+        except ValueError:
+            break
+        peer = address
+        if not door.trusts(address):
+            break
+    return peer
+
+
+def is_from_here(request: Request) -> bool:
+    """Whether a program of this machine asks by itself, and not a page from elsewhere in somebody's browser: such a
+    page can send requests to this machine, also under a name of its own that it lets point here."""
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        return False
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    return is_loopback(host) and is_loopback(request.client.host if request.client else "")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Needs:
+    """A dependency that lets in whoever has this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    async def __call__(
+        self,
+        request: Request,
+        door: TheDoor,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
+    ) -> Caller:
+        caller = await known(request, door, credentials)
+        if not caller.scope.covers(self.scope):
+            raise Forbidden(f"this needs the scope {self.scope}, and the key has {caller.scope}")
+        return caller
+
+
+Reader = Annotated[Caller, Depends(Needs(Scope.READ))]
+Writer = Annotated[Caller, Depends(Needs(Scope.WRITE))]
+Administrator = Annotated[Caller, Depends(Needs(Scope.ADMIN))]
+
+ForOwner = Annotated[str | None, Query(description="Administrators only: act for this owner.", max_length=200)]
+
+
+def acting_for(caller: Caller, owner: str | None) -> str:
+    """Return the owner that a new job is to have. Only administrators name another one than themselves."""
+    if owner is None or owner == caller.actor.name:
+        return caller.actor.name
+    if not caller.actor.admin:
+        raise Forbidden("only administrators act for others")
+    return payload.text("owner", owner)
+
+
+def looking_at(caller: Caller, owner: str | None) -> str | None:
+    """Return the owner whose jobs are listed: the caller's own, or for administrators those of anybody, or of all."""
+    if caller.actor.admin:
+        return None if owner is None else payload.text("owner", owner)
+    return acting_for(caller, owner)

@@ -1,0 +1,131 @@
+"""`bulk api`, `bulk keys` and `bulk audit`. What a command needs is imported when it runs."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from bulk_pipelines import settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def connected() -> "Engine":
+    from bulk_pipelines.database import ready
+
+    return ready.opened(settings.current(), "bulk cli")
+
+
+class Expiry(click.ParamType[datetime]):
+    """A time to come: a date, or an age that a key may reach, such as 12h, 90d or 52w."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        found = re.fullmatch(r"(\d{1,5})([hdw])", str(value))
+        if found is not None:
+            return datetime.now(UTC) + int(found[1]) * UNITS[found[2]]
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is neither a date such as 2027-01-31 nor an age such as 90d", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@click.command()
+def api() -> None:
+    """Serve the HTTP API (BULK_API_PORT), until Ctrl-C."""
+    from bulk_pipelines.api import serving
+
+    serving.run(settings.current(), click.echo)
+
+
+@click.group(name="keys")
+def group() -> None:
+    """Keys to the HTTP API: make, list and revoke them."""
+
+
+@group.command()
+@click.option("--owner", required=True, help="Whose jobs the key shows and submits.")
+@click.option(
+    "--scope",
+    type=click.Choice(["read", "write", "admin"]),
+    default="write",
+    show_default=True,
+    help="Each may do what those before it may.",
+)
+@click.option("--admin", is_flag=True, help="The same as --scope admin: all owners' jobs.")
+@click.option("--expires", type=Expiry(), help="When it ends: 2027-01-31, or after 12h, 90d, 52w.")
+def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> None:
+    """Make a key. It is shown once, and nobody can find it out again."""
+    from bulk_pipelines.api import keys
+    from bulk_pipelines.api.keys import Scope
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding
+
+    with transaction(connected()) as connection:
+        key, text = keys.create(connection, owner, Scope.ADMIN if admin else Scope(scope), expires, commanding.actor())
+    click.echo(f"key {key.key_id} of {key.owner} ({key.scope}); keep it now, it is not shown again:", err=True)
+    click.echo(text)
+
+
+@group.command("list")
+def list_keys() -> None:
+    """All keys, the newest first, and when they were last used."""
+    from bulk_pipelines.api import keys
+    from bulk_pipelines.database.pool import transaction
+
+    with transaction(connected()) as connection:
+        found = keys.every(connection)
+    if not found:
+        click.echo("no keys: the API listens on loopback only, and lets everybody in there")
+    for key in found:
+        used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
+        ends = f", expires {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else ""
+        click.echo(
+            f"{key.key_id}  {key.scope:5}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
+        )
+
+
+@group.command()
+@click.argument("key_id")
+def revoke(key_id: str) -> None:
+    """Refuse a key from now on."""
+    from bulk_pipelines.api import keys
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding
+
+    with transaction(connected()) as connection:
+        key = keys.revoke(connection, key_id, commanding.actor())
+    click.echo(f"key {key.key_id} of {key.owner} is revoked")
+
+
+@click.command("audit")
+@click.option("--job", "job_key", help="Only of this job.")
+@click.option("--actor", help="Only what this user did.")
+@click.option("--action", help="Only this: submit, pause, cancel, …")
+@click.option("--owner", help="Only about the jobs of this owner.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
+def show_audit(limit: int, **wanted: str | None) -> None:
+    """Who did what to which job, the newest first."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import audit
+    from bulk_pipelines.engine.jobs.audit import Wanted
+
+    with transaction(connected()) as connection:
+        found = audit.page(connection, Wanted(**wanted), limit)  # type: ignore[arg-type]
+    if not found:
+        click.echo("nothing was done")
+    for each in found:
+        where = f" from {each.address}" if each.address else ""
+        request = f", request {each.request_id}" if each.request_id else ""
+        details = " ".join(f"{name}={value}" for name, value in each.details.items())
+        about = f"{each.job_key} of {each.owner}" if each.job_key else f"for {each.owner}"
+        click.echo(
+            f"{each.happened_at:%Y-%m-%d %H:%M:%S}  {each.actor} ({each.origin}{where}{request})"
+            f"  {each.action} {about}{'  ' + details if details else ''}"
+        )

@@ -1,0 +1,256 @@
+"""Imports: submitting them with their files, looking at them, and what can be done about them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from bulk_pipelines.api import import_answers, import_requests, resumption, submitting
+from bulk_pipelines.api.callers import ForOwner, Reader, Writer, acting_for, looking_at
+from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.idempotency import Key, checked
+from bulk_pipelines.api.import_answers import Import, Imports, ImportWithErrors, RecordError, Status
+from bulk_pipelines.api.import_requests import Address
+from bulk_pipelines.api.pages import Size, after_id, cursor_of
+from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.receiving import in_a_thread
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.imports import answer, outcomes, submission, undo
+from bulk_pipelines.imports.answer import Wanted
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load.rejects import Download
+from bulk_pipelines.imports.outcomes import Outcome
+from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.storage.access import access_of
+
+router = APIRouter(prefix="/v1/imports", tags=["imports"])
+
+JobKey = Annotated[str, Path(description="The job's key.", max_length=100, examples=["J20260110_000777"])]
+MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson", "json": "application/json"}
+
+OPTIONS = {
+    name: {"type": "string", "description": says, **({"example": "users"} if name == "resource" else {})}
+    for name, says in import_requests.FIELDS.items()
+}
+BODIES: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": says["description"],
+            "schema": {"type": "string"},
+        }
+        for name, says in OPTIONS.items()
+    ],
+    "requestBody": {
+        "required": True,
+        "description": "The file in a form, the file as the body, or where the file is.",
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}, **OPTIONS},
+                }
+            },
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in import_requests.PLAIN},
+            "application/json": {
+                "schema": Address.model_json_schema(),
+                "example": {"resource": "users", "url": "https://example.org/users.csv"},
+            },
+        },
+    },
+}
+
+
+@router.post(
+    "",
+    summary="Submit an import",
+    status_code=202,
+    response_model=ImportWithErrors,
+    responses={
+        200: {"model": ImportWithErrors, "description": "The same request was made before, or `Prefer: wait` was met."},
+        201: {"description": "A resumable upload has begun: its address is in Location."},
+    },
+    openapi_extra=BODIES,
+)
+async def submit_import(
+    request: Request,
+    door: TheDoor,
+    caller: Writer,
+    idempotency_key: Key = None,
+    prefer: Prefer = None,
+    owner: ForOwner = None,
+) -> Response:
+    """Sends a file, as a form (`file`), or as the body with its options in the address; or names one as JSON. The file
+    is landed while it arrives. With `Upload-Complete` it is a resumable upload. `Content-Digest` and `Repr-Digest` are
+    checked. An `Idempotency-Key` makes it safe to send the request again."""
+    sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
+    if resumption.begins(request):
+        return await resumption.begin(request, door, sender, prefer)
+    if import_requests.media_type(request) == "application/json":
+        asked = import_requests.address_of(await request.body())
+        sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
+        submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
+    else:
+        arrival = import_requests.sent_of(request)
+        work = partial(submitting.sent, door, sender, arrival, resumption.content_length(request))
+        submitted, admission = await in_a_thread(request, work)
+    return await import_answers.submitted(
+        request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers=admission.headers
+    )
+
+
+@router.get("", summary="List imports")
+def list_imports(
+    door: TheDoor,
+    caller: Reader,
+    status: Annotated[list[Status] | None, Query(description="Only in one of these states.")] = None,
+    resource_type: Annotated[str | None, Query(description="Only of this resource.", max_length=200)] = None,
+    since: Annotated[datetime | None, Query(alias="from", description="Submitted not before this time.")] = None,
+    until: Annotated[datetime | None, Query(alias="to", description="Submitted before this time.")] = None,
+    owner: ForOwner = None,
+    size: Size = 100,
+    after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
+) -> Imports:
+    """Lists imports, the newest first. Every page costs the same."""
+    wanted = Wanted(looking_at(caller, owner), resource_type, status or (), since, until)
+    with transaction(door.pool) as connection:
+        found = answer.page(connection, wanted, size, after_id(after))
+        shown = import_answers.many(connection, found)
+    more = cursor_of(found[-1].job_id) if len(found) == size else None
+    return Imports(imports=[Import(**each) for each in shown], next=more)
+
+
+@router.get("/{job_id}", summary="One import")
+def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> ImportWithErrors:
+    """Shows how far an import is, and its first rejects."""
+    return ImportWithErrors(**import_answers.found(door.pool, job_id, caller.actor.sees))
+
+
+class Errors(BaseModel):
+    """A page of rejects, in the order of the file."""
+
+    errors: list[RecordError]
+    next: Annotated[str | None, Field(description="The `after` of the next page; null on the last one.")]
+
+
+@router.get(
+    "/{job_id}/errors",
+    summary="The rejects of an import",
+    response_model=Errors,
+    responses={200: {"content": {"text/csv": {}, "application/x-ndjson": {}}}},
+)
+def show_errors(
+    job_id: JobKey,
+    door: TheDoor,
+    caller: Reader,
+    format: Annotated[  # noqa: A002
+        Literal["json", "csv", "ndjson"], Query(description="json: a page; csv, ndjson: all of them, streamed.")
+    ] = "json",
+    size: Size = 100,
+    after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
+) -> Any:
+    """Shows why records were rejected: page by page, or all of them as a file, in the order of the input."""
+    job = import_of(door, job_id, caller.actor.sees)
+    if format != "json":
+        pieces = rejects.download(lambda: transaction(door.pool), job.job_id, Download(format))
+        return streamed(pieces, format, f"{job.job_key}-errors")
+    with transaction(door.pool) as connection:
+        found = answer.errors(connection, job.job_id, after_id(after) or 0, size)
+    more = cursor_of(found[-1]["line"]) if len(found) == size else None
+    return Errors(errors=[RecordError(**each) for each in found], next=more)
+
+
+@router.get(
+    "/{job_id}/records/{outcome}",
+    summary="Records by what became of them",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/csv": {}, "application/x-ndjson": {}, "application/json": {}}}},
+)
+def download_records(
+    job_id: JobKey,
+    outcome: Outcome,
+    door: TheDoor,
+    caller: Reader,
+    file: Annotated[int | None, Query(description="Of several files: the one with this number.", ge=1)] = None,
+) -> StreamingResponse:
+    """Downloads the records that were successful, failed, or are unprocessed, as they stood in the file and in its
+    order, with the header of the input: what failed can be mended and sent again."""
+    job = import_of(door, job_id, caller.actor.sees)
+    kind, pieces = outcomes.download(lambda: transaction(door.pool), job, outcome, file)
+    return streamed(pieces, kind, f"{job.job_key}-{outcome}")
+
+
+@router.post("/{job_id}/cancel", summary="Cancel an import")
+def cancel_import(job_id: JobKey, door: TheDoor, caller: Writer) -> ImportWithErrors:
+    """Cancels an import: what is in work ends at the next slice border. What is loaded stays; see undo."""
+    job = import_of(door, job_id, caller.actor.sees)
+    jobs.cancel(door.pool, job.job_key, caller.actor)
+    return ImportWithErrors(**import_answers.found(door.pool, job_id, caller.actor.sees))
+
+
+@router.post(
+    "/{job_id}/replay",
+    summary="Run the rejects again",
+    status_code=202,
+    response_model=ImportWithErrors,
+    responses={200: {"model": ImportWithErrors, "description": "They were run again before."}},
+)
+async def replay_import(
+    job_id: JobKey, request: Request, door: TheDoor, caller: Writer, prefer: Prefer = None
+) -> Response:
+    """Runs the rejected records of an import that is over once more, as an import of their own: after a rule or the
+    data was mended."""
+    chosen = door.settings
+    submitted = await run_in_threadpool(
+        submission.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
+    )
+    return await import_answers.submitted(
+        request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers={}
+    )
+
+
+class Undone(BaseModel):
+    """What was taken back, or could be."""
+
+    removed: Annotated[int, Field(description="Rows that were taken back; with `dry_run`, that could be.")]
+    changed: Annotated[int, Field(description="Rows that were changed since, and stay.")]
+    referred_to: Annotated[int, Field(description="Rows that others refer to, and stay.")]
+    dry_run: bool
+
+
+@router.post("/{job_id}/undo", summary="Take an import back")
+def undo_import(
+    job_id: JobKey,
+    door: TheDoor,
+    caller: Writer,
+    dry_run: Annotated[bool, Query(description="Only count what could be taken back.")] = False,
+) -> Undone:
+    """Takes back the rows that an insert-mode import added and nobody has changed or refers to since."""
+    job = import_of(door, job_id, caller.actor.sees)
+    resource = submission.undoable(job)
+    with transaction(door.pool) as connection:
+        found = undo.count(connection, resource, job.job_id)
+    removed = found.free if dry_run else submission.take_back(door.pool, job, caller.actor)
+    return Undone(removed=removed, changed=found.changed, referred_to=found.referred_to, dry_run=dry_run)
+
+
+def import_of(door: Door, job_key: str, owner: str | None) -> Job:
+    with transaction(door.pool) as connection:
+        return submission.import_job(connection, job_key, owner)
+
+
+def streamed(pieces: Iterator[bytes], kind: str, name: str) -> StreamingResponse:
+    """Return an answer that is read from the database piece by piece, as quickly as the client takes it. An error in
+    the middle breaks it off, so that no client takes it for whole."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"', "Cache-Control": "no-store"}
+    return StreamingResponse(pieces, media_type=MEDIA_TYPES[kind], headers=headers)

@@ -1,0 +1,114 @@
+"""What is told of imports: the bodies of answers."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from sqlalchemy import Engine
+
+from bulk_pipelines.api.preferences import seconds_to_wait
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.imports import answer, submission
+from bulk_pipelines.imports.answer import Figures
+from bulk_pipelines.imports.counts import Counts
+
+Status = Literal["pending", "processing", "completed", "completed_with_errors", "failed", "cancelled"]
+LOOK_AGAIN = 2
+"""After how many seconds a client may look at a job again."""
+
+
+class RecordError(BaseModel):
+    """A record that was rejected."""
+
+    row: Annotated[int, Field(description="The line of the file on which the record begins.", examples=[4711])]
+    line: Annotated[int, Field(description="The same as `row`.")]
+    field: str | None
+    value: str | None
+    reason: Annotated[str, Field(examples=["invalid_email_format"])]
+    reasons: Annotated[list[dict[str, Any]], Field(description="All that is wrong with the record.")]
+
+
+class Import(BaseModel):
+    """An import."""
+
+    job_id: Annotated[str, Field(examples=["J20260110_000777"])]
+    idempotency_key: str | None
+    resource_type: Annotated[str, Field(examples=["users"])]
+    mode: Literal["insert", "upsert", "validate"]
+    status: Status
+    paused: Annotated[bool, Field(description="A paused import is `processing`.")]
+    total_records: Annotated[int | None, Field(description="null until the first records are read.")]
+    total_is_estimate: Annotated[bool, Field(description="Until the file is read, the total is an estimate.")]
+    processed_records: int
+    successful_records: int
+    error_records: int
+    superseded_records: Annotated[int, Field(description="Of an upsert: replaced by a later record of the file.")]
+    unprocessed_records: Annotated[int, Field(description="Never reached, or given up undecided.")]
+    failure_reason: str | None
+    owner: str
+    file_id: Annotated[str | None, Field(description="The upload that the file came with.")]
+    request_id: str | None
+    replay_of: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    created_at: datetime
+
+
+class ImportWithErrors(Import):
+    """An import, with its first rejects."""
+
+    errors: Annotated[list[RecordError], Field(description="The first rejects; /errors has all of them.")]
+
+
+class Imports(BaseModel):
+    """A page of imports, the newest first."""
+
+    imports: list[Import]
+    next: Annotated[str | None, Field(description="The `after` of the next page; null on the last one.")]
+
+
+def with_errors(connection: Connection, job: Job) -> dict[str, Any]:
+    """Return the import with its first rejects."""
+    found = answer.figures(connection, [job.job_id]).get(job.job_id, Figures(Counts()))
+    return answer.as_json(job, found) | {"errors": answer.errors(connection, job.job_id)}
+
+
+def found(pool: Engine, job_key: str, owner: str | None) -> dict[str, Any]:
+    with transaction(pool) as connection:
+        return with_errors(connection, submission.import_job(connection, job_key, owner))
+
+
+def many(connection: Connection, jobs: list[Job]) -> list[dict[str, Any]]:
+    figures = answer.figures(connection, [job.job_id for job in jobs])
+    return [answer.as_json(job, figures.get(job.job_id, Figures(Counts()))) for job in jobs]
+
+
+async def submitted(
+    request: Request,
+    pool: Engine,
+    job: Job,
+    *,
+    created: bool,
+    prefer: str | None,
+    headers: Mapping[str, str],
+) -> Response:
+    """Answer a submission: 202 with where to look, or 200 for a request that was made before. If the client prefers to
+    wait, the answer to a small import is its end."""
+    told = {**headers, "Location": f"/v1/imports/{job.job_key}"}
+    wait = seconds_to_wait(prefer)
+    if wait is not None:
+        told["Preference-Applied"] = f"wait={wait}"
+        await request.app.state.ends.wait(job.job_key, wait)
+    body = await run_in_threadpool(found, pool, job.job_key, None)
+    over = body["completed_at"] is not None
+    if not over:
+        told["Retry-After"] = str(LOOK_AGAIN)
+    if not created:
+        told["Idempotent-Replayed"] = "true"
+    return JSONResponse(jsonable_encoder(body), 202 if created and not (over and wait is not None) else 200, told)

@@ -1,0 +1,222 @@
+"""Requests for imports, in whichever of their forms they come: a form, a plain body, or an address in JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bulk_pipelines.api.forms import Form
+from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.api.receiving import Body
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.sent import digests
+from bulk_pipelines.storage.compression import Compression
+
+FIELDS = {
+    "resource": "What the records are: users, articles, …",
+    "resource_type": "The same as `resource`.",
+    "mode": "insert: only new rows; upsert: also changes.",
+    "format": "csv, ndjson or json; recognised when left out.",
+    "compression": "none, gzip or zstd; recognised when left out.",
+    "match_on": "Upsert: the column that tells which row a record is about.",
+    "on_error": "continue, abort, or past how many: 100, 5%.",
+    "validate_only": "true: load nothing, report everything.",
+    "priority": "From -100 to 100: a higher one is launched first.",
+}
+"""The options of an import that is sent, in the address or in the form."""
+PLAIN = {
+    "text/csv": None,
+    "application/csv": None,
+    "application/x-ndjson": None,
+    "application/ndjson": None,
+    "application/jsonl": None,
+    "application/octet-stream": None,
+    "text/plain": None,
+    "application/gzip": Compression.GZIP,
+    "application/x-gzip": Compression.GZIP,
+    "application/zstd": Compression.ZSTD,
+}
+"""The media types of a file as the body, and the compression that each tells."""
+CODINGS = {"": None, "identity": None, "gzip": Compression.GZIP, "x-gzip": Compression.GZIP, "zstd": Compression.ZSTD}
+TRUE, FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off", ""}
+
+
+class Address(BaseModel):
+    """An import of files that are fetched from an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    resource: str | None = Field(None, description="What the records are.", examples=["users"])
+    resource_type: str | None = Field(None, description="The same as `resource`.")
+    url: str | list[str] = Field(
+        description="Where the file is, or the files are: https://… for everybody.",
+        examples=["https://example.org/users.csv"],
+    )
+    mode: str = Field("insert", description="insert: only new rows; upsert: also changes.")
+    format: str | None = Field(None, description="csv, ndjson or json; recognised when left out.")
+    compression: str | None = Field(None, description="none, gzip or zstd; recognised when left out.")
+    match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
+    on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
+    validate_only: bool = Field(False, description="Load nothing, report everything.")
+    priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
+
+    @property
+    def sources(self) -> list[str]:
+        return [self.url] if isinstance(self.url, str) else self.url
+
+    def options(self, within: str | None) -> Options:
+        given = {name: str(value) for name, value in self.model_dump(exclude={"url", "validate_only"}).items() if value}
+        found = options_of(given | {"validate_only": str(self.validate_only)})
+        return Options(**vars(found) | {"within": within})
+
+
+def address_of(body: bytes) -> Address:
+    try:
+        return Address.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
+
+
+def options_of(given: Mapping[str, str]) -> Options:
+    """Return the options that the fields give, in the words of a request."""
+    resource, same = given.get("resource"), given.get("resource_type")
+    if resource is not None and same is not None and resource != same:
+        raise InvalidInput("resource_type", f"is {same!r}, and resource is {resource!r}: give one of them")
+    if not (resource or same):
+        raise InvalidInput("resource", "is missing: users, articles, …")
+    return Options(
+        resource=str(resource or same),
+        mode=given.get("mode") or "insert",
+        format=given.get("format") or None,
+        compression=given.get("compression") or None,
+        match_on=given.get("match_on") or None,
+        on_error=given.get("on_error") or "continue",
+        validate_only=flag("validate_only", given.get("validate_only", "")),
+    )
+
+
+def flag(name: str, text: str) -> bool:
+    if text.lower() not in TRUE | FALSE:
+        raise InvalidInput(name, f"{text!r} is neither true nor false")
+    return text.lower() in TRUE
+
+
+def priority_of(given: Mapping[str, str]) -> int:
+    try:
+        return int(given.get("priority") or 0)
+    except ValueError:
+        raise InvalidInput("priority", "is not a whole number") from None
+
+
+@dataclass
+class SentForm:
+    """A file in a form."""
+
+    form: Form
+    body: Body
+    given: Mapping[str, str]
+    expected: Mapping[str, str]
+    compression: Compression | None = None
+
+    def pieces(self) -> Iterator[bytes]:
+        yield from self.form.pieces(digests.verified(self.body.pieces(), self.expected, "Content-Digest"))
+        self.options()
+
+    def options(self) -> Options:
+        return options_of(self.fields())
+
+    def fields(self) -> dict[str, str]:
+        found = self.form.fields()
+        for name in found.keys() & self.given.keys():
+            if found[name] != self.given[name]:
+                raise InvalidInput(name, "is given in the form and in the address, with different values")
+        return {**self.given, **found}
+
+    @property
+    def name(self) -> str | None:
+        return self.form.name
+
+    @property
+    def priority(self) -> int:
+        return priority_of(self.fields())
+
+
+@dataclass
+class SentBody:
+    """A file that is the whole body."""
+
+    body: Body
+    given: Mapping[str, str]
+    expected: Mapping[str, str]
+    name: str | None
+    compression: Compression | None
+
+    def pieces(self) -> Iterator[bytes]:
+        return digests.verified(self.body.pieces(), self.expected, "Content-Digest")
+
+    def options(self) -> Options:
+        return options_of(self.given)
+
+    @property
+    def priority(self) -> int:
+        return priority_of(self.given)
+
+
+def sent_of(request: Request) -> SentForm | SentBody:
+    """Return the file that the request sends. What can be refused before it has arrived is refused here."""
+    kind = media_type(request)
+    given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
+    expected = digests_of(request)
+    if kind == "multipart/form-data":
+        if coding(request) is not None:
+            raise Refusal("unsupported-media-type", "Content-Encoding does not go with a form: compress the file in it")
+        return SentForm(Form(request.headers["content-type"], FIELDS), Body(request), given, expected)
+    options_of(given)
+    compression = coding(request) or PLAIN[kind]
+    return SentBody(Body(request), given, expected, file_name(request), compression)
+
+
+def media_type(request: Request) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data" and kind not in PLAIN and kind != "application/json":
+        known = ", ".join(["multipart/form-data", "application/json (an address)", *PLAIN])
+        raise Refusal("unsupported-media-type", f"Content-Type {kind[:100] or '(none)'} is none of {known}")
+    return kind
+
+
+def coding(request: Request) -> Compression | None:
+    said = request.headers.get("content-encoding", "").strip().lower()
+    if said not in CODINGS:
+        raise Refusal("unsupported-media-type", f"Content-Encoding {said[:100]} is neither gzip nor zstd")
+    return CODINGS[said]
+
+
+def digests_of(request: Request) -> dict[str, str]:
+    """Return what the content is said to be. A file that is sent whole is its own representation, so both headers speak
+    of the same bytes."""
+    content = (
+        digests.parsed("Content-Digest", request.headers["content-digest"])
+        if ("content-digest" in request.headers)
+        else {}
+    )
+    whole = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
+    for name in content.keys() & whole.keys():
+        if content[name] != whole[name]:
+            raise InvalidInput("Repr-Digest", "is another one than Content-Digest, and the file is sent whole")
+    return content | whole
+
+
+def file_name(request: Request) -> str | None:
+    """Return what the sender calls the file."""
+    if "content-disposition" not in request.headers:
+        return None
+    message = EmailMessage()
+    try:
+        message["content-disposition"] = request.headers["content-disposition"]
+        return message.get_filename()
+    except (ValueError, IndexError, AttributeError):
+        return None

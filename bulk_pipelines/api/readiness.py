@@ -1,0 +1,83 @@
+"""What the API needs to work, and what is wrong with it, in words."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+
+from bulk_pipelines.api.door import Door
+from bulk_pipelines.database import migrations
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.errors import BulkError
+from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.storage import locations
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.errors import Missing
+
+log = logging.getLogger(__name__)
+
+ABSENT = "ready-look"
+"""The name of a file that is nowhere: asking for it shows whether the storage answers."""
+GOOD_FOR_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that is needed, and whether it is there."""
+
+    name: str
+    ok: bool
+    message: str
+
+
+class Readiness:
+    """Looks at what is needed, at most once in two seconds however often somebody asks: nobody needs a key for that."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.lock = threading.Lock()
+        self.until = float("-inf")
+        self.found: list[Found] = []
+
+    def look(self, door: Door) -> list[Found]:
+        with self.lock:
+            if self.now() >= self.until:
+                self.found = [tried(name, look, door) for name, look in LOOKS.items()]
+                self.until = self.now() + GOOD_FOR_SECONDS
+            return self.found
+
+
+def tried(name: str, look: Callable[[Door], str | None], door: Door) -> Found:
+    """Look at one thing. What is said of it names no address, because anybody may read it; the log does."""
+    try:
+        wrong = look(door)
+    except (BulkError, psycopg.Error, OSError) as error:
+        log.warning("not ready, %s: %s", name, error)
+        return Found(name, ok=False, message=f"the {name} cannot be used now: see the log of the API, or bulk doctor")
+    return Found(name, wrong is None, wrong or "fine")
+
+
+def database(door: Door) -> str | None:
+    with transaction(door.pool) as connection:
+        connection.execute("SELECT 1")
+    return None
+
+
+def schema(door: Door) -> str | None:
+    pending = migrations.pending(door.pool.url.render_as_string(hide_password=False))
+    return f"the schema is not up to date, {len(pending)} migrations are missing: run bulk migrate" if pending else None
+
+
+def storage(door: Door) -> str | None:
+    with locations.folder(landing.place(door.settings), access_of(door.settings), "BULK_LANDING_URL") as found:
+        try:
+            found.stat(ABSENT)
+        except Missing:
+            return None
+    return None
+
+
+LOOKS = {"database": database, "migrations": schema, "storage": storage}

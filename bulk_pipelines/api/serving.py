@@ -1,0 +1,112 @@
+"""Running the API: one process that serves until a signal asks it to stop, and then has five seconds for what is under
+way."""
+
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+import uvicorn
+from sqlalchemy import Engine
+
+from bulk_pipelines.api import keys
+from bulk_pipelines.api.application import application
+from bulk_pipelines.api.callers import is_loopback
+from bulk_pipelines.api.door import Door
+from bulk_pipelines.database import address, migrations, pool
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.settings import Settings
+
+DRAIN_SECONDS = 5
+KEEP_ALIVE_SECONDS = 75
+BACKLOG = 2048
+LOOPBACK = "127.0.0.1"
+APPLICATION = "bulk api"
+
+
+def run(chosen: Settings, say: Callable[[str], None]) -> None:
+    """Serve until a signal asks to stop."""
+    with address.held(chosen) as url:
+        prepare(chosen, url)
+        made = pool.connect(url, application=APPLICATION, size=chosen.pool_size, timeout=chosen.connect_timeout)
+        try:
+            host = host_of(chosen, made, say)
+            door = Door(chosen, made, loopback=is_loopback(host))
+            with closing(listening(host, chosen.api_port)) as listener:
+                say(f"API: http://{shown(host)}:{chosen.api_port}/docs")
+                # uvicorn sends itself the signal again when it has stopped. By default that would end the process
+                # before what still arrives is cleared away.
+                signal.signal(signal.SIGTERM, lambda _, __: None)
+                with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped
+                    server(door).run(sockets=[listener])
+        finally:
+            made.dispose()
+
+
+def prepare(chosen: Settings, url: str) -> None:
+    """Migrate the embedded server's database; refuse any other that its owner has not migrated."""
+    if not chosen.database_url:
+        migrations.apply(url)
+    elif migrations.pending(url):
+        raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
+
+
+def server(door: Door) -> uvicorn.Server:
+    """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
+    many_connections()
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(door),
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_level="warning",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            backlog=BACKLOG,
+        )
+    )
+
+
+def host_of(chosen: Settings, made: Engine, say: Callable[[str], None]) -> str:
+    """Return the address to listen on: the one that is set, or loopback as long as everybody would be let in."""
+    if is_loopback(chosen.api_host):
+        return chosen.api_host
+    with transaction(made) as connection:
+        guarded = keys.exist(connection)
+    if guarded or chosen.api_proxies:
+        return chosen.api_host
+    say(
+        f"There are no API keys, so the API listens on {LOOPBACK} only, and not on {chosen.api_host}: "
+        "bulk keys create --owner NAME makes one, then start it again"
+    )
+    return LOOPBACK
+
+
+def listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            "BULK_API_PORT",
+            f"{shown(host)}:{port} cannot be used ({error.strerror}): name another port or BULK_API_HOST",
+        ) from None
+    return listener
+
+
+def shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def many_connections() -> None:
+    """Let this process have as many connections open as the system allows: listeners to events stay for long."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

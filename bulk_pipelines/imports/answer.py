@@ -1,0 +1,153 @@
+"""What other programs are told of an import: the fields and words that they know imports by."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load.rejects import Rejected
+from bulk_pipelines.imports.request import kind_name
+
+MOST = 1_000
+FIRST_ERRORS = 20
+
+WORDS = {
+    JobState.SUBMITTED: "pending",
+    JobState.RUNNING: "processing",
+    JobState.PAUSED: "processing",
+    JobState.COMPLETED: "completed",
+    JobState.COMPLETED_WITH_ERRORS: "completed_with_errors",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "cancelled",
+}
+"""The status of a job in the words of the outside. A paused job is processing, and says that it is paused."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How far an import is."""
+
+    counts: Counts
+    bytes_read: int = 0
+    bytes_in_all: int = 0
+
+    @property
+    def settled(self) -> int:
+        """How many records were loaded, or were found good."""
+        return self.counts.loaded + self.counts.valid + self.counts.superseded
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which imports are meant; a field that is empty does not matter."""
+
+    owner: str | None = None
+    resource: str | None = None
+    statuses: Sequence[str] = field(default_factory=tuple)
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        if self.resource is None:
+            return list(KINDS)
+        return [KINDS[kind_name(self.resource)].name] if kind_name(self.resource) in KINDS else []
+
+    @property
+    def states(self) -> list[str]:
+        unknown = set(self.statuses) - set(WORDS.values())
+        if unknown:
+            raise InvalidInput("status", f"{min(unknown)!r} is none of {', '.join(dict.fromkeys(WORDS.values()))}")
+        return [state for state, word in WORDS.items() if not self.statuses or word in self.statuses]
+
+
+def page(connection: Connection, wanted: Wanted, size: int, before_id: int | None) -> list[Job]:
+    """Return imports, the newest first."""
+    values = {
+        "owner": wanted.owner,
+        "kinds": wanted.kinds,
+        "statuses": wanted.states,
+        "since": wanted.since,
+        "until": wanted.until,
+        "before_id": before_id,
+        "size": payload.size("size", size, MOST),
+    }
+    with connection.cursor(row_factory=class_row(Job)) as cursor:
+        return cursor.execute(queries.text("import_lists", "imports"), values).fetchall()
+
+
+def figures(connection: Connection, job_ids: Iterable[int]) -> dict[int, Figures]:
+    """Return how far these imports are, by their ids."""
+    rows = connection.execute(queries.text("import_lists", "counts_of"), {"job_ids": list(job_ids)})
+    return {row[0]: Figures(Counts(*row[1:8]), row[9], row[10]) for row in rows}
+
+
+def as_json(job: Job, found: Figures) -> dict[str, Any]:
+    """Return the import as other programs are shown it."""
+    counts = found.counts
+    total, estimated = total_of(job, found)
+    return {
+        "job_id": job.job_key,
+        "idempotency_key": job.idempotency_key,
+        "resource_type": job.params["resource"],
+        "mode": job.params["mode"],
+        "status": WORDS[job.status],
+        "paused": job.status is JobState.PAUSED,
+        "total_records": total,
+        "total_is_estimate": estimated,
+        "processed_records": counts.read,
+        "successful_records": found.settled,
+        "error_records": counts.rejected,
+        "superseded_records": counts.superseded,
+        "unprocessed_records": counts.unprocessed,
+        "failure_reason": job.last_error,
+        "owner": job.owner,
+        "file_id": job.file_id,
+        "request_id": job.request_id,
+        "replay_of": job.params.get("replay_of"),
+        "started_at": job.started_at,
+        "completed_at": job.finished_at,
+        "created_at": job.created_at,
+    }
+
+
+def total_of(job: Job, found: Figures) -> tuple[int | None, bool]:
+    """Return how many records there are in all, and whether that is an estimate. Nobody knows before the first record
+    is read; until the last one is, it is estimated from the bytes."""
+    counts = found.counts
+    if job.finished:
+        return counts.read + counts.unprocessed, False
+    if not counts.read or not found.bytes_read:
+        return None, True
+    share = min(found.bytes_read / found.bytes_in_all, 1.0) if found.bytes_in_all else 1.0
+    return max(counts.read, round(counts.read / share)), True
+
+
+def errors(connection: Connection, job_id: int, after_line: int = 0, size: int = FIRST_ERRORS) -> list[dict[str, Any]]:
+    """Return rejected records in the order of the file, each with all its reasons."""
+    return [error_of(each) for each in rejects.page(connection, job_id, after_line, size)]
+
+
+def error_of(each: Rejected) -> dict[str, Any]:
+    """Return a reject: its first reason in the words of the outside, and all of them in ours. `row` is the line of the
+    file; it stands there under both names."""
+    first = each.reasons[0]
+    return {
+        "row": each.line,
+        "line": each.line,
+        "field": first.get("field"),
+        "value": first.get("value"),
+        "reason": first["code"],
+        "reasons": each.reasons,
+    }

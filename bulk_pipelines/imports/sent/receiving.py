@@ -1,0 +1,140 @@
+"""Receiving a file in one piece: it is landed while it arrives, in constant memory, and its import is submitted when it
+is whole. If it breaks off, nothing of it is left."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.plan import landing as landed_files
+from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.imports.sent import clearing, uploads
+from bulk_pipelines.imports.sent.uploads import Upload
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage import landing, locations
+from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.compression import Compression
+from bulk_pipelines.storage.contract import Entry
+from bulk_pipelines.storage.landing import Landed
+
+PUT_OFF_SECONDS = 5.0
+
+Admit = Callable[[Connection, int], None]
+"""Lets the owner send so many bytes and have one more job, in the transaction that submits it, or raises an error."""
+
+
+class Arrival(Protocol):
+    """A file that arrives. Its options and its name may stand behind it, so they are known when it was read."""
+
+    def pieces(self) -> Iterator[bytes]: ...
+
+    def options(self) -> Options: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def compression(self) -> Compression | None:
+        """What the sender says of the whole file's compression."""
+        ...
+
+
+def import_sent(pool: Engine, chosen: Settings, arrival: Arrival, sender: Sender, admit: Admit) -> Submitted:
+    """Receive a file and submit its import. If there is a job of the same idempotency key, the file is only compared
+    with the one that came first."""
+    with transaction(pool) as connection:
+        begun = uploads.begin(connection, sender.owner, {}, idempotency_key=sender.idempotency_key)
+    if isinstance(begun, Job):
+        return repeated(pool, arrival, sender)
+    try:
+        landed = received(pool, chosen, begun, arrival)
+        with transaction(pool) as connection:
+            admit(connection, landed.source_bytes)
+            submitted = submit(connection, begun, landed, arrival, sender)
+    except BaseException:
+        clearing.discard(pool, chosen, begun)
+        raise
+    if not submitted.created:  # a request of another form has used the key in the meantime
+        clearing.discard(pool, chosen, begun)
+    return submitted
+
+
+def received(pool: Engine, chosen: Settings, upload: Upload, arrival: Arrival) -> Landed:
+    """Land the file while it arrives."""
+    with locations.folder(landed_files.place(chosen), access_of(chosen), "BULK_LANDING_URL") as into:
+        landed = landing.land_stream(
+            kept_alive(pool, upload, arrival.pieces()),
+            Entry("sent", 0, None, upload.upload_id),
+            "the file",
+            into,
+            upload.whole,
+            landing.limits_of(chosen),
+            arrival.compression,
+        )
+    told = arrival.options().compression
+    if told is not None and told != landed.compression:
+        raise InvalidInput("compression", f"the file is {landed.compression}, and was said to be {told}")
+    return landed
+
+
+def kept_alive(pool: Engine, upload: Upload, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same pieces, and now and then note that the upload still arrives. Raise `TakenOver` if somebody has
+    given it up meanwhile."""
+    noted = time.monotonic()
+    for piece in pieces:
+        yield piece
+        if time.monotonic() - noted > PUT_OFF_SECONDS:
+            with transaction(pool) as connection:
+                uploads.put_off(connection, upload)
+            noted = time.monotonic()
+
+
+def submit(connection: Connection, upload: Upload, landed: Landed, arrival: Arrival, sender: Sender) -> Submitted:
+    name = uploads.shown_name(arrival.name) or upload.shown
+    submitted = submission.submit(
+        connection,
+        arrival.options().request((RequestedFile(landed.url, landed.bytes, name=name),)),
+        replace(sender, file=upload.file, priority=arrival.priority),
+        identity(arrival.options(), landed.source_sha256),
+    )
+    if submitted.created:
+        uploads.submit(
+            connection,
+            upload,
+            landed=landed.url,
+            landed_version=landed.version,
+            landed_bytes=landed.bytes,
+            sha256=landed.sha256,
+            sent=landed.source_bytes,
+            name=arrival.name,
+        )
+    return submitted
+
+
+def identity(options: Options, content: str) -> dict[str, object]:
+    """Return what equal requests have in common: what is asked for, and the bytes that were sent."""
+    return options.request((RequestedFile(f"sha256/{content}"),)).identity()
+
+
+def repeated(pool: Engine, arrival: Arrival, sender: Sender) -> Submitted:
+    """Compare a request whose key stands for a job already with the first one. Nothing is stored of the file."""
+    content = hashlib.sha256()
+    for piece in arrival.pieces():
+        content.update(piece)
+    options = arrival.options()
+    request = options.request((RequestedFile("repeated"),))
+    with transaction(pool) as connection:
+        submitted = submission.submit(connection, request, sender, identity(options, content.hexdigest()))
+        if submitted.created:  # which rolls back: there would be nothing to import
+            raise Conflict("retention has just removed the job of this idempotency key: send the request again")
+    return submitted

@@ -1,0 +1,126 @@
+"""Every endpoint, asked by everybody: without a key, with a revoked, an expired and a read-only one, by another owner
+and by an administrator. A new endpoint without a row here fails the test."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from bulk_pipelines.api.application import ROUTERS
+from bulk_pipelines.api.keys import Scope
+from bulk_pipelines_tests.scenes.api import Api, bearer
+from bulk_pipelines_tests.scenes.api_imports import done, sent, users
+
+PUBLIC = {"GET /health", "GET /ready", "GET /docs", "GET /problems/{name}"}
+"""What anybody may see: nothing in it belongs to anybody."""
+
+Made = Callable[[Api], dict[str, str]]
+"""Makes something that belongs to ada, and returns what the path needs to name it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """How an endpoint is asked, what scope that needs, and what it answers its owner."""
+
+    scope: Scope
+    good: int = 200
+    of_owner: Made | None = None
+    """Set where the path names something that belongs to an owner: for others there is no such thing."""
+    ask: dict[str, Any] | None = None
+
+
+def ended_import(api: Api) -> dict[str, str]:
+    job_id = sent(api.client("ada"), b"id,email,name,role\n,nobody,Name,reader\n").json()["job_id"]
+    done(api.engine, job_id)
+    return {"job_id": job_id}
+
+
+def waiting_import(api: Api) -> dict[str, str]:
+    return {"job_id": sent(api.client("ada"), users(1)).json()["job_id"]}
+
+
+def loaded_import(api: Api) -> dict[str, str]:
+    found = waiting_import(api)
+    with api.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM users")
+    done(api.engine, found["job_id"])
+    return found
+
+
+def upload(api: Api) -> dict[str, str]:
+    begun = sent(api.client("ada"), b"id,", {"Upload-Complete": "?0"})
+    return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
+
+
+IMPORT = {"params": {"resource": "users"}, "content": users(1), "headers": {"Content-Type": "text/csv"}}
+APPEND = {
+    "content": b"email",
+    "headers": {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "3"},
+}
+
+ROWS: dict[str, Row] = {
+    "GET /api/audit": Row(Scope.READ),
+    "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
+    "GET /v1/imports": Row(Scope.READ),
+    "GET /v1/imports/{job_id}": Row(Scope.READ, of_owner=waiting_import),
+    "GET /v1/imports/{job_id}/errors": Row(Scope.READ, of_owner=ended_import),
+    "GET /v1/imports/{job_id}/records/{outcome}": Row(
+        Scope.READ, of_owner=lambda api: {**ended_import(api), "outcome": "failed"}
+    ),
+    "POST /v1/imports/{job_id}/cancel": Row(Scope.WRITE, of_owner=waiting_import),
+    "POST /v1/imports/{job_id}/replay": Row(Scope.WRITE, 202, of_owner=ended_import),
+    "POST /v1/imports/{job_id}/undo": Row(Scope.WRITE, of_owner=loaded_import),
+    "HEAD /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload),
+    "PATCH /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload, ask=APPEND),
+    "DELETE /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload),
+}
+
+
+def declared() -> set[str]:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    return {f"{method} {route.path}" for route in routes for method in route.methods or ()}
+
+
+def test_every_endpoint_has_a_row() -> None:
+    assert declared() == PUBLIC | ROWS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_only_who_may_is_answered(api: Api, name: str) -> None:
+    row = ROWS[name]
+    method, path = name.split(" ")
+
+    def ask(headers: dict[str, str]) -> httpx.Response:
+        places = row.of_owner(api) if row.of_owner else {}
+        options = dict(row.ask or {})
+        options["headers"] = options.get("headers", {}) | headers
+        return httpx.request(method, api.url + path.format(**places), timeout=30, **options)
+
+    good = ask(bearer(api.text("ada", row.scope)))
+    assert good.status_code == row.good, good.text
+    for headers in (
+        {},
+        bearer("bulk_0_x"),
+        bearer(api.revoked("ada")),
+        bearer(api.expired("ada")),
+        {"Authorization": "x"},
+    ):
+        refused = ask(headers)
+        assert refused.status_code == 401, refused.text
+        assert not refused.content or refused.json()["type"] == "/problems/unauthenticated"
+        assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+    reader = ask(bearer(api.text("ada", Scope.READ)))
+    assert reader.status_code == (row.good if row.scope is Scope.READ else 403), reader.text
+    other = ask(bearer(api.text("eve", Scope.WRITE)))
+    expected = 404 if row.of_owner else 403 if row.scope is Scope.ADMIN else row.good
+    assert other.status_code == expected, other.text
+    assert ask(bearer(api.text("root", Scope.ADMIN))).status_code == row.good
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_what_is_public_needs_no_key(api: Api, name: str) -> None:
+    answer = api.client(None).get(name.split(" ")[1].format(name="not-found"))
+    assert answer.status_code == 200

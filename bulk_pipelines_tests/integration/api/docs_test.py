@@ -1,0 +1,47 @@
+"""The examples in docs/api.md run as they stand there, and /docs shows every endpoint."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.api_imports import count, users
+
+PAGE = (CHECKOUT / "docs" / "api.md").read_text()
+SET_UP, *EXAMPLES = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_run(api: Api, tmp_path: Path) -> None:
+    assert "bulk keys create" in SET_UP
+    (tmp_path / "users.csv").write_bytes(users(1, 2, 3))
+    script = "set -euo pipefail\n" + "\n".join(EXAMPLES)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "API": api.url, "KEY": api.text("ada")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert count(api.engine, "SELECT count(*) FROM job") == 5
+    assert (tmp_path / "errors.csv").read_text() == "line,codes,record,reasons\n"
+
+
+def test_the_pages_name_every_endpoint_and_load_nothing_from_elsewhere(api: Api) -> None:
+    described = httpx.get(f"{api.url}/openapi.json").json()
+    page = httpx.get(f"{api.url}/docs").text
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            assert f"<code>{method.upper()} {path}</code>" in page
+            assert operation["summary"], path
+            assert operation["description"], path
+            assert "422" not in operation["responses"] or "Problem" in str(operation["responses"]["422"])
+    for name in ("/docs", "/problems/not-found"):
+        text = httpx.get(api.url + name).text
+        assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", text)
+        assert "<script" not in text

@@ -1,0 +1,36 @@
+-- name: imports
+-- A page of imports, the newest first, of one owner or of all.
+SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
+    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
+    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
+    finished_at, address, file_id, idempotency_key
+FROM job
+WHERE (:owner::text IS NULL OR owner = :owner)
+    AND kind = ANY (:kinds::text[]) AND status = ANY (:statuses::job_status[])
+    AND (:before_id::bigint IS NULL OR job_id < :before_id)
+    AND (:since::timestamptz IS NULL OR created_at >= :since)
+    AND (:until::timestamptz IS NULL OR created_at < :until)
+ORDER BY job_id DESC
+LIMIT :size;
+
+-- name: counts_of
+-- How far these imports are: their records, the bytes that were read of their files, and the bytes that there are.
+SELECT job_id, read, loaded, rejected, superseded, valid, waiting, unprocessed, batches,
+    (
+        SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step
+        WHERE batch_step.job_id = import_count.job_id AND worker <> 'persist'
+    ),
+    (
+        SELECT coalesce(sum(size), 0)::bigint FROM import_file
+        WHERE import_file.job_id = import_count.job_id AND landed IS NOT NULL
+    )
+FROM import_count
+WHERE job_id = ANY (:job_ids::bigint[]);
+
+-- name: ranges_read
+-- All ranges of an import, how far each was read, and whether it was read to its end.
+SELECT input, checkpoint, status = 'SUCCEEDED' FROM job_item WHERE job_id = :job_id ORDER BY item_id;
+
+-- name: rejected_lines
+-- The lines of rejects within a part of the file.
+SELECT line FROM rejected_row WHERE job_id = :job_id AND line BETWEEN :first AND :last;
