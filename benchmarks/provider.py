@@ -24,7 +24,9 @@ from bulk_pipelines.processing.request import ProcessingRequest, kind_name
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Window
 
 PER_SECOND, AT_ONCE = 20, 4
-SECONDS = 25.0
+SECONDS = 35.0
+WARM, LAST = 8.0, 2.0
+"""Seconds that are not measured: at the beginning not all processes are there yet, at the end not all any more."""
 
 RECIPES = """
 [provider.bench]
@@ -79,8 +81,9 @@ def used(url: str, folder: Path, workers: int) -> tuple[float, int]:
         assert [each.wait() for each in processes] == [0] * workers
         moments = sorted(call.moment for call in server.calls)
         print(f"{workers} workers: {len(moments)} requests, {server.refused} refused", file=sys.stderr)
-        whole = (len(moments) - 1) // PER_SECOND * PER_SECOND
-        return whole / (moments[whole] - moments[0]), server.refused
+        steady = [each for each in moments if moments[0] + WARM <= each <= moments[0] + SECONDS - LAST]
+        whole = (len(steady) - 1) // PER_SECOND * PER_SECOND
+        return whole / (steady[whole] - steady[0]), server.refused
 
 
 def main() -> None:
