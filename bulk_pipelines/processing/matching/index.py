@@ -22,7 +22,7 @@ WORDS = 1 << 20
 MARKS = (1 << 31) - 1
 """Columns for what is only compared, never weighed: hosts and countries."""
 CHUNK = 5_000
-COMMON_SHARE, COMMON_LEAST = 0.02, 1000
+COMMON_SHARE, COMMON_LEAST = 0.01, 300
 """A trigram of more than this share of all variants leads to no candidates, if it stands in more than so many: it costs
 more than all others together and tells names apart the least."""
 
