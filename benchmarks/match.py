@@ -1,19 +1,16 @@
-"""The matcher's quality, speed and memory, against what people use. `make bench-match`; `BENCH_BRANDS` names the data.
+"""The matcher's quality and speed, against what people use. `make bench-match`; `BENCH_BRANDS` names the data.
 
 Quality is that of names on which the model was not fitted. A row that gets several answers counts as unanswered. All
 sides run on one core, and their time is the processor's, which other work on the machine does not lengthen.
 """
 
 import os
-import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from statistics import median
 
 import numpy as np
@@ -25,13 +22,12 @@ from benchmarks import brands, measure
 from benchmarks.brands import Brands, Named
 from bulk_pipelines.processing.matching import candidates, index
 from bulk_pipelines.processing.matching.comparing import pairwise
-from bulk_pipelines.processing.matching.entries import Entry
 from bulk_pipelines.processing.matching.folding import fold
 from bulk_pipelines.processing.matching.index import Index
 from bulk_pipelines.processing.matching.matching import match
 
 TIMED, ROUNDS = 10_000, 3
-MANY, MOST_MEGABYTES, MOST_SECONDS = 1_000_000, 1024, 1.0
+MOST_SECONDS = 1.0
 SEED = 13
 Answers = list[tuple[str | None, float]]
 """For each row the entry, or none, and how sure the side is."""
@@ -184,36 +180,12 @@ def absent(data: Brands, rows: Sequence[Named]) -> None:
     )
 
 
-def many(entries: Sequence[Entry], size: int) -> Iterator[Entry]:
-    """Make a large reference: labels, each with a word of another label, in a vocabulary that stays real."""
-    draw = np.random.default_rng(SEED)
-    words = [word for entry in entries for word in entry.names[0].split()]
-    picked, other = draw.integers(len(entries), size=size), draw.integers(len(words), size=size)
-    for number, (place, word) in enumerate(zip(picked.tolist(), other.tolist(), strict=True)):
-        entry = entries[place]
-        yield Entry(f"M{number}", (f"{entry.names[0]} {words[word]}",), entry.description, websites=entry.websites)
-
-
-def large() -> tuple[float, float, float]:
-    """Return the peak of this process in MB, and the seconds for the building and for matching 10,000 rows."""
-    data = brands.load()
-    start = time.process_time()
-    known = index.build(many(data.entries, MANY))
-    built = time.process_time() - start
-    rows = [row.query for row in data.names[:TIMED]]
-    took = seconds(lambda: match(known, rows))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, built, took
-
-
 def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
 def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        megabytes, built, took = alone.submit(large).result()
-    _say(f"{MANY:,} names: built in {built:.0f} s, {megabytes:.0f} MB at most, {took:.2f} s for {TIMED:,} rows")
     data = brands.load()
     known = index.build(data.entries)
     fitted, rows = ([row for row in data.names if row.fitted is which] for which in (True, False))
@@ -240,7 +212,6 @@ def main() -> None:
     measure.report("match-recall", found["ours"].recall, 1, "share")
     measure.report("match-speed", TIMED / took_by["ours"], TIMED / took_by["cdist"], "rows/s")
     measure.report("match-seconds", took_by["ours"], MOST_SECONDS, "s for 10,000 rows")
-    measure.report("match-memory", megabytes, MOST_MEGABYTES, "MB")
 
 
 if __name__ == "__main__":

@@ -88,12 +88,12 @@ def _looked_up(index: Index, keys: Sequence[int]) -> tuple[Ints, Ints, Ints]:
     counts = np.minimum(end - start, MOST_EQUAL)
     number = np.repeat(np.arange(len(wanted)), counts)
     place = np.arange(len(number)) + np.repeat(start - (np.cumsum(counts) - counts), counts)
-    return number, index.keyed[place], index.keyed_variant[place]
+    return number, index.keyed[place].astype(np.int64), index.keyed_variant[place].astype(np.int64)
 
 
 def _best(index: Index, names: Names, asked: Ints, variant: Ints, similarity: Floats) -> Pairs:
     """Join what was found into one pair for each row and entry, and keep the most similar ones of a row."""
-    row, entry = names.row[asked], index.owner[variant]
+    row, entry = names.row[asked], index.owner[variant].astype(np.int64)
     no_name = index.origin[variant] != Origin.NAME
     by_name = np.lexsort((variant, -similarity, no_name, entry, row))
     name = variant[by_name][_starts(row[by_name], entry[by_name])]

@@ -21,12 +21,13 @@ WORDS = 1 << 20
 """Columns for words; two words that meet in one column are taken for one."""
 MARKS = (1 << 31) - 1
 """Columns for what is only compared, never weighed: hosts and countries."""
-CHUNK = 20_000
-COMMON_SHARE, COMMON_LEAST = 0.02, 1000
+CHUNK = 5_000
+COMMON_SHARE, COMMON_LEAST = 0.01, 300
 """A trigram of more than this share of all variants leads to no candidates, if it stands in more than so many: it costs
 more than all others together and tells names apart the least."""
 
 Keys = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Index:
 
     entries: pa.Table  # id, name, description, types
     texts: "pa.ChunkedArray[Any]"  # of each variant, as written
-    owner: Ints  # of each variant: its entry
+    owner: Numbers  # of each variant: its entry
     origin: npt.NDArray[np.int8]  # of each variant
     first: Ints  # of each entry: its first variant, and where the last one's end
     websites: Ints  # of each entry: its first variant from a website
@@ -49,8 +50,8 @@ class Index:
     countries: sparse.csr_matrix  # of each entry
     hosts: sparse.csr_matrix  # of each entry
     keys: Keys  # in order: what is looked up whole
-    keyed: Ints  # of each key: its entry
-    keyed_variant: Ints  # of each key: its variant, or -1 for a host
+    keyed: Numbers  # of each key: its entry
+    keyed_variant: Numbers  # of each key: its variant, or -1 for a host
 
     def __len__(self) -> int:
         return self.entries.num_rows
@@ -97,8 +98,8 @@ class _Building:
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
         self.texts: list[pa.Array[Any]] = []
-        self.numbers: list[tuple[Ints, npt.NDArray[np.int8]]] = []
-        self.keys: list[tuple[Keys, Ints, Ints]] = []
+        self.numbers: list[tuple[Numbers, npt.NDArray[np.int8]]] = []
+        self.keys: list[tuple[Keys, Numbers, Numbers]] = []
         self.matrices: dict[str, list[sparse.csr_matrix]] = {}
         self.trigrams: list[_Small] = []
         self.frequency = np.zeros(grams.COLUMNS, np.int64)
@@ -107,7 +108,7 @@ class _Building:
     def add(self, chunk: Sequence[Entry]) -> None:
         found = [list(variants(entry)) for entry in chunk]
         flat: list[Variant] = [variant for each in found for variant in each]
-        owner = np.repeat(np.arange(self.size, self.size + len(chunk)), [len(each) for each in found])
+        owner = np.repeat(np.arange(self.size, self.size + len(chunk), dtype=np.int32), [len(each) for each in found])
         self.tables.append(_table(chunk))
         self.texts.append(pa.array([variant.text for variant in flat], pa.large_string()))
         self.numbers.append((owner, np.array([variant.origin for variant in flat], np.int8)))
@@ -123,16 +124,16 @@ class _Building:
         self._look_up(chunk, flat, owner)
         self.size, self.variants = self.size + len(chunk), self.variants + len(flat)
 
-    def _look_up(self, chunk: Sequence[Entry], flat: Sequence[Variant], owner: Ints) -> None:
+    def _look_up(self, chunk: Sequence[Entry], flat: Sequence[Variant], owner: Numbers) -> None:
         """Note what the chunk's entries are looked up by: their variants, and the hosts of their websites."""
         sites = [(number, each) for number, entry in enumerate(chunk, self.size) for each in set(entry.websites)]
         keys = [name_key(variant.folded) for variant in flat] + [host_key(website) for _, website in sites]
-        variant = np.arange(self.variants, self.variants + len(flat))
+        variant = np.arange(self.variants, self.variants + len(flat), dtype=np.int32)
         self.keys.append(
             (
                 np.array(keys, np.uint64),
-                np.concatenate([owner, np.array([number for number, _ in sites], np.int64)]),
-                np.concatenate([variant, np.full(len(sites), -1)]),
+                np.concatenate([owner, np.array([number for number, _ in sites], np.int32)]),
+                np.concatenate([variant, np.full(len(sites), -1, np.int32)]),
             )
         )
 
@@ -143,13 +144,14 @@ class _Building:
         known = self.size
         if not known:
             self.add([Entry("", ("",))])  # matrices need a row; no query finds this one
+        weights, postings = self._postings()  # first, because it lets go of most of what has waited
         owner = np.concatenate([owner for owner, _ in self.numbers])
         origin = np.concatenate([origin for _, origin in self.numbers])
         first = np.searchsorted(owner, np.arange(self.size + 1))
         keys, keyed, keyed_variant = (np.concatenate(each) for each in zip(*self.keys, strict=True))
+        self.keys.clear()
         words = self._stacked("words")
         names = int((origin == Origin.NAME).sum())
-        weights, postings = self._postings()
         order = np.argsort(keys, kind="stable")
         return Index(
             entries=pa.concat_tables(self.tables).slice(0, known),
@@ -224,7 +226,7 @@ def _table(chunk: Sequence[Entry]) -> pa.Table:
     )
 
 
-def _doubles(keys: Keys, variant: Ints, origin: npt.NDArray[np.int8]) -> Floats:
+def _doubles(keys: Keys, variant: Numbers, origin: npt.NDArray[np.int8]) -> Floats:
     """Return the logarithm of how many names equal each variant."""
     doubles = np.zeros(len(origin), np.float32)
     named = (variant >= 0) & (origin[variant] == Origin.NAME)
