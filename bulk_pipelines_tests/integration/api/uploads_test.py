@@ -205,6 +205,7 @@ def test_a_new_request_takes_the_upload_over_from_one_that_hangs(api: Api) -> No
     assert done(api.engine, last.json()["job_id"]).status == "COMPLETED"
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_leaves_nothing_half(
     engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,7 +228,6 @@ def test_a_process_that_is_killed_leaves_nothing_half(
         assert sent(client, users(1), {"Idempotency-Key": "k"}).json()["type"] == "/problems/in-flight"
         assert count(engine, "SELECT count(*) FROM job") == 0
         there = offset(client, place)
-        assert there % (1 << 20) == 0
         assert 0 < there <= 17 << 20
         last = append(client, place, content[there:], there, True)
         assert last.status_code == 202, last.text
@@ -240,6 +240,7 @@ def test_a_process_that_is_killed_leaves_nothing_half(
         assert count(engine, "SELECT count(*) FROM users") == 250_000
 
 
+@pytest.mark.long
 def test_stopped_in_the_middle_of_an_upload_it_ends_and_leaves_nothing(
     engine: Engine, database_url: str, tmp_path: Path
 ) -> None:
