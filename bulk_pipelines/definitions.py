@@ -10,7 +10,7 @@ from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.imports import retention, submission, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables, references
-from bulk_pipelines.maintenance.definitions import maintenance, upkeep
+from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
 from bulk_pipelines.maintenance.retention import Part
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
@@ -28,7 +28,10 @@ retired = [
 passes = upkeep(
     launched,
     retired,
-    endings=[winding_up.wind_up_all, ended_exports.wind_up_all],
+    endings=[
+        WindUp(winding_up.wind_up_all, winding_up.is_anything_due),
+        WindUp(ended_exports.wind_up_all, ended_exports.is_anything_due),
+    ],
     brief=["import_file", "export_rows", "distribute_files"],
 )
 

@@ -118,12 +118,6 @@ SELECT input, result FROM job_item
 WHERE job_id = :job_id AND status = 'SUCCEEDED'
 ORDER BY (result ->> 'seconds')::float8 DESC, item_id LIMIT :most;
 
--- name: buried_inputs
--- The inputs that made the job fail, in the order in which they were given.
-SELECT item_key, error_class, error_message, attempt_count FROM job_item
-WHERE job_id = :job_id AND status = 'DLQ'
-ORDER BY item_id LIMIT :most;
-
 -- name: fill_sample!
 -- Writes index data for demonstrations and benchmarks, the same on every machine: what looks random is made from a
 -- digest.

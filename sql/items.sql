@@ -321,6 +321,13 @@ UPDATE claim SET look_at = looked.first_end
 FROM looked
 WHERE claim.claim_id = looked.claim_id AND looked.first_end <> looked.look_at;
 
+-- name: is_rescue_due
+-- Whether a rescue of all jobs would find something to look at: a claim whose time has come, or held items of a job
+-- without any claim.
+SELECT EXISTS (SELECT FROM claim WHERE look_at < now()) OR EXISTS (
+    SELECT FROM job WHERE running_items > 0 AND NOT EXISTS (SELECT FROM claim WHERE claim.job_id = job.job_id)
+);
+
 -- name: name_unnamed_leases
 -- Makes claims for items that are held and belong to jobs without any claim. Such claims were lost by a server that
 -- forgets what it has confirmed, or were removed by hand; without a claim, no rescue would find the items.

@@ -37,14 +37,6 @@ SLOWEST = dg.TableSchema(
         dg.TableColumn("reused", "bool"),
     ]
 )
-FAILED = dg.TableSchema(
-    columns=[
-        dg.TableColumn("input", "string"),
-        dg.TableColumn("why", "string"),
-        dg.TableColumn("kind of error", "string"),
-        dg.TableColumn("attempts", "int"),
-    ]
-)
 
 
 class Distribution(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -106,21 +98,6 @@ def metadata(pool: Engine, job: Job) -> Metadata:
 
 def tables(found: Figures) -> dict[str, dg.MetadataValue]:
     shown: dict[str, dg.MetadataValue] = {}
-    if found.buried:
-        shown["failed_inputs"] = dg.MetadataValue.table(
-            [
-                dg.TableRecord(
-                    {
-                        "input": each.item_key,
-                        "why": each.error_message,
-                        "kind of error": each.error_class,
-                        "attempts": each.attempt_count,
-                    }
-                )
-                for each in found.buried
-            ],
-            FAILED,
-        )
     if found.first_files:
         shown["first_files"] = dg.MetadataValue.md(file_table(found.first_files))
         shown["slowest_inputs"] = dg.MetadataValue.table([slow_record(each) for each in found.slowest], SLOWEST)

@@ -12,7 +12,6 @@ from bulk_pipelines.engine.jobs.jobs import Job
 
 SHOWN_FILES = 100
 SHOWN_SLOWEST = 10
-SHOWN_BURIED = 50
 
 
 @dataclass(frozen=True)
@@ -43,22 +42,11 @@ class File:
 
 
 @dataclass(frozen=True)
-class Buried:
-    """An input in the DLQ."""
-
-    item_key: str
-    error_class: str
-    error_message: str
-    attempt_count: int
-
-
-@dataclass(frozen=True)
 class Figures:
     totals: Totals
     seconds: float
     first_files: list[File]
     slowest: list[File]
-    buried: list[Buried]
 
     @property
     def files_per_second(self) -> float:
@@ -70,15 +58,11 @@ def of_job(connection: Connection, job: Job) -> Figures:
     with connection.cursor(row_factory=class_row(Totals)) as cursor:
         totals = cursor.execute(queries.text("distribution", "figures_of_job"), values).fetchone()
     assert totals is not None, "sums always make a row"
-    with connection.cursor(row_factory=class_row(Buried)) as cursor:
-        cursor.execute(queries.text("distribution", "buried_inputs"), values | {"most": SHOWN_BURIED})
-        buried = cursor.fetchall()
     return Figures(
         totals,
         duration(job),
         files(connection, "shown_files", job, SHOWN_FILES),
         files(connection, "slowest_files", job, SHOWN_SLOWEST),
-        buried,
     )
 
 

@@ -94,7 +94,7 @@ def standard(inbox: Path, resources: Sequence[str]) -> DropSource:
 def are_named(path: Path) -> bool:
     """Whether somebody has named sources, so that the standard one does not count. A file that is missing is a mistake
     if a setting names it."""
-    return path.exists() or path != places.project() / places.DROPS
+    return path.exists() or path.absolute() != places.project() / places.DROPS
 
 
 def load(path: Path, resources: Sequence[str], inbox: Path) -> list[DropSource]:

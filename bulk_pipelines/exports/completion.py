@@ -86,3 +86,8 @@ def to_be_taken_back(place: Place, found: Progress) -> str | None:
 def wind_up_all(pool: Engine) -> int:
     """Wind up the exports that ended without being wound up, and return how many that were."""
     return cut_short.wind_up_all(pool, wind_up, queries.text("exports", "ended_in_vain"), {})
+
+
+def is_anything_due(pool: Engine) -> bool:
+    """Whether `wind_up_all` would find something to do."""
+    return cut_short.is_anything_due(pool, queries.text("exports", "ended_in_vain"), {})

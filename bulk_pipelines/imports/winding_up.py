@@ -52,12 +52,24 @@ def give_up(connection: Connection, resource: Resource, job_id: int) -> None:
 
 def wind_up_all(pool: Engine) -> int:
     """Wind up the imports that nobody was left to wind up, and return how many."""
-    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
-    found = queries.text("import_progress", "ended_without_result")
-    count = cut_short.wind_up_all(pool, wind_up, found, {"kinds": kinds})
+    count = cut_short.wind_up_all(pool, wind_up, *ended_without_result())
     for resource in resources.RESOURCES:
         forget_waiting(pool, resource)
     return count
+
+
+def is_anything_due(pool: Engine) -> bool:
+    """Whether `wind_up_all` would find something to do."""
+    if cut_short.is_anything_due(pool, *ended_without_result()):
+        return True
+    with transaction(pool) as connection:
+        return any(set_aside.left_behind(connection, resource) for resource in resources.RESOURCES)
+
+
+def ended_without_result() -> tuple[str, dict[str, list[str]]]:
+    """Return the query for the imports that nobody was left to wind up, and its values."""
+    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
+    return queries.text("import_progress", "ended_without_result"), {"kinds": kinds}
 
 
 def forget_waiting(pool: Engine, resource: Resource) -> None:

@@ -94,11 +94,12 @@ def show(item_id: int) -> None:
 
 @dlq.command()
 @narrowing
-def redrive(**wanted: object) -> None:
+@click.option("--not-found", is_flag=True, help="Also the items of the job for which nothing was found; with --job.")
+def redrive(not_found: bool, **wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    done = letters.try_again(connected(), chosen(wanted))
+    done = letters.try_again(connected(), chosen(wanted), not_found=not_found)
     click.echo(f"{done.items} items are tried again")
     if done.goes_on:
         click.echo(f"job {wanted['job_key']} goes on with what it had not begun")

@@ -15,19 +15,20 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.dispatch import Launched
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.maintenance import retention, sweep
+from bulk_pipelines.maintenance.control.definitions import CONTROLS, controls
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
 from bulk_pipelines.maintenance.retention import Part, Pruned
-from bulk_pipelines.orchestration import history
+from bulk_pipelines.orchestration import history, terminations
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.runs import BY_ASSET
 from bulk_pipelines.settings import Settings
 
 RUNS_LOOKED_AT = 20
 UNENDED_LOOKED_AT = 1_000
 PASSES = ("sweep", "finalize", "prune")
-BY_ASSET = "__ASSET_JOB"
-"""Dagster's name for the job of a run that a person began at an asset, and not at a job."""
 
 STATES = {
     dg.DagsterRunStatus.QUEUED: RunState.WAITING,
@@ -41,10 +42,15 @@ STATES = {
     dg.DagsterRunStatus.CANCELED: RunState.CANCELLED,
 }
 
+IsDue = Callable[[Engine, dg.DagsterInstance], bool]
+NOTHING_TO_SWEEP = "nothing to do: no lease has run out, no job waits for its end, no launch and no run was lost"
+NOTHING_TO_END = "nothing to do: no job waits for its end, none has to be wound up"
+
 TOLD = {
     Action.END_RUN: "runs ended that nobody was behind",
     Action.WANT_RUN: "jobs to be launched again",
-    Action.PAUSE: "jobs paused, their run was cancelled",
+    Action.PAUSE: "jobs paused, their run was terminated",
+    Action.CANCEL: "jobs cancelled, their run was terminated",
     Action.FAIL: "jobs failed, their runs kept dying",
 }
 
@@ -54,37 +60,61 @@ class PruneConfig(dg.Config):
 
 
 @dataclass(frozen=True)
+class WindUp:
+    """How a slice winds up its jobs that ended before their time."""
+
+    run_once: Callable[[Engine], int]
+    """Winds them up, and returns how many."""
+    is_due: Callable[[Engine], bool]
+    """Whether there are any."""
+
+
+@dataclass(frozen=True)
 class Upkeep:
     """The passes, as schedules and commands run them. Each returns what it did, as counts by name."""
 
     kinds: Kinds
     parts: Sequence[Part] = ()
     """What has retention of its own in the slices, besides jobs and items."""
-    endings: Sequence[Callable[[Engine], int]] = ()
-    """Functions of the slices that wind up jobs that ended before their time, and return how many."""
+    endings: Sequence[WindUp] = ()
     brief: Sequence[str] = ()
     """Dagster's jobs that only submit. Their runs are over in minutes, as those of the passes are."""
 
     def sweep(self, pool: Engine, instance: dg.DagsterInstance) -> dict[str, int]:
-        unended = unended_runs(instance, self.kinds, {*PASSES, *self.brief})
-        limits = LossLimits(silence=settings.current().silent_seconds)
-        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), limits)
+        unended = self.unended(instance)
+        swept = sweep.run_once(pool, self.kinds, random.random, runs_of(instance), unended, ender(instance), limits())
         return {
             "items retried": swept.rescued.retried,
             "items buried": swept.rescued.buried,
             "jobs ended": swept.ended_jobs,
-            "jobs wound up": sum(wind_up(pool) for wind_up in self.endings),
+            "jobs wound up": sum(each.run_once(pool) for each in self.endings),
             **{told: swept.lost.get(action, 0) for action, told in TOLD.items()},
         }
+
+    def unended(self, instance: dg.DagsterInstance) -> list[Unended]:
+        return unended_runs(instance, self.kinds, {*PASSES, *CONTROLS, *self.brief})
+
+    def is_sweep_due(self, pool: Engine, instance: dg.DagsterInstance) -> bool:
+        due = sweep.is_due(pool, runs_of(instance), self.unended(instance), limits())
+        return due or any(each.is_due(pool) for each in self.endings)
+
+    def is_finalize_due(self, pool: Engine, _: dg.DagsterInstance) -> bool:
+        with transaction(pool) as connection:
+            due = end.is_anything_due(connection)
+        return due or any(each.is_due(pool) for each in self.endings)
 
     def finalize(self, pool: Engine) -> dict[str, int]:
         return {
             "jobs ended": len(end.run_once(pool, self.kinds)),
-            "jobs wound up": sum(wind_up(pool) for wind_up in self.endings),
+            "jobs wound up": sum(each.run_once(pool) for each in self.endings),
         }
 
     def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
         return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run)
+
+
+def limits() -> LossLimits:
+    return LossLimits(silence=settings.current().silent_seconds)
 
 
 def history_parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
@@ -107,7 +137,7 @@ def history_parts(instance: dg.DagsterInstance, kinds: Kinds) -> list[Part]:
 def upkeep(
     launchables: Sequence[Launchable],
     parts: Sequence[Part] = (),
-    endings: Sequence[Callable[[Engine], int]] = (),
+    endings: Sequence[WindUp] = (),
     brief: Sequence[str] = (),
 ) -> Upkeep:
     return Upkeep(Kinds([each.pipeline.kind for each in launchables]), parts, endings, brief)
@@ -144,21 +174,34 @@ def maintenance(passes: Upkeep) -> dg.Definitions:
         for name, op in zip(PASSES, (sweep_op, finalize_op, prune_op), strict=True)
     }
     schedules = [
-        scheduled(jobs["sweep"], f"*/{chosen.sweep_minutes} * * * *"),
-        scheduled(jobs["finalize"], f"*/{chosen.finalize_minutes} * * * *"),
-        scheduled(jobs["prune"], f"17 {chosen.prune_hour} * * *"),
+        when_due(jobs["sweep"], f"*/{chosen.sweep_minutes} * * * *", passes.is_sweep_due, NOTHING_TO_SWEEP),
+        when_due(jobs["finalize"], f"*/{chosen.finalize_minutes} * * * *", passes.is_finalize_due, NOTHING_TO_END),
+        dg.ScheduleDefinition(
+            name="prune_schedule",
+            job=jobs["prune"],
+            cron_schedule=f"17 {chosen.prune_hour} * * *",
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+            description=jobs["prune"].description,
+        ),
     ]
-    return dg.Definitions(jobs=list(jobs.values()), schedules=schedules)
+    return dg.Definitions.merge(controls(), dg.Definitions(jobs=list(jobs.values()), schedules=schedules))
 
 
-def scheduled(job: dg.JobDefinition, cron: str) -> dg.ScheduleDefinition:
-    return dg.ScheduleDefinition(
+def when_due(job: dg.JobDefinition, cron: str, is_due: IsDue, nothing: str) -> dg.ScheduleDefinition:
+    """Return a schedule that launches a pass only if there is something to do: hundreds of runs a day that did nothing
+    would hide the others in the list of runs."""
+
+    @dg.schedule(
         name=f"{job.name}_schedule",
         job=job,
         cron_schedule=cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=job.description,
+        description=f"{job.description} Without anything to do there is no run.",
     )
+    def schedule(context: dg.ScheduleEvaluationContext, database: Database) -> dg.RunRequest | dg.SkipReason:
+        return dg.RunRequest() if is_due(database.engine, context.instance) else dg.SkipReason(nothing)
+
+    return schedule
 
 
 def runs_of(instance: dg.DagsterInstance) -> sweep.RunsOf:
@@ -195,6 +238,7 @@ def as_seen(record: dg.RunRecord, said: str) -> RunSeen:
         seconds_since_end=time.time() - record.end_time if record.end_time else math.inf,
         retry_expected={"true": True, "false": False}.get(run.tags.get("dagster/will_retry", "")),
         last_words=said,
+        cancels=terminations.event_of(run) is JobEvent.CANCEL,
     )
 
 

@@ -27,6 +27,8 @@ class RunSeen:
     """Whether Dagster has announced that it will start the run again by itself. None: it has not said yet."""
     last_words: str = ""
     """Why the run failed, as far as that is known."""
+    cancels: bool = False
+    """Whether a person who terminates the run wants its job to be cancelled, and not paused."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Action(StrEnum):
     LEAVE = "leave"
     END_RUN = "end the run that nobody is behind"
     WANT_RUN = "launch it again"
-    PAUSE = "pause it: its run was cancelled"
+    PAUSE = "pause it: its run was terminated"
+    CANCEL = "cancel it: its run was terminated"
     FAIL = "fail it: its runs keep dying"
 
 
@@ -84,7 +87,7 @@ def decide(job: Launched, runs: Sequence[RunSeen], limits: LossLimits) -> Action
 def decide_ended(job: Launched, last: RunSeen, limits: LossLimits) -> Action:
     """Decide what to do about a silent job whose last run is over."""
     if last.state is RunState.CANCELLED:
-        return Action.PAUSE
+        return Action.CANCEL if last.cancels else Action.PAUSE
     if last.state is RunState.FAILED and retry_may_come(last, limits):
         return Action.LEAVE
     if last.state is RunState.FAILED and job.vain_launches + 1 >= limits.launches:

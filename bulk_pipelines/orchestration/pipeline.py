@@ -25,15 +25,17 @@ from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Slice, Worker, worker_name
 from bulk_pipelines.errors import BulkError, Unavailable
+from bulk_pipelines.orchestration.failures import failure, has_failed
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.orchestration.runs import (
-    MAX_RETRIES,
     hand_over,
     partitions_name,
     seconds_left,
     taken_up,
     tell_end,
+    tell_good_end,
 )
+from bulk_pipelines.orchestration.terminations import heeding
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -151,14 +153,15 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
     def plan(context: dg.OpExecutionContext) -> Iterator[dg.Output[None]]:
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status is not JobState.RUNNING:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
             return
         if job.planned_at is None:
             try:
-                with dispatch.beating(database.engine, job.job_id, settings.current().silent_seconds):
+                silence = settings.current().silent_seconds
+                with heeding(context, database.engine), dispatch.beating(database.engine, job.job_id, silence):
                     job = pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
@@ -168,7 +171,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     tell_end(context, f"job {job.job_key} was cancelled while it was planned")
                     return
                 if job.planned_at is None:
-                    raise failure(context, pipeline, database.engine, job) from error
+                    raise failure(context, database.engine, job, pipeline.report(database.engine, job)) from error
         wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
@@ -237,9 +240,10 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
                 return hand_over(context, database.engine, job, spent)
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
-        if job.status is JobState.FAILED:
-            raise failure(context, pipeline, database.engine, job)
+        if has_failed(job):
+            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
+            tell_good_end(context, job)
             yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
         else:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
@@ -267,8 +271,11 @@ def worked(
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
-    silence = settings.current().silent_seconds
-    with dispatch.beating(pool, job.job_id, silence), Worker(pool, kinds, job, name=name) as worker:
+    with (
+        heeding(context, pool),
+        dispatch.beating(pool, job.job_id, settings.current().silent_seconds),
+        Worker(pool, kinds, job, name=name) as worker,
+    ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
@@ -277,14 +284,3 @@ def worked(
 def wait_for_retries(drained: Drained) -> dg.RetryRequested:
     """Ask Dagster to try the step again when the next item is due, and to free the process until then."""
     return dg.RetryRequested(max_retries=MOST_WAITS, seconds_to_wait=max(drained.seconds_to_next or 0.0, SHORTEST_WAIT))
-
-
-def failure(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> dg.Failure:
-    """Return a failure that ends the run for good, because another automatic try would find the same. A person who
-    re-executes the run redrives the buried items."""
-    context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
-    return dg.Failure(
-        description=f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}",
-        metadata=dict(pipeline.report(pool, job)),
-        allow_retries=False,
-    )

@@ -3,10 +3,12 @@
 A job is offered until its run begins, always under the same key for one launch. Dagster knows a launch by this key, so
 a tick that died half way, or two daemons, lead to one run. When a run was lost before it began, the sweeper gives its
 job a new key.
+
+While it listens for such jobs, the relay also looks for runs that a person has terminated.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -16,6 +18,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dispatch, jobs
 from bulk_pipelines.engine.jobs.dispatch import DispatchLimits, Offer
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.orchestration import terminations
 from bulk_pipelines.orchestration.pipeline import Launchable, Pipeline, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.orchestration.runs import LAUNCH_TAG
@@ -43,18 +46,26 @@ def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> 
         description="Launches the jobs that were submitted, resumed or lost their run; the most urgent first.",
     )
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
-        offered = heard(database.engine, sorted(by_kind), limits(settings.current()), listen)
+        look = terminations.watch(context.instance, database.engine, by_kind)
+        said: list[str] = []
+
+        def heed() -> None:
+            for each in look():
+                context.log.info(each)
+                said.append(each)
+
+        offered = heard(database.engine, sorted(by_kind), limits(settings.current()), listen, heed)
         if not offered:
-            return dg.SkipReason("no job wants a run")
+            return dg.SkipReason("; ".join(said) or "no job wants a run")
         busy = {offer.job_key for offer, _ in offered if has_run(context.instance, offer)}
         if busy:
             with transaction(database.engine) as connection:
                 dispatch.put_off(connection, sorted(busy))
-            said = f"still in a run, and looked at again in some seconds: {', '.join(sorted(busy))}"
-            context.log.info(said)
+            said.append(f"still in a run, and looked at again in some seconds: {', '.join(sorted(busy))}")
+            context.log.info(said[-1])
             offered = [(offer, job) for offer, job in offered if offer.job_key not in busy]
             if not offered:
-                return dg.SkipReason(said)
+                return dg.SkipReason("; ".join(said))
         offers = [offer for offer, _ in offered]
         context.log.info("offering " + ", ".join(offer.job_key for offer in offers))
         return dg.SensorResult(
@@ -68,10 +79,13 @@ def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> 
     return sensor
 
 
-def heard(pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: float) -> list[tuple[Offer, Job]]:
+def heard(
+    pool: Engine, kinds: Sequence[str], limits: DispatchLimits, listen: float, meanwhile: Callable[[], None]
+) -> list[tuple[Offer, Job]]:
     """Return the jobs that want a run now, or the first ones that come to want one while this listens."""
     deadline = time.monotonic() + listen
     while True:
+        meanwhile()
         with transaction(pool) as connection:
             offers = dispatch.offers(connection, kinds, limits)
             offered = [(offer, jobs.find(connection, offer.job_key)) for offer in offers]

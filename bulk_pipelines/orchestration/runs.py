@@ -1,6 +1,8 @@
 """A run and its job: who began the run and what that means, how long it may work, and what it says when it ends."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -10,16 +12,25 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.jobs import dispatch, runs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import InvalidInput
 
 PARTITION = "dagster/partition"
 RANGE = "dagster/asset_partition_range_start"
+BY_ASSET = "__ASSET_JOB"
+"""Dagster's name for the job of a run that a person began at an asset, and not at a job."""
 MAX_RETRIES = "dagster/max_retries"
 RETRY_NUMBER = "dagster/retry_number"
 """The tag of a run that Dagster launched because the run before it had died."""
 LAUNCH_TAG = "bulk/launch"
 """The tag of a run that the relay asked for; it says which launch of the job this is."""
+ENDED_TAG = "bulk/ended"
+"""The tag that says why a run materialized nothing; the list of runs shows it."""
+REDRIVE_TAG = "bulk/redrive"
+"""The tag by which a person who executes a run again asks for more than the dead letters to be tried again."""
+NOT_FOUND_TOO = "not_found"
+REDRIVEN = "done"
+"""What the tag says afterwards, so that a run that copies it does not ask again."""
 BUDGET_TAG = "bulk/run_budget"
 UNLIMITED = "unlimited"
 """The budget of a run that somebody waits for: where nothing but the command runs, no other run would go on with its
@@ -31,7 +42,8 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
     may be executed again from where it failed, so any step can be its first."""
     try:
         job_key = partition_of(context.run)
-        taken = runs.take_up(pool, job_key, context.run_id, by_person=is_by_hand(context.run), kind=kind)
+        again = statuses_to_redrive(context.run)
+        taken = runs.take_up(pool, job_key, context.run_id, again, by_person=is_by_hand(context.run), kind=kind)
     except (InvalidInput, UnknownJob) as error:
         raise refused(context, str(error)) from None
     found = taken.job.kind
@@ -40,6 +52,8 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
     # Retention may have pruned the key; without it nothing can be materialized.
     if not context.instance.has_dynamic_partition(partitions_name(kind), job_key):
         context.instance.add_dynamic_partitions(partitions_name(kind), [job_key])
+    if (taken.first or taken.redriven) and context.run.tags.get(REDRIVE_TAG) == NOT_FOUND_TOO:
+        context.instance.add_run_tags(context.run_id, {REDRIVE_TAG: REDRIVEN})
     if taken.first and is_by_hand(context.run):
         if taken.was is JobState.PAUSED:
             context.log.info(f"job {job_key} was paused: this run goes on with it")
@@ -64,10 +78,18 @@ def partition_of(run: dg.DagsterRun) -> str:
     raise InvalidInput("partition", "is missing: launch the run with the key of a job that was submitted before")
 
 
-def refused(context: dg.OpExecutionContext, why: str) -> dg.Failure:
+def statuses_to_redrive(run: dg.DagsterRun) -> list[ItemState]:
+    """Return which items of a job that is over are tried again when a person executes its run again."""
+    said = run.tags.get(REDRIVE_TAG, REDRIVEN)
+    if said not in (NOT_FOUND_TOO, REDRIVEN):
+        raise InvalidInput(f"the tag {REDRIVE_TAG}", f"{said!r} is not {NOT_FOUND_TOO}")
+    return [ItemState.DLQ, ItemState.NOT_FOUND] if said == NOT_FOUND_TOO else [ItemState.DLQ]
+
+
+def refused(context: dg.OpExecutionContext, why: str, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
     """Return a failure that ends the run for good, because another try would find the same."""
     context.instance.add_run_tags(context.run_id, {MAX_RETRIES: "0"})
-    return dg.Failure(why, allow_retries=False)
+    return dg.Failure(why, metadata=metadata, allow_retries=False)
 
 
 def is_by_hand(run: dg.DagsterRun) -> bool:
@@ -105,4 +127,10 @@ def hand_over(context: dg.OpExecutionContext, pool: Engine, job: Job, why: str) 
 def tell_end(context: dg.OpExecutionContext, said: str) -> None:
     """Say why a run that materializes nothing ends: in its log, and as a tag, which the list of runs shows."""
     context.log.info(said)
-    context.instance.add_run_tags(context.run_id, {"bulk/ended": said})
+    context.instance.add_run_tags(context.run_id, {ENDED_TAG: said})
+
+
+def tell_good_end(context: dg.OpExecutionContext, job: Job) -> None:
+    """Take back what the tag says of an earlier run that this one repeats, for it has ended well."""
+    if ENDED_TAG in context.run.tags:
+        tell_end(context, f"job {job.job_key} is {job.status}")

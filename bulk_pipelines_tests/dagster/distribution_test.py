@@ -127,7 +127,7 @@ def test_a_job_is_a_partition_with_its_figures(scene: Scene, instance: dg.Dagste
     assert shown["state"] == "COMPLETED"
     assert len(shown["slowest_inputs"].records) == 10
     link = scene.path(job, inputs[-1]).replace("s3://", f"{place.access.s3.endpoint}/")
-    assert "failed_inputs" not in shown
+    assert "dead_letters" not in shown
     assert shown["first_files"].count("\n| IDX") == 100
     assert link not in shown["first_files"]  # behind the hundredth
     assert shown["all_files"] == f"bulk distribute status {job.job_key}"
@@ -153,9 +153,9 @@ def test_a_run_with_buried_inputs_fails_and_says_which_and_why(scene: Scene, ins
     failed = failure_of(first)
     assert "NONE_20240202_CLS: there is no data of NONE" in failed.description
     metadata = failed.metadata
-    (buried,) = metadata["failed_inputs"].value.records
+    (buried,) = metadata["first_dead_letters"].value.records
     assert buried.data == {
-        "input": "NONE_20240202_CLS",
+        "item": "NONE_20240202_CLS",
         "why": "there is no data of NONE for 2024-02-02 as CLS",
         "kind of error": "permanent",
         "attempts": 1,

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -14,7 +15,8 @@ from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import dispatch, jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
-from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Unfinished
+from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
@@ -40,6 +42,8 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
             return RetryLater("not yet", after=1.0)
         case "bury" if not lease.input.get("mended") and not healed(tools.pool):
             return Bury("cannot be done")
+        case "miss" if not healed(tools.pool):
+            return NotFound("nobody answers")
         case "last":
             return lasting(lease, tools)
     return Done({"pid": os.getpid(), "attempt": lease.attempt_count})
@@ -92,17 +96,24 @@ def report(pool: Engine, job: Job) -> Metadata:
 
 KIND = Kind("echo", handle, fail_fast=True, slices=SliceLimits(first_claim=2, max_claim=5, lease_floor=3.0))
 PIPELINE = Pipeline(KIND, plan, report)
+PATIENT_KIND = replace(KIND, name="patient_echo", fail_fast=False, retry=RetryPolicy(not_found_attempts=1))
+PATIENT_PIPELINE = replace(PIPELINE, kind=PATIENT_KIND)
+"""Its jobs go on beside their dead letters."""
 
 echoes = dg.graph_asset(name="echoes", partitions_def=partitions("echo"))(graph(PIPELINE, LANES))
 echo = dg.define_asset_job("echo", selection=[echoes])
+patient_echoes = dg.graph_asset(name="patient_echoes", partitions_def=partitions("patient_echo"))(
+    graph(PATIENT_PIPELINE, LANES)
+)
+patient_echo = dg.define_asset_job("patient_echo", selection=[patient_echoes])
 
-launchables = [Launchable(PIPELINE, echo)]
+launchables = [Launchable(PIPELINE, echo), Launchable(PATIENT_PIPELINE, patient_echo)]
 
 defs = dg.Definitions.merge(
     maintenance(upkeep(launchables)),
     dg.Definitions(
-        assets=[echoes],
-        jobs=[echo],
+        assets=[echoes, patient_echoes],
+        jobs=[echo, patient_echo],
         sensors=[relay(launchables, listen=0)],
         resources={"database": Database()},
         executor=step_executor,

@@ -2,8 +2,9 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteInst
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, InstigatorType, TickData, TickStatus
 from sqlalchemy import Engine
 
+from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dispatch, jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -341,3 +343,84 @@ def test_the_schedules_are_on_by_default(name: str, cron: str) -> None:
     schedule = echo_definitions.defs.resolve_schedule_def(f"{name}_schedule")
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     assert schedule.cron_schedule == cron
+
+
+def evaluated(instance: dg.DagsterInstance, url: str, name: str) -> dg.RunRequest | dg.SkipReason:
+    """What a tick of the schedule says."""
+    context = dg.build_schedule_context(instance=instance, resources={"database": Database(url=url)})
+    said = definitions.defs.resolve_schedule_def(f"{name}_schedule")(context)
+    assert isinstance(said, dg.RunRequest | dg.SkipReason)
+    return said
+
+
+@pytest.mark.parametrize("name", ["sweep", "finalize"])
+def test_a_pass_that_has_nothing_to_do_is_no_run(
+    engine: Engine, database_url: str, instance: dg.DagsterInstance, name: str
+) -> None:
+    job = silent_job(engine)
+    run_of(instance, job, dg.DagsterRunStatus.NOT_STARTED)
+    said = evaluated(instance, database_url, name)
+    assert isinstance(said, dg.SkipReason), "the job's run waits in the queue, and is left alone"
+    assert (said.skip_message or "").startswith("nothing to do: ")
+
+
+def expired_claim(engine: Engine, job: Job) -> None:
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO claim (claim_id, job_id, owner, item_ids, look_at)"
+            " VALUES (1, %s, 'dead', '{}', now() - interval '1 hour')",
+            [job.job_id],
+        )
+
+
+def ended_in_vain(engine: Engine, job: Job) -> None:
+    """An import that was cancelled, and that nobody has wound up."""
+    with transaction(engine) as connection:
+        jobs.seal(connection, job.job_id)
+        connection.execute("UPDATE job SET kind = 'import_users', status = 'CANCELLED', finished_at = now()")
+
+
+def with_nothing_open(engine: Engine, job: Job) -> None:
+    with transaction(engine) as connection:
+        jobs.seal(connection, job.job_id)
+
+
+def half_cancelled(engine: Engine, job: Job) -> None:
+    echo_definitions.plan(engine, replace(job, params={"items": [{}]}))
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET status = 'CANCELLED', finished_at = now()")
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "status"),
+    [
+        ("sweep", expired_claim, dg.DagsterRunStatus.NOT_STARTED),
+        ("sweep", ended_in_vain, dg.DagsterRunStatus.NOT_STARTED),
+        ("sweep", with_nothing_open, dg.DagsterRunStatus.NOT_STARTED),
+        ("sweep", lambda engine, job: None, dg.DagsterRunStatus.STARTED),
+        ("sweep", lambda engine, job: None, dg.DagsterRunStatus.SUCCESS),
+        ("finalize", ended_in_vain, dg.DagsterRunStatus.NOT_STARTED),
+        ("finalize", with_nothing_open, dg.DagsterRunStatus.NOT_STARTED),
+        ("finalize", half_cancelled, dg.DagsterRunStatus.NOT_STARTED),
+    ],
+)
+def test_a_pass_that_has_something_to_do_is_a_run(
+    engine: Engine,
+    database_url: str,
+    instance: dg.DagsterInstance,
+    name: str,
+    left: Callable[[Engine, Job], None],
+    status: dg.DagsterRunStatus,
+) -> None:
+    job = silent_job(engine)
+    run_of(instance, job, status)
+    left(engine, job)
+    assert isinstance(evaluated(instance, database_url, name), dg.RunRequest)
+
+
+def test_a_stray_run_is_something_to_do(engine: Engine, database_url: str, instance: dg.DagsterInstance) -> None:
+    definition = echo_definitions.defs.resolve_job_def("prune")
+    dead = instance.create_run_for_job(definition, status=dg.DagsterRunStatus.STARTED)
+    assert isinstance(evaluated(instance, database_url, "sweep"), dg.SkipReason)
+    began_long_ago(instance, dead)
+    assert isinstance(evaluated(instance, database_url, "sweep"), dg.RunRequest)

@@ -56,6 +56,12 @@ def run_once(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: in
     return total
 
 
+def is_anything_due(connection: Connection) -> bool:
+    """Whether there are claims to look at: their leases may have run out, or nothing is left of them."""
+    row = connection.execute(queries.text("items", "is_rescue_due")).fetchone()
+    return bool(row and row[0])
+
+
 def name_unnamed(pool: Engine) -> int:
     """Give held items of jobs without any claim a new claim row, so that the next rescue finds them. Return how many.
 

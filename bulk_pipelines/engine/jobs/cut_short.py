@@ -26,6 +26,11 @@ def wind_up_all(pool: Engine, wind_up: Callable[[Engine, str], None], query: str
     return count
 
 
+def is_anything_due(pool: Engine, query: str, values: Mapping[str, Any]) -> bool:
+    """Whether the query finds a job."""
+    return next(keys(pool, query, values), None) is not None
+
+
 def keys(pool: Engine, query: str, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys that the query finds, a page at a time. It returns `:most` keys with their ids, behind
     `:after_id`."""

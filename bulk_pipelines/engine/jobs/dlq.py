@@ -83,10 +83,10 @@ class TriedAgain:
     never begun."""
 
 
-def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
+def try_again(pool: Engine, wanted: Wanted, *, not_found: bool = False) -> TriedAgain:
     """Redrive all dead letters that are wanted. Those of cancelled jobs are left, and do not keep the others from being
-    tried again."""
-    items = 0
+    tried again. With `not_found`, the items of the one job for which nothing was found are tried again, too."""
+    items = not_found_again(pool, wanted) if not_found else 0
     left: Counter[str] = Counter()
     for job_key, item_ids in by_job(pool, wanted):
         try:
@@ -102,6 +102,12 @@ def try_again(pool: Engine, wanted: Wanted) -> TriedAgain:
         with suppress(UnknownJob):
             goes_on = redrive.go_on(pool, wanted.job_key)
     return TriedAgain(items, left, goes_on)
+
+
+def not_found_again(pool: Engine, wanted: Wanted) -> int:
+    if wanted.job_key is None or wanted != Wanted(job_key=wanted.job_key):
+        raise InvalidInput("not-found", "items that were not found are no dead letters: name one job, and nothing else")
+    return redrive.those_of(pool, wanted.job_key, ItemState.NOT_FOUND, None, run_follows=False)
 
 
 def discard(pool: Engine, wanted: Wanted) -> int:

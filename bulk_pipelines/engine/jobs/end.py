@@ -121,6 +121,14 @@ def keepable(result: dict[str, Any] | None) -> dict[str, Any] | None:
     return result
 
 
+def is_anything_due(connection: Connection) -> bool:
+    """Whether the finalizer's pass would find a job to end, or a cancel to complete."""
+    return any(
+        connection.execute(queries.text("jobs", query), {"most": 1}).fetchone()
+        for query in ("unfinished_jobs", "cancelled_jobs_with_open_items")
+    )
+
+
 def run_once(pool: Engine, kinds: Mapping[str, Kind]) -> list[Job]:
     """Make the finalizer's pass: end the jobs whose last worker died before it could end them, and complete cancels
     that were cut short."""

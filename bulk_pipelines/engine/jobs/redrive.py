@@ -70,7 +70,7 @@ def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[i
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     refuse_cancelled(job_key, job.status)
-    there = job.dlq_items if status is ItemState.DLQ else job.not_found_items
+    there = counted(job, status)
     left = there if item_ids is None else min(there, len(set(item_ids)))
     total = 0
     while total < left:
@@ -79,6 +79,11 @@ def those_of(pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[i
             break
         total += redriven
     return total
+
+
+def counted(job: Job, status: ItemState) -> int:
+    """Return how many items the job has in a status that can be redriven."""
+    return job.dlq_items if status is ItemState.DLQ else job.not_found_items
 
 
 def one_batch(

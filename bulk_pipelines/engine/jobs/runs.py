@@ -5,6 +5,7 @@ items that a finished job gave up. This is decided when the run begins and never
 pause or a burial that comes while the run is at work.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -13,7 +14,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
+from bulk_pipelines.engine.states import JOB_MOVES, ItemState, JobEvent, JobState, sources
 
 
 @dataclass(frozen=True)
@@ -28,20 +29,28 @@ class TakenUp:
     redriven: int = 0
 
 
-def take_up(pool: Engine, job_key: str, dagster_run_id: str, *, by_person: bool, kind: str | None = None) -> TakenUp:
-    """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides
-    anything."""
+def take_up(
+    pool: Engine,
+    job_key: str,
+    dagster_run_id: str,
+    statuses: Sequence[ItemState] = (ItemState.DLQ,),
+    *,
+    by_person: bool,
+    kind: str | None = None,
+) -> TakenUp:
+    """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides anything.
+    `statuses` says which items of a job that is over a person's run redrives."""
     with transaction(pool) as connection:
         job = jobs.lock(connection, job_key)
         was = job.status
         if kind not in (None, job.kind):
             return TakenUp(job, first=False, was=was)
-        first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job))
+        first, redriving = noted(connection, job, dagster_run_id, by_person and is_redrivable(job, statuses))
         if first and not redriving:
             job = begun(connection, job, dagster_run_id, by_person)
     if not redriving:
         return TakenUp(job, first, was)
-    redriven = redrive.redrive(pool, job_key, run_follows=True)
+    redriven = redrive.redrive(pool, job_key, statuses, run_follows=True)
     with transaction(pool) as connection:
         job = jobs.lock(connection, job_key)
         if connection.execute(queries.text("runs", "redriven"), {"dagster_run_id": dagster_run_id}).fetchone():
@@ -58,11 +67,12 @@ def noted(connection: Connection, job: Job, dagster_run_id: str, redriving: bool
     return False, bool(row and row[0])
 
 
-def is_redrivable(job: Job) -> bool:
-    """Whether a redrive would find work: buried items, or items that a job had not begun when it failed fast."""
+def is_redrivable(job: Job, statuses: Sequence[ItemState]) -> bool:
+    """Whether a redrive would find work: items in these statuses, or items that a job had not begun when it failed
+    fast."""
     if job.status not in sources(JOB_MOVES, JobEvent.REDRIVE):
         return False
-    return bool(job.dlq_items) or redrive.may_go_on(job)
+    return any(redrive.counted(job, status) for status in statuses) or redrive.may_go_on(job)
 
 
 def begun(connection: Connection, job: Job, dagster_run_id: str, by_person: bool) -> Job:
@@ -77,3 +87,22 @@ def started(connection: Connection, job: Job, dagster_run_id: str) -> Job:
     if job.status not in sources(JOB_MOVES, JobEvent.START):
         return job
     return jobs.begin(connection, job, dagster_run_id)
+
+
+def not_terminated(connection: Connection, dagster_run_ids: Sequence[str]) -> set[str]:
+    """Return which of these runs have not been given to `terminate` yet."""
+    values = {"dagster_run_ids": list(dagster_run_ids)}
+    return {row[0] for row in connection.execute(queries.text("runs", "not_terminated"), values)}
+
+
+def terminate(connection: Connection, job_key: str, dagster_run_id: str, event: JobEvent | None) -> bool:
+    """Note that a person has terminated this run, and do what that means for the job: a pause, a cancel, or nothing
+    because another run works it. False when that was noted before. After a cancel, the caller calls
+    `jobs.cancel_waiting`."""
+    job = jobs.lock(connection, job_key)
+    values = {"dagster_run_id": dagster_run_id, "job_id": job.job_id}
+    if connection.execute(queries.text("runs", "terminate"), values).fetchone() is None:
+        return False
+    if event is not None and job.status in sources(JOB_MOVES, event):
+        jobs.move(connection, job_key, event)
+    return True

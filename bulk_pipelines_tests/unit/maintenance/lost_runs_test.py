@@ -1,5 +1,7 @@
 """What is done about a job that is silent, by what has become of its runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from bulk_pipelines.engine.jobs.dispatch import Launched
@@ -38,6 +40,7 @@ CANCELLED = RunSeen("c", RunState.CANCELLED, 300)
         ([JUST_FAILED_FOR_GOOD], Action.WANT_RUN),
         ([ABANDONED], Action.WANT_RUN),
         ([CANCELLED, FAILED], Action.PAUSE),
+        ([replace(CANCELLED, cancels=True)], Action.CANCEL),
         ([FAILED, CANCELLED], Action.WANT_RUN),
     ],
 )

@@ -149,3 +149,25 @@ def test_a_job_that_has_other_dead_letters_stays_as_it_ended(engine: Engine) -> 
     assert found(engine, job).status is JobState.FAILED
     assert redrive.redrive(engine, job.job_key) == 1
     assert found(engine, job).pending_items == 2
+
+
+def test_what_was_not_found_is_tried_again_when_that_is_asked_for(engine: Engine) -> None:
+    job = failed_job(engine, "a", [("a1", "permanent")])
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO job_item (job_id, item_key, owner, kind, status) VALUES (%s, 'a2', 'me', 'a', 'NOT_FOUND')",
+            [job.job_id],
+        )
+        connection.execute("UPDATE job SET total_items = 2, not_found_items = 1")
+    wanted = Wanted(job_key=job.job_key)
+    assert dlq.try_again(engine, wanted).items == 1
+    assert found(engine, job).not_found_items == 1
+    assert dlq.try_again(engine, wanted, not_found=True).items == 1
+    assert (found(engine, job).not_found_items, found(engine, job).pending_items) == (0, 2)
+    check_counters(engine, job)
+
+
+@pytest.mark.parametrize("narrowed", [Wanted(), Wanted(kind="a"), Wanted(job_key="J20260101_000001", kind="a")])
+def test_what_was_not_found_is_asked_for_by_one_job_alone(engine: Engine, narrowed: Wanted) -> None:
+    with pytest.raises(InvalidInput, match="name one job, and nothing else"):
+        dlq.try_again(engine, narrowed, not_found=True)

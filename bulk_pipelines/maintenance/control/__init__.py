@@ -1,0 +1,1 @@
+"""What a person does to a job from Dagster's UI: pause, resume, cancel, redrive."""

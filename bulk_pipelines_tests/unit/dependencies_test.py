@@ -1,0 +1,40 @@
+"""What the package imports is what it asks for, so that a wheel brings all it needs."""
+
+import ast
+import re
+import sys
+from importlib import metadata
+
+import pytest
+
+from bulk_pipelines.settings.places import PACKAGE
+
+ELSEWHERE = {"bulk_pipelines", "compression"}
+"""Our own package, and what Python has from 3.14 on."""
+
+
+def imported() -> set[str]:
+    """Return the names of the top-level modules that the package imports, anywhere in its code."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - ELSEWHERE
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def asked_for() -> set[str]:
+    required = [each for each in metadata.requires("bulk-pipelines") or [] if "extra ==" not in each]
+    return {plain(re.split(r"[^\w.-]", each, maxsplit=1)[0]) for each in required}
+
+
+@pytest.mark.parametrize("module", sorted(imported()))
+def test_what_is_imported_is_asked_for(module: str) -> None:
+    sources = {plain(each) for each in metadata.packages_distributions().get(module, [])}
+    assert sources & asked_for(), f"{module} comes from {sources or 'nowhere'}: add it to the dependencies"
