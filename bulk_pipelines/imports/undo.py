@@ -70,7 +70,7 @@ def remove(connection: Connection, resource: Resource, job_id: int, piece: sql.C
     table = tables.table(resource)
     condition = sql.SQL("t.import_job = {} AND {}").format(job_id, is_free(resource))
     try:
-        with connection.transaction():
+        with refusals.savepoint(connection):
             statement = sql.SQL("DELETE FROM {} t WHERE {} AND {}").format(table, piece, condition)
             return connection.execute(statement).rowcount
     except psycopg.Error as error:

@@ -48,7 +48,7 @@ def load_batch(
 def copied(connection: Connection, context: ImportContext, validated: Validated) -> bool:
     """Copy all rows into the table, or none of them, and tell whether the table took them."""
     try:
-        with connection.transaction() as savepoint:
+        with refusals.savepoint(connection) as savepoint:
             if binary_copy.copy(connection, tables.table(context.resource), validated.encoded) == len(validated.lines):
                 return True
             raise psycopg.Rollback(savepoint)

@@ -5,7 +5,8 @@ unless it says that the server cannot work now. Which row it is about is found b
 are written in small pieces, and in smaller ones where a piece is refused, each piece in a savepoint of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,16 @@ def at_once(connection: Connection) -> None:
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
+@contextmanager
+def savepoint(connection: Connection) -> Iterator[psycopg.Transaction]:
+    """Open a savepoint for a statement that may fire triggers. If a trigger sets the `search_path`, and does not set it
+    back, this ends with the block: otherwise our next statements would find other tables, or none."""
+    with connection.transaction() as made:
+        path = connection.execute("SELECT pg_catalog.current_setting('search_path')").fetchone()
+        yield made
+        connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", path)
+
+
 def about_rows(error: psycopg.Error) -> bool:
     """Tell whether the server refused the rows it was given, and is itself able to go on."""
     if faults.is_raised_on_purpose(error):
@@ -77,7 +88,7 @@ def write(
     """Write the wanted rows with one run of the statement that is made for them. If the table refuses it, find the
     refused rows by trying, and write the others."""
     try:
-        with connection.transaction(), tables.planned(connection, "seqscan"):
+        with savepoint(connection), tables.planned(connection, "seqscan"):
             return Attempt(connection.execute(statement(sql.Placeholder()), [wanted], prepare=False).rowcount)
     except psycopg.Error as error:
         judge(connection, context, error)
@@ -91,6 +102,7 @@ FUNCTION = """
 <<attempted>>
 DECLARE
     chunk {kind}[];
+    path text := current_setting('search_path');
     place int := 1;
     size int := {piece};
     taken bigint;
@@ -103,6 +115,7 @@ BEGIN
         BEGIN
             {statement};
             GET DIAGNOSTICS taken = ROW_COUNT;
+            PERFORM set_config('search_path', path, false);
             total := total + taken;
             place := place + size;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN

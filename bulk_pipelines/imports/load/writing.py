@@ -21,7 +21,7 @@ def write(
     if not len(lines):
         return {}
     try:
-        with connection.transaction():
+        with refusals.savepoint(connection):
             result = Attempt(binary_copy.copy(connection, target, rows))
         if result.written == len(lines):
             return {}

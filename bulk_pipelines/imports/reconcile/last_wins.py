@@ -170,7 +170,7 @@ def merge_lines(
     """Merge these records; return how many of them the table took. What the table says of a record that it refuses is
     noted with the record."""
     try:
-        with connection.transaction():
+        with refusals.savepoint(connection):
             values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
             among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
             statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)

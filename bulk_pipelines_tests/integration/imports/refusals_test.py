@@ -135,6 +135,29 @@ def test_a_trigger_raises_whatever_code_it_likes(engine: Engine, tmp_path: Path,
     assert {reason["detail"] for _, _, (reason,) in run.rejected()} == {"no bad ones"}
 
 
+OTHER_SCHEMA = """
+CREATE SCHEMA other;
+CREATE TABLE other.users (LIKE public.users);
+ALTER TABLE users ADD CONSTRAINT no_bad CHECK (email NOT LIKE 'bad%%');
+"""
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("bad", [(), BAD], ids=["all good", "some bad"])
+@pytest.mark.parametrize("setting", ["SET LOCAL search_path = other", "SET search_path = other, public"])
+def test_a_trigger_that_looks_elsewhere_afterwards(
+    engine: Engine, tmp_path: Path, mode: Mode, bad: tuple[int, ...], setting: str
+) -> None:
+    """A trigger sets the schemas to be looked in, and does not set them back: the import goes by its own."""
+    prepare(engine, OTHER_SCHEMA)
+    prepare(engine, trigger("NULL;", time="AFTER").replace("IF NEW", f"{setting}; IF NEW"))
+    run = finished(engine, users(tmp_path / "users.csv", bad=bad), mode=mode, rows=10)
+    check(run, mode, {number + 1: ["refused_by_table"] for number in bad})
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT count(*) FROM other.users").fetchone() == (0,)
+        assert connection.execute("SHOW search_path").fetchone() == ('"$user", public',)
+
+
 @pytest.mark.parametrize("mode", list(Mode))
 def test_row_level_security(engine: Engine, importer: Engine, tmp_path: Path, mode: Mode) -> None:
     prepare(
