@@ -76,7 +76,7 @@ CREATE TEMPORARY TABLE fresh AS
 SELECT 'J' || to_char(now() - make_interval(secs => age), 'YYYYMMDD') || '_' || lpad((900000 - number)::text, 6, '0')
     AS key, age, CASE WHEN number <= %(runs)s THEN gen_random_uuid()::text END AS run_id
 FROM generate_series(1, %(partitions_of_asset)s) AS number
-CROSS JOIN LATERAL (SELECT (number * %(seconds)s / %(partitions_of_asset)s)::float8 AS age) AS aged
+CROSS JOIN LATERAL (SELECT number::float8 * %(seconds)s / %(partitions_of_asset)s AS age) AS aged
 """
 ADD_KEYS = """
 INSERT INTO dagster.dynamic_partitions (partitions_def_name, partition, create_timestamp)
