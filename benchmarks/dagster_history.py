@@ -27,7 +27,7 @@ class Pattern:
 
 
 def fill(url: str) -> None:
-    """Fill Dagster's storage with the copies of all runs that it has."""
+    """Fill Dagster's storage with copies of the first run of each asset."""
     with pool.single(url) as connection:
         patterns = [Pattern(*row) for row in connection.execute(PATTERNS).fetchall()]
         for each in patterns:
@@ -66,10 +66,10 @@ def copied(name: str, kind: str) -> str:
 
 
 PATTERNS = """
-SELECT run_id, pipeline_name, value, pipeline_name || '_jobs'
+SELECT DISTINCT ON (pipeline_name) run_id, pipeline_name, value, pipeline_name || '_jobs'
 FROM dagster.runs JOIN dagster.run_tags USING (run_id)
 WHERE key = 'dagster/partition' AND status = 'SUCCESS'
-ORDER BY runs.id
+ORDER BY pipeline_name, runs.id
 """
 FRESH = """
 CREATE TEMPORARY TABLE fresh AS
