@@ -4,6 +4,7 @@ is whole. If it breaks off, nothing of it is left."""
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile
@@ -62,10 +63,14 @@ def import_sent(pool: Engine, chosen: Settings, arrival: Arrival, sender: Sender
             admit(connection, landed.source_bytes)
             submitted = submit(connection, begun, landed, arrival, sender)
     except BaseException:
-        clearing.discard(pool, chosen, begun)
+        # The job may be there all the same, if it was the answer to its commit that was lost. Without a database
+        # nothing is removed: a later pass knows.
+        with suppress(BulkError):
+            clearing.discard(pool, chosen, begun)
         raise
     if not submitted.created:  # a request of another form has used the key in the meantime
-        clearing.discard(pool, chosen, begun)
+        with suppress(BulkError):
+            clearing.discard(pool, chosen, begun)
     return submitted
 
 

@@ -231,6 +231,8 @@ def set_length(connection: Connection, upload: Upload, length: int) -> bool:
     return connection.execute(queries.text("uploads", "set_length"), values).fetchone() is not None
 
 
-def give_up(connection: Connection, upload_id: str) -> None:
-    """Let the upload be cleared away. Its idempotency key is free at once."""
+def give_up(connection: Connection, upload_id: str) -> bool:
+    """Let the upload be cleared away. Its idempotency key is free at once. False if its import was submitted: then its
+    files belong to a job."""
     connection.execute(queries.text("uploads", "give_up"), {"upload_id": upload_id})
+    return connection.execute(queries.text("uploads", "submitted"), {"upload_id": upload_id}).fetchone() is None
