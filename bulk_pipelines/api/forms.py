@@ -69,11 +69,11 @@ class Form:
             self.parser.register(target.name, target)
 
     def pieces(self, body: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of the file. Behind them, the fields are known."""
+        """Yield the bytes of the file, and nothing for a piece that holds none of them. Behind them, the fields are
+        known."""
         for piece in body:
             self.parse(piece)
-            if taken := self.file.taken():
-                yield taken
+            yield self.file.taken()
         if not self.file.files:
             raise InvalidInput(FILE, "the form has no part of this name: curl -F file=@users.csv sends one")
         if not self.file.finished:

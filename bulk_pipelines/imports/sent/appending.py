@@ -59,7 +59,8 @@ def in_parts(pieces: Iterable[bytes], room: int) -> Iterator[bytes]:
             arrived += len(piece)
             if arrived > room:
                 raise OverLimit("upload", f"is longer than was said, or than is allowed, by {arrived - room:,} bytes")
-            waiting.append(piece)
+            if piece:
+                waiting.append(piece)
             size += len(piece)
             if size >= PART_BYTES:
                 yield b"".join(waiting)

@@ -34,7 +34,9 @@ Admit = Callable[[Connection, int], None]
 class Arrival(Protocol):
     """A file that arrives. Its options and its name may stand behind it, so they are known when it was read."""
 
-    def pieces(self) -> Iterator[bytes]: ...
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes in pieces. One without a byte comes every few seconds while the sender is waited for."""
+        ...
 
     def options(self) -> Options: ...
 
@@ -93,11 +95,12 @@ def received(pool: Engine, chosen: Settings, upload: Upload, arrival: Arrival) -
 
 
 def kept_alive(pool: Engine, upload: Upload, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same pieces, and now and then note that the upload still arrives. Raise `TakenOver` if somebody has
-    given it up meanwhile."""
+    """Yield the same pieces, and now and then note that the upload still arrives, also while a slow sender is waited
+    for. Raise `TakenOver` if somebody has given it up meanwhile."""
     noted = time.monotonic()
     for piece in pieces:
-        yield piece
+        if piece:
+            yield piece
         if time.monotonic() - noted > PUT_OFF_SECONDS:
             with transaction(pool) as connection:
                 uploads.put_off(connection, upload)

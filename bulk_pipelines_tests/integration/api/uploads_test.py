@@ -4,6 +4,7 @@ import base64
 import hashlib
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import serving
+from bulk_pipelines.api import receiving, serving
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports.sent import appending, clearing
+from bulk_pipelines.imports.sent import receiving as landing
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.api import Api, bearer, process, serving_here
@@ -203,6 +206,64 @@ def test_a_new_request_takes_the_upload_over_from_one_that_hangs(api: Api) -> No
     assert offset(client, place) == 100
     last = append(client, place, CONTENT[100:], 100, True)
     assert done(api.engine, last.json()["job_id"]).status == "COMPLETED"
+
+
+SLOW_FORM = b"""--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n%s\r\n--x--\r\n"""
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "multipart/form-data; boundary=x"])
+def test_a_slow_sender_keeps_its_upload(api: Api, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(landing, "PUT_OFF_SECONDS", 0.2)
+    content = users(*range(20)) if kind == "text/csv" else SLOW_FORM % users(*range(20))
+    text = api.text("ada")
+    wire = Wire(api.url, text, "POST", "/v1/imports?resource=users", len(content), **{"Content-Type": kind})
+    for seconds in (31, 32):
+        wire.send(content[:150])
+        content = content[150:]
+        until(partial(lasts, api, seconds), "the upload is put off while nothing comes", 10)
+    wire.send(content)
+    assert wire.answer().startswith(b"HTTP/1.1 202 ")
+
+
+def test_empty_beats_are_no_part(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(receiving, "SILENT_SECONDS", 0.5)
+    place = begun(api.client("ada")).headers["Location"]
+    wire = Wire(api.url, api.text("ada"), "PATCH", place, 10, **PATCHED)
+    assert wire.answer().startswith(b"HTTP/1.1 408 "), "nobody is waited for without end"
+    wire.close()
+    assert landed(api) == []
+    wire = Wire(api.url, api.text("ada"), "PATCH", place, 10, **PATCHED)
+    wire.send(b"id,")
+    assert wire.answer().startswith(b"HTTP/1.1 408 ")
+    assert offset(api.client("ada"), place) == 3
+    assert len(landed(api)) == 1
+
+
+def test_time_that_is_not_the_senders_does_not_count(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads while the table is locked, for longer than a sender may be silent."""
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(receiving, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(receiving, "PATIENT_SECONDS", 0.5)
+    monkeypatch.setattr(receiving, "SLOWEST", 1_000_000)
+    wire = Wire(api.url, api.text("ada"), "POST", "/v1/imports?resource=users", len(CONTENT))
+    with transaction(api.engine) as connection:
+        connection.execute("LOCK TABLE upload")
+        wire.send(CONTENT)
+        until(lambda: waits(api), "the upload waits for a second", 10)
+    assert wire.answer().startswith(b"HTTP/1.1 202 ")
+
+
+def lasts(api: Api, seconds: int) -> bool:
+    return count(api.engine, f"SELECT count(*) FROM upload WHERE expires_at > created_at + interval '{seconds} s'") == 1
+
+
+def waits(api: Api) -> bool:
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND state_change < now() - interval '1 s'"
+    )
+    return count(api.engine, asked) == 1
 
 
 @pytest.mark.long
