@@ -128,13 +128,14 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
         else {}
     )
     pieces = digests.verified(Body(request).pieces(), expected, "Content-Digest")
-    upload = await in_a_thread(request, partial(appending.append, door.pool, door.settings, upload, pieces))
+    admission = Admission(door, upload.owner)
+    work = partial(appending.append, door.pool, door.settings, upload, pieces, admission.count)
+    upload = await in_a_thread(request, work)
     if not complete_of(request):
         first = request.method == "POST"
         return Response(
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
-    admission = Admission(door, upload.owner)
     submitted = await run_in_threadpool(appending.submit, door.pool, door.settings, upload, sender, admission.admit)
     return await import_answers.submitted(
         request,

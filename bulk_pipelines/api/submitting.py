@@ -28,6 +28,9 @@ class Admission:
     def admit(self, connection: Connection, sent: int = 0) -> None:
         self.left = limits.admit(connection, self.owner, quotas.quota_of(self.door.settings), sent=sent)
 
+    def count(self, connection: Connection, sent: int) -> None:
+        limits.count(connection, self.owner, quotas.quota_of(self.door.settings), sent)
+
     @property
     def headers(self) -> Mapping[str, str]:
         return {} if self.left is None else quotas.headers(quotas.quota_of(self.door.settings), self.left)

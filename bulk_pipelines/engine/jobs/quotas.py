@@ -43,9 +43,16 @@ def admit(connection: Connection, owner: str, quota: Quota, *, items: int = 1, s
             f"{owner} may have {left.items} more open items of {quota.items} now, and asks for {items}", SECONDS_TO_WAIT
         )
     if sent:
-        refuse_bytes(connection, owner, quota, sent)
-        connection.execute(queries.text("quotas", "add_bytes"), {"owner": owner, "bytes": sent})
+        count(connection, owner, quota, sent)
     return Left(left.jobs - 1, left.items - items, left.bytes - sent)
+
+
+def count(connection: Connection, owner: str, quota: Quota, sent: int) -> None:
+    """Count bytes that the owner has sent, or raise `OverQuota` if they are too many. Until the transaction ends,
+    nothing else of the owner is counted."""
+    connection.execute(queries.text("quotas", "one_at_a_time"), {"owner": owner})
+    refuse_bytes(connection, owner, quota, sent)
+    connection.execute(queries.text("quotas", "add_bytes"), {"owner": owner, "bytes": sent})
 
 
 def left_of(connection: Connection, owner: str, quota: Quota) -> Left:

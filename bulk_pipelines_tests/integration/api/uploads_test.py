@@ -137,6 +137,47 @@ def test_an_upload_is_given_up(api: Api) -> None:
         assert answer.status_code == 404
 
 
+def test_what_arrives_in_parts_counts_when_it_arrives(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "PART_BYTES", 600)
+    with serving_here(engine, tmp_path, owner_bytes=1_000) as api:
+        client = api.client("ada")
+        place = begun(client, CONTENT[:400]).headers["Location"]
+        assert append(client, place, CONTENT[400:600], 400, False).status_code == 204
+        for content in (CONTENT[600:1_100], iter([CONTENT[600:1_100]])):
+            refused = append(client, place, content, 600, False)
+            assert (refused.status_code, refused.json()["type"]) == (429, "/problems/over-quota")
+        assert int(refused.headers["Retry-After"]) > 3_600
+        assert offset(client, place) == 600
+        assert len(landed(api)) == 2, "nothing is left of a part that was refused"
+        other = sent(client, CONTENT[:500], {"Upload-Complete": "?0"})
+        assert other.status_code == 429, "another upload has no other limit"
+        last = append(client, place, CONTENT[600:900], 600, True)
+        assert last.status_code == 202, last.text
+        assert last.headers["RateLimit"].endswith('"bytes";r=100'), "no byte counts twice"
+        assert count(engine, "SELECT bytes FROM sent_bytes") == 900
+
+
+def test_parts_that_came_too_late_or_were_dropped_leave_no_file(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "PART_BYTES", 1 << 20)
+    client = api.client("ada")
+    wrong = base64.b64encode(hashlib.sha256(b"other").digest()).decode()
+    place = begun(client, CONTENT[:100]).headers["Location"]
+    large = b"x" * (3 << 20)
+    refused = append(client, place, large, 100, False, **{"Content-Digest": f"sha-256=:{wrong}:"})
+    assert refused.json()["type"] == "/problems/digest-mismatch"
+    assert len(landed(api)) == 1
+    hanging = Wire(api.url, api.text("ada"), "PATCH", place, 2 << 20, **(PATCHED | {"Upload-Offset": "100"}))
+    hanging.send(large[: 1 << 20])
+    until(lambda: count(api.engine, "SELECT bytes FROM upload") > 1 << 20, "the first part has come")
+    there = offset(client, place)
+    hanging.send(large[: 1 << 20])
+    assert hanging.answer().startswith(b"HTTP/1.1 409 ")
+    assert offset(client, place) == there
+    assert len(landed(api)) == 2
+
+
 def test_a_key_names_one_resumable_upload(api: Api) -> None:
     client, key = api.client("ada"), {"Idempotency-Key": "mine"}
     place = begun(client, CONTENT[:10], False, **key).headers["Location"]
