@@ -77,7 +77,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
 
     def began() -> Upload | Job:
         with transaction(door.pool) as connection:
-            return uploads.begin(
+            begun = uploads.begin(
                 connection,
                 sender.owner,
                 wanted,
@@ -86,6 +86,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
                 resumable=True,
                 length=length,
             )
+            return appending.repeated(connection, begun, wanted, length) if isinstance(begun, Job) else begun
 
     upload = await run_in_threadpool(began)
     if isinstance(upload, Job):

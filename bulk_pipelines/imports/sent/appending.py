@@ -1,17 +1,19 @@
 """Receiving a file in several requests. What arrives is stored in parts of some megabytes, each of them a file of its
 own, so that hardly anything is lost when a connection breaks or a process dies."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.errors import IdempotencyConflict
+from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, OverQuota
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
-from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch
 from bulk_pipelines.imports.sent.receiving import Admit
@@ -102,6 +104,28 @@ def submit(pool: Engine, chosen: Settings, upload: Upload, sender: Sender, admit
         submitted = submission.submit(connection, request, sender, identity(options, upload))
         uploads.submit(connection, upload, sent=upload.bytes)
     return submitted
+
+
+def repeated(connection: Connection, job: Job, wanted: Mapping[str, Any], length: int | None) -> Job:
+    """Return the job of an idempotency key if an upload of this request may be what it came from. Else raise
+    `IdempotencyConflict`: what the upload is going to send would be lost."""
+    before = uploads.of_job(connection, job.job_key)
+    request = Options(**wanted["options"]).request((RequestedFile("repeated"),))
+    same = (
+        before is not None
+        and job.kind == kind_name(request.resource)
+        and request.terms().items() <= job.params.items()
+        and length in (None, before.bytes)
+        and (not before.resumable or told(before.request) == told(wanted))
+    )
+    if not same:
+        raise IdempotencyConflict(str(job.idempotency_key), job.job_key)
+    return job
+
+
+def told(wanted: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a request says of the bytes of its file."""
+    return wanted["compression"], wanted["digests"]
 
 
 def options_of(upload: Upload) -> Options:

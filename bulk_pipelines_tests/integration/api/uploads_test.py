@@ -188,6 +188,50 @@ def test_a_key_names_one_resumable_upload(api: Api) -> None:
     assert (again.status_code, again.json()["job_id"]) == (200, last.json()["job_id"])
 
 
+OTHERS: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({"resource": "articles"}, {}),
+    ({"mode": "upsert"}, {}),
+    ({"on_error": "abort"}, {}),
+    ({"validate_only": "true"}, {}),
+    ({}, {"Upload-Length": "11"}),
+    ({}, {"Content-Encoding": "gzip"}),
+    ({}, {"Repr-Digest": f"sha-256=:{base64.b64encode(bytes(32)).decode()}:"}),
+]
+"""Parameters and headers of requests that differ from the first one. Of a file that was sent whole, nothing is kept
+that the last two could be compared with."""
+
+
+@pytest.mark.parametrize("first", ["resumable", "whole", "address"])
+def test_a_key_stands_for_one_request(api: Api, first: str) -> None:
+    client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    if first == "address":
+        asked = {"resource": "users", "url": "https://example.org/users.csv"}
+        assert client.post("/v1/imports", json=asked, headers=key).status_code == 202
+    else:
+        sends = {"Upload-Complete": "?1"} if first == "resumable" else {}
+        assert sent(client, CONTENT, {**key, **sends}).status_code == 202
+        for content, complete in ((b"", "?0"), (CONTENT, "?1")):
+            again = sent(client, content, {**key, "Upload-Complete": complete})
+            assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
+    for params, headers in OTHERS[:-2] if first == "whole" else OTHERS:
+        other = sent(client, b"", {**key, "Upload-Complete": "?0", **headers}, **params)
+        assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency-key-reused"), other.text
+    assert uploads_left(api) == 0
+
+
+def test_an_address_waits_for_the_upload_that_has_its_key(api: Api) -> None:
+    client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    place = begun(client, CONTENT, False, **key).headers["Location"]
+    asked = {"resource": "users", "url": "https://example.org/users.csv"}
+    answer = client.post("/v1/imports", json=asked, headers=key)
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/in-flight")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert client.post("/v1/imports", json=asked, headers={"Idempotency-Key": "other"}).status_code == 202
+    assert api.client("eve").post("/v1/imports", json=asked, headers=key).status_code == 202
+    assert append(client, place, b"", len(CONTENT), True).status_code == 202
+    assert client.post("/v1/imports", json=asked, headers=key).status_code == 422
+
+
 class Wire:
     """A request whose body is sent by hand, so that it can break off."""
 
