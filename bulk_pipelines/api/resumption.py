@@ -117,6 +117,7 @@ async def append(request: Request, door: Door, upload_id: str, caller: Caller, p
             f"the upload was said to have another length than {length:,}, or has more bytes already",
             headers=state(upload),
         )
+    upload = replace(upload, length=upload.length if length is None else length)
     sender = caller.sender(upload.owner, priority=upload.request["priority"])
     return await go_on(request, door, upload, sender, prefer)
 

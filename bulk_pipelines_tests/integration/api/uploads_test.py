@@ -232,6 +232,31 @@ def test_an_address_waits_for_the_upload_that_has_its_key(api: Api) -> None:
     assert client.post("/v1/imports", json=asked, headers=key).status_code == 422
 
 
+def test_a_length_that_is_told_late_is_kept(api: Api) -> None:
+    client, text = api.client("ada"), api.text("ada")
+    place = begun(client).headers["Location"]
+    told = append(client, place, CONTENT[:10], 0, False, **{"Upload-Length": "100"})
+    assert (told.status_code, told.headers["Upload-Length"]) == (204, "100")
+    for length in ({}, {"Upload-Length": "100"}):
+        longer = append(client, place, iter([b"x" * 91]), 10, False, **length)
+        assert (longer.status_code, longer.json()["type"]) == (413, "/problems/too-large"), longer.text
+    short = append(client, place, iter([b"x" * 40]), 10, True)
+    assert (short.status_code, short.json()["type"]) == (400, "/problems/invalid-input"), short.text
+    place = begun(client).headers["Location"]
+    short = append(client, place, iter([b"x" * 50]), 0, True, **{"Upload-Length": "100"})
+    assert (short.status_code, short.json()["type"]) == (400, "/problems/invalid-input"), short.text
+    assert count(api.engine, "SELECT count(*) FROM job") == 0
+    place = begun(client).headers["Location"]
+    longer = append(client, place, iter([b"x" * 101]), 0, True, **{"Upload-Length": "100"})
+    assert (longer.status_code, longer.json()["type"]) == (413, "/problems/too-large"), longer.text
+    place = begun(client).headers["Location"]
+    wire = Wire(api.url, text, "PATCH", place, 100, **PATCHED)
+    wire.send(b"x" * 50)
+    wire.close()
+    until(lambda: count(api.engine, "SELECT count(*) FROM upload WHERE bytes = 50 AND length = 100") >= 1, "it is cut")
+    assert count(api.engine, "SELECT count(*) FROM job") == 0
+
+
 class Wire:
     """A request whose body is sent by hand, so that it can break off."""
 
