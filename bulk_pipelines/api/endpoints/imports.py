@@ -97,7 +97,7 @@ async def submit_import(
     if resumption.begins(request):
         return await resumption.begin(request, door, sender, prefer)
     if import_requests.media_type(request) == "application/json":
-        asked = import_requests.address_of(await request.body())
+        asked = await run_in_threadpool(import_requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
