@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from backports.zstd import compress
+from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from bulk_pipelines.api import import_requests
@@ -19,6 +20,8 @@ from bulk_pipelines.api.keys import Scope
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit, quotas
+from bulk_pipelines.imports.commands import group
+from bulk_pipelines.imports.load import rejects
 from bulk_pipelines_tests.scenes.api import Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_imports import (
     HEADER,
@@ -349,6 +352,30 @@ def test_limits_of_an_owner_are_told_and_kept(engine: Engine, tmp_path: Path) ->
         assert uploads_left(api) == 0
         assert len(landed(api)) == 2
         assert sent(api.client("eve"), users(*range(100))).status_code == 429
+
+
+def test_the_pages_of_rejects_go_on_to_the_last_one_however_large_they_are(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = api.client("ada")
+    content = (HEADER + "".join(line(number, "nobody") for number in range(1, 8))).encode()
+    job_id = sent(client, content).json()["job_id"]
+    done(api.engine, job_id)
+    monkeypatch.setattr(rejects, "PAGE_BYTES", 2 * len(line(1, "nobody")) - 10)
+    for size, pages in ((100, 4), (2, 4), (7, 4), (1, 7)):
+        found: list[int] = []
+        after: dict[str, str] = {}
+        asked = 0
+        while asked == 0 or after["after"]:
+            page = client.get(f"/v1/imports/{job_id}/errors", params={"size": str(size), **after}).json()
+            found += [each["line"] for each in page["errors"]]
+            after, asked = {"after": page["next"]}, asked + 1
+        assert (found, asked) == (list(range(2, 9)), pages), "no page is empty, and none is missing"
+    monkeypatch.setenv("BULK_DATABASE_URL", api.settings.database_url)
+    shown = CliRunner().invoke(group, ["errors", job_id])
+    assert f"7 in all; the next ones: bulk import errors {job_id} --after-line 3" in shown.output
+    shown = CliRunner().invoke(group, ["errors", job_id, "--after-line", "7"])
+    assert "the next ones" not in shown.output
 
 
 def test_one_request_names_so_many_files_at_most(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
