@@ -76,7 +76,10 @@ async def known(request: Request, door: Door, credentials: HTTPAuthorizationCred
     peer = request.client.host if request.client else ""
     trace = request.state.trace
     if door.trusts(peer):
-        user = request.headers.get(door.settings.api_user_header, "").strip()
+        users = request.headers.getlist(door.settings.api_user_header)
+        if len(users) > 1:
+            raise Unauthenticated(f"the header {door.settings.api_user_header} is there {len(users)} times")
+        user = "".join(users).strip()
         if user:
             name = payload.text(door.settings.api_user_header, user)
             scope = Scope.ADMIN if name in door.admins else Scope.WRITE
@@ -113,8 +116,8 @@ def actor_of(name: str, scope: Scope, address: str, trace: Trace) -> Actor:
 
 def behind(request: Request, door: Door, peer: str) -> str:
     """Return the address of the client behind trusted proxies: the last one in X-Forwarded-For that is not a proxy's.
-    What stands before it anybody could have written."""
-    for each in reversed(request.headers.get("x-forwarded-for", "").split(",")):
+    What stands before it anybody could have written. Several lines of the header are one list."""
+    for each in reversed(",".join(request.headers.getlist("x-forwarded-for")).split(",")):
         try:
             address = str(ipaddress.ip_address(each.strip()))
         except ValueError:
@@ -128,9 +131,12 @@ def behind(request: Request, door: Door, peer: str) -> str:
 def is_from_here(request: Request) -> bool:
     """Whether a program of this machine asks by itself, and not a page from elsewhere in somebody's browser: such a
     page can send requests to this machine, also under a name of its own that it lets point here."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            return False
+    except ValueError:
         return False
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False

@@ -33,6 +33,12 @@ def test_without_any_key_this_machine_is_let_in_and_pages_from_elsewhere_are_not
         {"Authorization": "Basic cm9vdDp4"},
         {"Authorization": "Bearer bulk_0_0"},
         {"Host": "127.0.0.1.evil.example"},
+        {"Host": "["},
+        {"Host": "[::1"},
+        {"Host": "127.0.0.1:x]"},
+        {"Host": "", "Origin": "http://["},
+        {"Origin": "http://["},
+        {"Origin": "http://[x]"},
     ):
         assert status(api, **headers) == 401, headers
     api.key("ada")
@@ -105,6 +111,22 @@ def test_the_address_is_the_last_one_that_a_proxy_vouches_for(engine: Engine, tm
             job = made.json()["job_id"]
             (entry,) = httpx.get(f"{api.url}/api/audit", params={"job": job}, headers=said).json()["entries"]
             assert (entry["actor"], entry["ip_address"]) == ("ada", address)
+
+
+def test_headers_that_are_there_twice_deceive_nobody(engine: Engine, tmp_path: Path) -> None:
+    """What a client sent itself stands before what the proxy adds, be it in a line of its own."""
+    body = b'{"resource": "users", "url": "https://example.org/users.csv"}'
+    with serving_here(engine, tmp_path, api_proxies="127.0.0.1") as api:
+        said = [("X-Forwarded-User", "ada"), ("Content-Type", "application/json")]
+        forwarded = [("X-Forwarded-For", "6.6.6.6"), ("X-Forwarded-For", "203.0.113.9")]
+        made = httpx.post(f"{api.url}/v1/imports", content=body, headers=said + forwarded)
+        assert made.status_code == 202, made.text
+        asked = {"job": made.json()["job_id"]}
+        (entry,) = httpx.get(f"{api.url}/api/audit", params=asked, headers=said[:1]).json()["entries"]
+        assert entry["ip_address"] == "203.0.113.9"
+        for second in ("root", "ada", ""):
+            twice = httpx.get(f"{api.url}/api/audit", headers=[*said[:1], ("X-Forwarded-User", second)])
+            assert (twice.status_code, twice.json()["type"]) == (401, "/problems/unauthenticated"), second
 
 
 def test_keys_are_audited(api: Api) -> None:
