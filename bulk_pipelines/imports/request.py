@@ -16,7 +16,7 @@ from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
 
-LIMIT = re.compile(r"(\d+)(%?)")
+LIMIT = re.compile(r"(\d{1,18})(%?)")
 ENOUGH_FOR_A_SHARE = 1_000
 """How many records must have been read before a share of rejects may abort an import that still runs."""
 
@@ -41,7 +41,9 @@ class ErrorPolicy:
             return cls(most=0)
         found = LIMIT.fullmatch(text)
         if found is None:
-            raise InvalidInput("on_error", f"{text!r} is none of continue, abort, a number (100), or a share (5%)")
+            raise InvalidInput(
+                "on_error", f"{text[:100]!r} is none of continue, abort, a number (100), or a share (5%)"
+            )
         number = int(found[1])
         if not found[2]:
             return cls(most=number)
