@@ -34,20 +34,23 @@ class Found:
 
 
 class Readiness:
-    """Looks at what is needed, at most once in two seconds however often somebody asks: nobody needs a key for that."""
+    """Looks at what is needed, at most once in two seconds however often somebody asks: nobody needs a key for that.
+    Whoever asks during a look is told what the one before found: a look may hang, and the threads are needed."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
         self.lock = threading.Lock()
         self.until = float("-inf")
-        self.found: list[Found] = []
+        self.found = [Found(name, ok=False, message="it is being looked at for the first time") for name in LOOKS]
 
     def look(self, door: Door) -> list[Found]:
-        with self.lock:
-            if self.now() >= self.until:
+        if self.now() >= self.until and self.lock.acquire(blocking=False):
+            try:
                 self.found = [tried(name, look, door) for name, look in LOOKS.items()]
                 self.until = self.now() + GOOD_FOR_SECONDS
-            return self.found
+            finally:
+                self.lock.release()
+        return self.found
 
 
 def tried(name: str, look: Callable[[Door], str | None], door: Door) -> Found:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,13 +14,15 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import serving
+from bulk_pipelines.api import readiness, serving
 from bulk_pipelines.api.problems import PROBLEMS
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer, lives, serving_here
+from bulk_pipelines_tests.scenes.api_imports import count
 from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.processes import free_port
 
@@ -147,3 +150,21 @@ def test_a_body_that_would_fill_the_memory_is_refused(api: Api) -> None:
     for content in (piece * 33, (piece for _ in range(40))):
         answer = client.post("/v1/imports", content=content, headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
+
+
+def test_a_look_that_hangs_is_waited_for_by_one_request_only(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks meanwhile is told what was found last, so that no thread waits that others need."""
+    monkeypatch.setattr(readiness, "GOOD_FOR_SECONDS", 0.0)
+    assert httpx.get(f"{api.url}/ready").status_code == 200
+    with ThreadPoolExecutor(1) as executor:
+        with transaction(api.engine) as connection:
+            connection.execute("LOCK TABLE _yoyo_migration")
+            slow = executor.submit(httpx.get, f"{api.url}/ready", timeout=60)
+            until(lambda: count(api.engine, WAITING) == 1, "a look hangs")
+            for _ in range(3):
+                assert httpx.get(f"{api.url}/ready", timeout=5).status_code == 200
+            assert not slow.done()
+        assert slow.result().status_code == 200
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
