@@ -127,11 +127,14 @@ WHERE job_id = :job_id AND NOT (run_wanted AND offered_at IS NULL);
 -- name: hand_over
 -- Asks for another run, because the run that works the job has spent its budget and wants another one to go on. No row
 -- comes back if another run has come already. The query knows that from the run that took the job up last, not from the
--- run id that was written last to the job, because a step of any run writes that.
+-- run id that was written last to the job, because a step of any run writes that. A run that was terminated while it
+-- was queued has never taken the job up: both its times are of the statement that noted its end.
 UPDATE job
 SET run_wanted = true, dispatch_count = dispatch_count + 1, vain_launches = 0, offered_at = NULL, updated_at = now()
 WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND :dagster_run_id = (
-    SELECT dagster_run_id FROM job_run WHERE job_run.job_id = job.job_id ORDER BY taken_up_at DESC LIMIT 1
+    SELECT dagster_run_id FROM job_run
+    WHERE job_run.job_id = job.job_id AND terminated_at IS DISTINCT FROM taken_up_at
+    ORDER BY taken_up_at DESC LIMIT 1
 )
 RETURNING job_id;
 
