@@ -152,9 +152,11 @@ class Ask:
         return min(max(score / self.score_scale, 0.0), 1.0)
 
 
-def question(request: Request) -> str:
-    """Return the text that stands for a request: equal requests have equal ones."""
-    return json.dumps(vars(request) | {"nothing": list(request.nothing)}, sort_keys=True, ensure_ascii=False)
+def question(ask: Ask, request: Request) -> str:
+    """Return the text that stands for a request: equal requests have equal ones. Whether the answer is kept as nothing
+    goes by the path to the candidates, so this belongs to it."""
+    asked = vars(request) | {"nothing": list(request.nothing), "candidates": ask.candidates.text}
+    return json.dumps(asked, sort_keys=True, ensure_ascii=False)
 
 
 def optional(fields: Fields, name: str) -> Path | None:

@@ -108,7 +108,7 @@ def asked(recipe: Recipe, ask: Ask, variant: Variant, query: str, tried: Try, de
     request = ask.request({**tried.row, QUERY: query})
     if request is None:
         return None
-    text = question(request)
+    text = question(ask, request)
     traced = replace(request, headers={**request.headers, "traceparent": tried.envelope.trace_parent})
     answers = desk.ask(ask.provider, [text], lambda _, call: {text: ask.worth(call(traced))}, serving=tried.serving)
     answer = answers[text]

@@ -97,14 +97,22 @@ class Desk:
         return reply.value
 
     def ask(
-        self, name: str, questions: Sequence[str], fetch: Fetch, *, batch: int = 1, serving: Serving = ANY
+        self,
+        name: str,
+        questions: Sequence[str],
+        fetch: Fetch,
+        *,
+        place: str = "",
+        batch: int = 1,
+        serving: Serving = ANY,
     ) -> dict[str, Answer]:
         """Return the answers to these questions, asking what is not kept, up to `batch` questions by one request.
 
-        A question is any text that stands for the request. What others are asking at the moment is waited for.
+        A question is any text that stands for the request and for what is kept of its answer; `place` says where at the
+        provider it is asked, if it does not. What others are asking at the moment is waited for.
         """
         provider = self.provider(name)
-        keys = {answers.key_of(each): each for each in questions}
+        keys = {answers.key_of(provider, place, each): each for each in questions}
         found: dict[bytes, Answer] = {}
         deadline = self.clock() + provider.patience + provider.answer_seconds
         while left := [key for key in keys if key not in found]:

@@ -125,6 +125,7 @@ def one_round(recipe: Recipe, spoken: Service, desk: Desk, rows: Sequence[Row], 
             options.provider,
             list(dict.fromkeys(questions.values())),
             spoken.fetch,
+            place=f"{spoken.version} {spoken.path}",
             batch=options.batch,
             serving=serving,
         )

@@ -95,7 +95,8 @@ def query(
 
 def opened(desk: Desk, provider: str, path: str) -> Service:
     """Return the service, once its manifest has been read. A manifest is kept like every other answer."""
-    answer = desk.ask(provider, ["manifest"], lambda _, call: {"manifest": call(Request(path))})["manifest"].value
+    asked = desk.ask(provider, ["manifest"], lambda _, call: {"manifest": call(Request(path))}, place=path)
+    answer = asked["manifest"].value
     name, version = checked_manifest(provider, answer)
     # The draft has a path of its own for queries; before it, they went where the manifest is.
     return Service(provider, name, version, f"{path}/match".lstrip("/") if version is Version.DRAFT else path)

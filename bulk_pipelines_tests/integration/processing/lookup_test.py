@@ -106,6 +106,34 @@ def test_nothing_found_is_kept_too_and_grows_old(scene: Scene) -> None:
         assert len(server.calls) == 2 * asked
 
 
+def test_an_answer_serves_only_who_would_have_asked_and_read_the_same(scene: Scene) -> None:
+    """A recipe with a slip finds nothing in a good answer: that is not what the mended recipe is told. Nor does it get
+    the answers that another address gave, or that were given to other headers."""
+
+    def found() -> tuple[str, str]:
+        row = scene.grid(scene.done(source=scene.products("lamp")))[0]
+        return row["Outcome"], row["Price"]
+
+    def dearer(_: Call) -> Any:
+        return items(("lamp-1", 0.97, "12.50"))
+
+    with ProviderServer(shop) as server, ProviderServer(dearer) as other:
+        scene.shop(server.url, recipe="not_found_attempts = 1")
+        declared = (scene.recipes / "shop.toml").read_text()
+        scene.declare(declared.replace("$.items[*]", "$.itmes[*]"))
+        assert found() == ("no match", "")
+        scene.declare(declared)
+        assert found() == ("matched", "9.90")
+        asked = len(server.calls)
+        assert found() == ("matched", "9.90")
+        assert len(server.calls) == asked, "the same recipe is served"
+        scene.shop(server.url, 'headers = { Accept-Language = "fr" }', "not_found_attempts = 1")
+        assert found() == ("matched", "9.90")
+        assert len(server.calls) == asked + 1
+        scene.shop(other.url, recipe="not_found_attempts = 1")
+        assert found() == ("matched", "12.50")
+
+
 def test_the_next_variant_is_tried_when_the_first_finds_nothing(scene: Scene) -> None:
     def only_plain(call: Call) -> Any:
         return items(("x", 0.9, "1")) if call.params["q"] == "lamp" else {"items": []}

@@ -108,6 +108,23 @@ def test_both_versions_in_batches(scene: Scene, version: str) -> None:
         assert {"type": "Q5", "limit": 5, "conditions": conditions} in asked
 
 
+def test_two_services_of_one_provider_keep_their_answers_apart(scene: Scene) -> None:
+    def two(call: Call) -> Any:
+        if call.path.startswith("/people"):
+            return service(call, "0.2")
+        if not call.body:
+            return DRAFT
+        assert call.path == "/places/match"
+        return {"results": [{"candidates": []} for _ in json.loads(call.body)["queries"]]}
+
+    with ProviderServer(two) as server:
+        for path, outcome in (("people", "matched"), ("places", "no match"), ("people", "matched")):
+            scene.declare(RECIPE.format(address=server.url, recipe=f'path = "{path}"'))
+            job = scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))
+            assert [row["Outcome"] for row in scene.grid(job)] == [outcome]
+        assert len(server.calls) == 4, "a manifest and an answer of each"
+
+
 @pytest.mark.parametrize(
     ("manifest", "why"),
     [
