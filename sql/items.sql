@@ -211,14 +211,15 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 -- planner has no statistics.
 -- Objects come as one array of JSON, with null where there is none: in this form their quotes need no escaping.
 -- A rescue takes the lease away, so it raises the term.
--- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
+-- An item that is given back has not failed: it keeps its last error, and the attempt is not counted. Nor is it counted
+-- for an item that was put off before anybody worked it.
 WITH outcome AS (
     SELECT * FROM ROWS FROM (
         unnest(:item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
-            :error_classes::text[], :errors::text[]),
+            :error_classes::text[], :errors::text[], :uncounted::boolean[]),
         json_array_elements_text(:results::json),
         json_array_elements_text(:normalized::json)
-    ) AS o (item_id, lease_term, status, delay, error_class, error, result, normalized)
+    ) AS o (item_id, lease_term, status, delay, error_class, error, uncounted, result, normalized)
 ),
 settled AS (
     UPDATE job_item AS item
@@ -228,8 +229,9 @@ settled AS (
         lease_term = item.lease_term + CASE WHEN :rescue THEN 1 ELSE 0 END,
         due_at = CASE WHEN o.status = 'RETRY_WAIT' THEN now() + make_interval(secs => o.delay) END,
         not_found_count = item.not_found_count + CASE WHEN o.error_class = 'not_found' THEN 1 ELSE 0 END,
-        attempt_count = item.attempt_count - CASE WHEN o.status = 'PENDING' THEN 1 ELSE 0 END,
-        death_count = CASE WHEN :rescue THEN item.death_count + 1 WHEN o.status = 'PENDING' THEN item.death_count ELSE 0 END,
+        attempt_count = item.attempt_count - CASE WHEN o.status = 'PENDING' OR o.uncounted THEN 1 ELSE 0 END,
+        death_count = CASE WHEN :rescue THEN item.death_count + 1
+            WHEN o.status = 'PENDING' OR o.uncounted THEN item.death_count ELSE 0 END,
         result = coalesce(o.result::jsonb, item.result),
         normalized = coalesce(o.normalized::jsonb, item.normalized),
         error_class = CASE WHEN o.status = 'PENDING' THEN item.error_class ELSE o.error_class END,

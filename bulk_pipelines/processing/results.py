@@ -179,5 +179,6 @@ def of_error(error: Exception, reason: str, result: dict[str, Any]) -> outcomes.
     error_class = error.error_class if isinstance(error, Failure) else ErrorClass.UNKNOWN
     if error_class is ErrorClass.PERMANENT:
         return Bury(reason, result=result)
-    after = error.retry_after if isinstance(error, Failure) else None
-    return RetryLater(reason, after, error_class, result)
+    if isinstance(error, Failure):
+        return RetryLater(reason, error.retry_after, error_class, result, error.counted)
+    return RetryLater(reason, error_class=error_class, result=result)

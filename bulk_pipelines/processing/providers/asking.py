@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
-from bulk_pipelines.errors import InvalidInput, Throttled, Unavailable
+from bulk_pipelines.errors import InvalidInput, PutOff, Unavailable
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.answers import Answer, Serving
 from bulk_pipelines.processing.providers.client import Client, Request
@@ -92,7 +92,7 @@ class Desk:
                 begun = self.clock()
                 reply = CLIENTS.of(provider).call(request, use)
         except MustWait as error:
-            raise Throttled(str(error), error.seconds) from None
+            raise PutOff(str(error), error.seconds) from None
         self.tried(Asked(provider.name, request, reply.value, self.clock() - begun))
         return reply.value
 
@@ -132,7 +132,7 @@ class Desk:
         if self.stopping():
             raise Stopped
         if self.clock() > deadline:
-            raise Throttled(f"somebody else has been asking {provider.name} the same for too long")
+            raise PutOff(f"somebody else has been asking {provider.name} the same for too long")
         self.sleep(LOOK_AGAIN)
 
     def fetched(self, provider: Provider, wanted: Mapping[bytes, str], fetch: Fetch) -> dict[bytes, Answer]:

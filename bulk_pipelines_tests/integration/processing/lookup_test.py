@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, make_due
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
 
@@ -194,6 +199,37 @@ def test_a_provider_that_throttles_is_left_alone_by_everybody(scene: Scene) -> N
         throttling.clear()
         job = scene.worked(job)
     assert {row["Outcome"] for row in scene.grid(job)} == {"matched"}
+
+
+def test_a_row_that_was_never_asked_for_is_never_given_up(scene: Scene) -> None:
+    """The provider allows one request a day, and all other rows wait for their turn, as often as they are claimed."""
+    with ProviderServer(shop) as server:
+        scene.shop(server.url, "per_day = 1\npatience = 0\nat_once = 1", "attempts = 2")
+        job = scene.planned(source=scene.products("lamp", "twins", "weak"))
+        for _ in range(4):
+            with Worker(scene.pool, KINDS, scene.job(job.job_key), random=lambda: 0.0) as worker:
+                drain.drain(worker, patient=False)
+            make_due(scene.pool, job)
+        assert len(server.calls) == 1
+        assert sorted((row.status, row.attempt_count) for row in scene.rows(job)) == [
+            ("RETRY_WAIT", 0),
+            ("RETRY_WAIT", 0),
+            ("SUCCEEDED", 1),
+        ]
+        assert sorted(scene.outcomes(job)) == ["matched", "throttled", "throttled"]
+        check_counters(scene.pool, job)
+        with transaction(scene.pool) as connection:
+            connection.execute("DELETE FROM rate_limit")
+        scene.shop(server.url, "", "attempts = 2")
+        job = scene.worked(job)
+    assert sorted(scene.outcomes(job)) == ["ambiguous", "ambiguous", "matched"]
+
+
+def test_a_refusal_of_the_provider_itself_counts(scene: Scene) -> None:
+    with ProviderServer(lambda _: Said({}, 429, {"Retry-After": "0"})) as server:
+        scene.shop(server.url, recipe="attempts = 2")
+        job = scene.done(source=scene.products("lamp"))
+    assert [(row.status, row.attempt_count) for row in scene.rows(job)] == [("DLQ", 2)]
 
 
 def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:
