@@ -232,6 +232,29 @@ def test_a_refusal_of_the_provider_itself_counts(scene: Scene) -> None:
     assert [(row.status, row.attempt_count) for row in scene.rows(job)] == [("DLQ", 2)]
 
 
+def test_an_answer_that_cannot_be_read_is_not_kept(scene: Scene) -> None:
+    """When the provider is well again, it is asked again."""
+    scores: list[Any] = ["high", 0.97]
+
+    def moody(_: Call) -> Any:
+        return items(("lamp-1", scores[0], "9.90"))
+
+    with ProviderServer(moody) as server:
+        scene.shop(server.url, recipe="attempts = 1")
+        job = scene.done(source=scene.products("lamp"))
+        assert "no number" in scene.grid(job)[0]["Why"]
+        del scores[0]
+        job = scene.done(source=scene.products("lamp"))
+    assert scene.outcomes(job) == ["matched"]
+
+
+def test_a_score_beyond_all_bounds_is_the_best_or_the_worst(scene: Scene) -> None:
+    with ProviderServer(lambda _: items(("most", 10**400, "1"), ("least", -(10**400), "2"))) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products("lamp"))
+    assert [row["Shop's id"] for row in scene.grid(job)] == ["most"]
+
+
 def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:
     with ProviderServer(shop) as server:
         scene.shop(server.url)

@@ -145,6 +145,36 @@ def test_a_manifest_that_is_wrong_fails_the_rows_at_once(scene: Scene, manifest:
     assert why in (row.error_message or "")
 
 
+@pytest.mark.parametrize("wrong", [Said({"error": "maintenance"}), Said({}, 404)])
+def test_a_wrong_manifest_is_not_kept(scene: Scene, wrong: Said) -> None:
+    manifests: list[Any] = [wrong, STABLE]
+
+    def moody(call: Call) -> Any:
+        return service(call, "0.2") if call.body else manifests[0]
+
+    with ProviderServer(moody) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe=""))
+        assert scene.outcomes(scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))) == ["failed"]
+        del manifests[0]
+        assert scene.outcomes(scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))) == ["matched"]
+
+
+def test_a_score_beyond_all_bounds_harms_no_other_row(scene: Scene) -> None:
+    def huge(call: Call) -> Any:
+        if not call.body:
+            return STABLE
+        queries = json.loads(parse_qs(call.body.decode())["queries"][0])
+        return {
+            key: {"result": [{"id": "x", "name": "x", "score": 10**400}] if each["query"] == "Bob" else found("Ann")}
+            for key, each in queries.items()
+        }
+
+    with ProviderServer(huge) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe=""))
+        job = scene.done("people", source=scene.file("name,other,country\nAnn,,\nBob,,\n"))
+    assert [(row["Outcome"], row["Id"]) for row in scene.grid(job)] == [("matched", "Ann-1"), ("matched", "x")]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -157,6 +187,7 @@ def test_a_manifest_that_is_wrong_fails_the_rows_at_once(scene: Scene, manifest:
         {"q0": {"result": [{"id": "x", "name": None, "score": 1}]}},
         {"q0": {"result": [{"id": "x", "name": "x", "score": "1"}]}},
         {"q0": {"result": [{"id": "x", "name": "x"}]}},
+        {"q0": {"result": [{"id": "x", "name": "x", "score": 1, "type": 5}]}},
     ],
 )
 def test_an_answer_that_the_specification_does_not_know(scene: Scene, answer: Any) -> None:
