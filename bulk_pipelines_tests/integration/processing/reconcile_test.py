@@ -199,6 +199,33 @@ def test_an_answer_that_the_specification_does_not_know(scene: Scene, answer: An
     assert "Reconciliation API" in (row.error_message or "")
 
 
+@pytest.mark.parametrize("version", ["0.2", "1.0-draft"])
+def test_a_query_that_is_refused_fails_its_own_row_alone(scene: Scene, version: str) -> None:
+    def picky(call: Call) -> Any:
+        return Said({}, 400) if b"Bad" in call.body else service(call, version)
+
+    with ProviderServer(picky) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe="batch = 4"))
+        names = ["Ann", "Bad", "Bob", "Cid", "Dee", "Eve", "Fay", "Badder", "Guy"]
+        job = scene.done("people", source=scene.file("name,other,country\n" + "".join(f"{n},,\n" for n in names)))
+        asked = [call for call in server.calls if call.body]
+        assert len(asked) == 11, "five for each batch with a bad one, and one for the last"
+    outcomes = ["matched", "failed", "ambiguous", "matched", "no match", "no match", "no match", "failed", "no match"]
+    assert [row["Outcome"] for row in scene.grid(job)] == outcomes
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_a_service_in_trouble_is_asked_no_more_and_keeps_what_it_said(scene: Scene, status: int) -> None:
+    def failing(call: Call) -> Any:
+        return Said({}, status) if b"Bob" in call.body else service(call, "0.2")
+
+    with ProviderServer(failing) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe="batch = 1").replace("attempts = 2", "attempts = 1", 1))
+        job = scene.done("people", source=scene.file("name,other,country\nAnn,,\nBob,,\nCid,,\n"))
+        assert len([call for call in server.calls if call.body]) == 2
+    assert [row["Outcome"] for row in scene.grid(job)] == ["matched", "failed", "failed"]
+
+
 def test_a_service_that_throttles_a_batch(scene: Scene) -> None:
     calls = [0]
 
