@@ -18,10 +18,10 @@ WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_statu
 RETURNING (SELECT count(*) FROM added);
 
 -- name: empty_job
--- A job to which items may be copied: it has none, and nobody else can add any before this transaction ends.
+-- A job to which items may be copied: it has none. It is not locked, because the items may come slowly, and the job
+-- must hear of beats and of a pause meanwhile. Whether all is as it was is asked when it is sealed.
 SELECT owner, kind FROM job
-WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
-FOR NO KEY UPDATE;
+WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[]);
 
 -- name: job_to_fill
 -- A job to which items may be copied behind those that it has. Nobody else can add any before this transaction ends.
@@ -40,10 +40,11 @@ WHERE job_id = :job_id;
 COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;
 
 -- name: seal_copied!
--- Seals a job whose items were all copied, and sets its counters to the number of items.
+-- Seals a job whose items were all copied, and sets its counters to the number of items. No row is written when the job
+-- is over, or somebody else has added items meanwhile.
 UPDATE job
 SET total_items = :added, pending_items = :added, planned_at = now(), heartbeat_at = now(), updated_at = now()
-WHERE job_id = :job_id;
+WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[]);
 
 -- name: claim_items
 -- Takes up to :most items for one worker: due retries first, then the oldest pending items.
