@@ -1,8 +1,10 @@
 """Rows become items: from every format, whatever they hold, once, and on from where an earlier intake stopped."""
 
 import gzip
+import itertools
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,6 +111,25 @@ def test_a_record_that_cannot_be_read_is_a_row_that_says_why(scene: Scene, conte
     for said, wanted in zip(found, reasons, strict=True):
         assert wanted in said
         assert bool(wanted) == bool(said)
+
+
+def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> None:
+    """No single field of it is long. What follows is read on."""
+
+    def endless() -> Iterator[bytes]:
+        yield b'title\na\n"\n'
+        for _ in range(100):
+            yield b'","\n' * 100_000
+
+    rows = iter(records.opened(endless()))
+    tracemalloc.start()
+    first, second, third = itertools.islice(rows, 3)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert first == {"title": "a"}
+    assert "longer than" in second[records.UNREADABLE]
+    assert third
+    assert most < 100 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
