@@ -15,6 +15,7 @@ BulkError
   Unavailable              a server or a file that is needed cannot be reached now
     Transient              a failure that may pass: worth another try
       Throttled            the other side asks for less: everyone slows down
+        PutOff             nobody was asked, because our own limit allowed no request: no attempt is counted
       SourceChanged        the file was written, replaced or removed while it was read
   Cancelled                a person called it off before its end
   Unauthenticated          nobody knows who asks
@@ -105,6 +106,8 @@ class Failure(BulkError):
     error_class = ErrorClass.UNKNOWN
     retry_after: float | None = None
     """How many seconds the other side asked to wait."""
+    counted: ClassVar[bool] = True
+    """Whether the try counts as an attempt."""
 
 
 class Transient(Failure, Unavailable):
@@ -121,6 +124,12 @@ class Throttled(Transient):
     """The other side asks for less: the item is tried again, and every worker slows down."""
 
     error_class = ErrorClass.THROTTLED
+
+
+class PutOff(Throttled):
+    """Our own limit did not allow the request that the item needs. Nobody was asked, so no attempt is counted."""
+
+    counted = False
 
 
 class Permanent(Failure):

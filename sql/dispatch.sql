@@ -86,13 +86,24 @@ WHERE job_key = ANY (:job_keys::text[]) AND run_wanted AND offered_at IS NOT NUL
 
 -- name: take_launch
 -- Takes the launch of a job for somebody who works it without the relay. No row comes back when the job has a run or is
--- on its way to one, unless nothing has been heard of that for long.
+-- on its way to one, unless nothing has been heard of that for long (as in launched_jobs).
 UPDATE job
 SET run_wanted = false, offered_at = NULL, heartbeat_at = now()
 WHERE job_id = :job_id AND status IN ('SUBMITTED', 'RUNNING')
     AND (
         (run_wanted AND (offered_at IS NULL OR offered_at < now() - make_interval(secs => :again_after)))
-        OR greatest(heartbeat_at, offered_at, created_at) < now() - make_interval(secs => :silent_seconds)
+        OR (
+            greatest(heartbeat_at, offered_at, created_at) < now() - make_interval(secs => :silent_seconds)
+            AND (
+                pending_items + running_items > 0 OR retry_wait_items = 0
+                OR least(
+                    (SELECT due_at FROM job_item AS item
+                     WHERE item.job_id = job.job_id AND item.status = 'RETRY_WAIT' AND death_count = 0 ORDER BY due_at LIMIT 1),
+                    (SELECT min(due_at) FROM job_item AS item
+                     WHERE item.job_id = job.job_id AND item.status = 'RETRY_WAIT' AND death_count > 0)
+                ) >= now() - make_interval(secs => :silent_seconds) IS NOT TRUE
+            )
+        )
     )
 RETURNING job_id;
 
@@ -116,11 +127,14 @@ WHERE job_id = :job_id AND NOT (run_wanted AND offered_at IS NULL);
 -- name: hand_over
 -- Asks for another run, because the run that works the job has spent its budget and wants another one to go on. No row
 -- comes back if another run has come already. The query knows that from the run that took the job up last, not from the
--- run id that was written last to the job, because a step of any run writes that.
+-- run id that was written last to the job, because a step of any run writes that. A run that was terminated while it
+-- was queued has never taken the job up: both its times are of the statement that noted its end.
 UPDATE job
 SET run_wanted = true, dispatch_count = dispatch_count + 1, vain_launches = 0, offered_at = NULL, updated_at = now()
 WHERE job_id = :job_id AND status = 'RUNNING' AND NOT run_wanted AND :dagster_run_id = (
-    SELECT dagster_run_id FROM job_run WHERE job_run.job_id = job.job_id ORDER BY taken_up_at DESC LIMIT 1
+    SELECT dagster_run_id FROM job_run
+    WHERE job_run.job_id = job.job_id AND terminated_at IS DISTINCT FROM taken_up_at
+    ORDER BY taken_up_at DESC LIMIT 1
 )
 RETURNING job_id;
 
@@ -131,10 +145,21 @@ UPDATE job SET heartbeat_at = now() WHERE job_id = :job_id;
 -- name: launched_jobs
 -- Unfinished jobs that were launched and have not been heard of for a while. The caller asks whether there is still a
 -- run behind each of them.
+-- While all open items of a job wait for a retry, its run waits, too, and nobody beats. Such a job counts as silent only
+-- when the first of them has been due for as long. Suspects stand apart in the index, and are asked for apart.
 SELECT job_id, job_key, kind, status, dagster_run_id, run_wanted, vain_launches
 FROM job
 WHERE status IN ('SUBMITTED', 'RUNNING')
     AND (NOT run_wanted OR offered_at IS NOT NULL)
     AND greatest(heartbeat_at, first_offered_at, created_at) < now() - make_interval(secs => :silent_seconds)
+    AND (
+        pending_items + running_items > 0 OR retry_wait_items = 0
+        OR least(
+            (SELECT due_at FROM job_item AS item
+             WHERE item.job_id = job.job_id AND item.status = 'RETRY_WAIT' AND death_count = 0 ORDER BY due_at LIMIT 1),
+            (SELECT min(due_at) FROM job_item AS item
+             WHERE item.job_id = job.job_id AND item.status = 'RETRY_WAIT' AND death_count > 0)
+        ) >= now() - make_interval(secs => :silent_seconds) IS NOT TRUE
+    )
 ORDER BY job_id
 LIMIT :most;

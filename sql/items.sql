@@ -18,10 +18,10 @@ WHERE job_id = :job_id AND planned_at IS NULL AND status = ANY (:open::job_statu
 RETURNING (SELECT count(*) FROM added);
 
 -- name: empty_job
--- A job to which items may be copied: it has none, and nobody else can add any before this transaction ends.
+-- A job to which items may be copied: it has none. It is not locked, because the items may come slowly, and the job
+-- must hear of beats and of a pause meanwhile. Whether all is as it was is asked when it is sealed.
 SELECT owner, kind FROM job
-WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[])
-FOR NO KEY UPDATE;
+WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[]);
 
 -- name: job_to_fill
 -- A job to which items may be copied behind those that it has. Nobody else can add any before this transaction ends.
@@ -40,10 +40,11 @@ WHERE job_id = :job_id;
 COPY job_item (job_id, item_key, owner, kind, input) FROM STDIN;
 
 -- name: seal_copied!
--- Seals a job whose items were all copied, and sets its counters to the number of items.
+-- Seals a job whose items were all copied, and sets its counters to the number of items. No row is written when the job
+-- is over, or somebody else has added items meanwhile.
 UPDATE job
 SET total_items = :added, pending_items = :added, planned_at = now(), heartbeat_at = now(), updated_at = now()
-WHERE job_id = :job_id;
+WHERE job_id = :job_id AND planned_at IS NULL AND total_items = 0 AND status = ANY (:open::job_status[]);
 
 -- name: claim_items
 -- Takes up to :most items for one worker: due retries first, then the oldest pending items.
@@ -211,14 +212,15 @@ WHERE item_id = :item_id AND lease_term = :lease_term AND lease_until IS NOT NUL
 -- planner has no statistics.
 -- Objects come as one array of JSON, with null where there is none: in this form their quotes need no escaping.
 -- A rescue takes the lease away, so it raises the term.
--- An item that is given back has not failed: it keeps its last error, and the attempt is not counted.
+-- An item that is given back has not failed: it keeps its last error, and the attempt is not counted. Nor is it counted
+-- for an item that was put off before anybody worked it.
 WITH outcome AS (
     SELECT * FROM ROWS FROM (
         unnest(:item_ids::bigint[], :lease_terms::int[], :statuses::item_status[], :delays::float8[],
-            :error_classes::text[], :errors::text[]),
+            :error_classes::text[], :errors::text[], :uncounted::boolean[]),
         json_array_elements_text(:results::json),
         json_array_elements_text(:normalized::json)
-    ) AS o (item_id, lease_term, status, delay, error_class, error, result, normalized)
+    ) AS o (item_id, lease_term, status, delay, error_class, error, uncounted, result, normalized)
 ),
 settled AS (
     UPDATE job_item AS item
@@ -228,8 +230,9 @@ settled AS (
         lease_term = item.lease_term + CASE WHEN :rescue THEN 1 ELSE 0 END,
         due_at = CASE WHEN o.status = 'RETRY_WAIT' THEN now() + make_interval(secs => o.delay) END,
         not_found_count = item.not_found_count + CASE WHEN o.error_class = 'not_found' THEN 1 ELSE 0 END,
-        attempt_count = item.attempt_count - CASE WHEN o.status = 'PENDING' THEN 1 ELSE 0 END,
-        death_count = CASE WHEN :rescue THEN item.death_count + 1 WHEN o.status = 'PENDING' THEN item.death_count ELSE 0 END,
+        attempt_count = item.attempt_count - CASE WHEN o.status = 'PENDING' OR o.uncounted THEN 1 ELSE 0 END,
+        death_count = CASE WHEN :rescue THEN item.death_count + 1
+            WHEN o.status = 'PENDING' OR o.uncounted THEN item.death_count ELSE 0 END,
         result = coalesce(o.result::jsonb, item.result),
         normalized = coalesce(o.normalized::jsonb, item.normalized),
         error_class = CASE WHEN o.status = 'PENDING' THEN item.error_class ELSE o.error_class END,

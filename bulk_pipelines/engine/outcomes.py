@@ -87,6 +87,8 @@ class RetryLater:
     error_class: ErrorClass = ErrorClass.TRANSIENT
     result: dict[str, Any] | None = None
     """What the try came to, kept with the item until a later try has a result."""
+    counted: bool = True
+    """Whether the try counts as an attempt. One that does not never gives the item up."""
 
     def __post_init__(self) -> None:
         put(self, "error", text(self.error))

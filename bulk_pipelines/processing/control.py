@@ -14,7 +14,7 @@ from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.engine.states import FINISHED_JOBS, ItemState, JobState
+from bulk_pipelines.engine.states import FINISHED_JOBS, ItemState, JobEvent, JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained
 from bulk_pipelines.engine.worker.runner import Worker
@@ -137,7 +137,8 @@ def kick_off(pool: Engine, job_key: str, seconds: float) -> Kicked:
     with transaction(pool) as connection:
         job = processing_job(connection, job_key)
         if job.status is JobState.SUBMITTED:
-            job = jobs.start(connection, job_key)
+            # The job still wants the run that is to go on with it.
+            job = jobs.move(connection, job_key, JobEvent.START)
     if job.status in FINISHED_JOBS or job.status is JobState.PAUSED:
         return Kicked(job, None)
     if job.planned_at is None:

@@ -101,6 +101,12 @@ class Finding:
         }
 
 
+def share(score: float, scale: float) -> float:
+    """Return a score as a share of the best one, from 0 to 1. It is bounded first: JSON has whole numbers that are too
+    large for a division."""
+    return min(max(score, 0.0), scale) / scale
+
+
 def judged(recipe: Recipe, candidates: Sequence[Candidate], origin: Origin, *, take_first: bool = False) -> Finding:
     """Decide between candidates by the recipe's threshold and margin. A candidate without a score is as good as the
     provider's order says: it matches when it is the only one, or when the first is to be taken."""
@@ -179,5 +185,6 @@ def of_error(error: Exception, reason: str, result: dict[str, Any]) -> outcomes.
     error_class = error.error_class if isinstance(error, Failure) else ErrorClass.UNKNOWN
     if error_class is ErrorClass.PERMANENT:
         return Bury(reason, result=result)
-    after = error.retry_after if isinstance(error, Failure) else None
-    return RetryLater(reason, after, error_class, result)
+    if isinstance(error, Failure):
+        return RetryLater(reason, error.retry_after, error_class, result, error.counted)
+    return RetryLater(reason, error_class=error_class, result=result)

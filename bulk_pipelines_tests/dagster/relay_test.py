@@ -113,6 +113,30 @@ def test_the_run_that_took_a_job_up_last_hands_it_over(engine: Engine) -> None:
         assert not dispatch.hand_over(connection, job.job_id, "later"), "another one is wanted already"
 
 
+def test_a_run_that_was_terminated_in_the_queue_does_not_keep_the_job(engine: Engine) -> None:
+    """It never took the job up, so the run that works the job can still hand it over."""
+    job = submitted(engine)
+    runs.take_up(engine, job.job_key, "working", by_person=False)
+    with transaction(engine) as connection:
+        dispatch.begun(connection, job.job_id, "working")
+        assert runs.terminate(connection, job.job_key, "queued", None)
+    with transaction(engine) as connection:
+        assert not dispatch.hand_over(connection, job.job_id, "queued")
+        assert dispatch.hand_over(connection, job.job_id, "working")
+
+
+def test_a_run_that_was_terminated_at_work_is_the_last_one_still(engine: Engine) -> None:
+    job = submitted(engine)
+    for run in ("earlier", "later"):
+        runs.take_up(engine, job.job_key, run, by_person=False)
+    with transaction(engine) as connection:
+        dispatch.begun(connection, job.job_id, "later")
+        assert runs.terminate(connection, job.job_key, "later", None)
+    with transaction(engine) as connection:
+        assert not dispatch.hand_over(connection, job.job_id, "earlier")
+        assert dispatch.hand_over(connection, job.job_id, "later")
+
+
 def test_a_resumed_job_wants_another_run_under_another_key(engine: Engine) -> None:
     job = submitted(engine)
     first = offered(engine)

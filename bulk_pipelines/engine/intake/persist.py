@@ -70,15 +70,24 @@ def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
     COPY takes half the time of add_batch and a third of its work in this process. But COPY cannot leave out keys that
     exist already, so a plan that is to run again after a crash needs add_items.
     """
-    job = connection.execute(queries.text("items", "empty_job"), {"job_id": job_id, "open": OPEN_JOBS}).fetchone()
+    values = {"job_id": job_id, "open": OPEN_JOBS}
+    refused = Conflict("items: the job is over or has items already; nothing was added")
+    job = connection.execute(queries.text("items", "empty_job"), values).fetchone()
     if job is None:
-        raise Conflict("items: the job is over or has items already; nothing was added")
+        raise refused
     added = 0
-    with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
-        for each in checked(items):
-            copy.write_row((job_id, each.key, *job, each.input))
-            added += 1
-    connection.execute(queries.text("items", "seal_copied"), {"job_id": job_id, "added": added})
+    try:
+        with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
+            for each in checked(items):
+                copy.write_row((job_id, each.key, *job, each.input))
+                added += 1
+    except psycopg.errors.UniqueViolation as error:
+        raise Conflict(
+            "items: two have the same key, or somebody else adds the same ones; nothing was added"
+        ) from error
+    # The job is looked at again: it was not locked while the items came.
+    if connection.execute(queries.text("items", "seal_copied"), values | {"added": added}).rowcount != 1:
+        raise refused
     return added
 
 

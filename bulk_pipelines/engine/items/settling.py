@@ -91,6 +91,7 @@ def columns(batch: Sequence[Settled]) -> dict[str, Any]:
         "normalized": objects("normalized", [each.normalized for each in settlements]),
         "error_classes": unless_empty([each.error_class for each in settlements]),
         "errors": unless_empty([each.error for each in settlements]),
+        "uncounted": unless_empty([None if each.counted else True for each in settlements]),
     }
 
 

@@ -83,6 +83,8 @@ class Settlement(NamedTuple):
     normalized: dict[str, Any] | None = None
     error_class: ErrorClass | None = None
     error: str | None = None
+    counted: bool = True
+    """Whether the try counts as an attempt; a give-back never does."""
 
     @property
     def status(self) -> ItemState:
@@ -97,8 +99,9 @@ def outcome_of(error: Exception) -> Outcome:
         return RetryLater(f"{type(error).__name__}: {said}", error_class=error_class)
     if error_class is ErrorClass.PERMANENT:
         return Bury(said)
-    after = error.retry_after if isinstance(error, Failure) else None
-    return RetryLater(said, after=after, error_class=error_class)
+    if isinstance(error, Failure):
+        return RetryLater(said, after=error.retry_after, error_class=error_class, counted=error.counted)
+    return RetryLater(said, error_class=error_class)
 
 
 def class_of(error: Exception) -> ErrorClass:
@@ -129,8 +132,10 @@ def decide(policy: RetryPolicy, outcome: Outcome, tries: Tries, random: Random, 
         case NotFound(reason, result):
             missed = decide_not_found(policy, storable(reason), None, tries, random, spacing)
             return missed._replace(result=result)
-        case RetryLater(error, after, error_class, result):
-            failed = decide_retry(policy, storable(error), after, error_class, tries, random, spacing)
+        case RetryLater(error, after, error_class, result, counted):
+            failed = decide_retry(
+                policy, storable(error), after, error_class, tries, random, spacing, counted=bool(counted)
+            )
             return failed._replace(result=result)
 
 
@@ -156,15 +161,17 @@ def decide_retry(
     tries: Tries,
     random: Random,
     spacing: float,
+    *,
+    counted: bool = True,
 ) -> Settlement:
     if error_class is ErrorClass.NOT_FOUND:
         return decide_not_found(policy, error, after, tries, random, spacing)
     failures = tries.attempts - tries.not_found
-    if failures >= policy.max_attempts:
+    if counted and failures >= policy.max_attempts:
         reason = storable(error, f" (given up after {failures} attempts)")
         return Settlement(ItemEvent.BURY, error_class=error_class, error=reason)
     delay = delay_of(policy, error_class, after, failures, random, spacing)
-    return Settlement(ItemEvent.RETRY, delay=delay, error_class=error_class, error=error)
+    return Settlement(ItemEvent.RETRY, delay=delay, error_class=error_class, error=error, counted=counted)
 
 
 def delay_of(

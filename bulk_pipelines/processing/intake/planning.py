@@ -19,7 +19,7 @@ from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.errors import BulkError, InvalidInput
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing.intake import records, sources
 from bulk_pipelines.processing.intake.records import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
@@ -38,9 +38,17 @@ FIRST_BATCH = 1_000
 def plan(pool: Engine, job: Job) -> Job:
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
-    if request.source:
-        return plan_file(pool, job, request, chosen)
-    return plan_query(pool, job, request)
+    try:
+        return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
+    except Conflict as error:
+        # The orphan of an earlier try, or a kick-off, may be planning the same job.
+        with transaction(pool) as connection:
+            found = jobs.find(connection, job.job_key)
+        if found.planned_at is not None:
+            return found
+        if found.finished:
+            raise
+        raise Transient(str(error)) from None
 
 
 def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.persist import Encoded
@@ -125,9 +125,29 @@ def lines_of(head: str, text: io.TextIOWrapper) -> Iterator[str]:
         rest += more
 
 
-def of_csv(lines: Iterator[str]) -> Records:
+class CsvLines:
+    """The lines of a CSV file. A record ends where its quotes say, so one that never ends is broken off."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.lines = lines
+        self.size = 0
+        """How many characters of the present record were read."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        if self.size > 2 * LARGEST:  # with its quotes doubled, a record may be so long
+            raise csv.Error(f"the record is longer than {LARGEST:,} characters")
+        line = next(self.lines)
+        self.size += len(line)
+        return line
+
+
+def of_csv(given: Iterator[str]) -> Records:
     csv.field_size_limit(LARGEST)
     # A carriage return alone is no end of a line for PostgreSQL's COPY either; within quotes it stays.
+    lines = CsvLines(given)
     reader = csv.reader(lines, strict=True)
     try:
         header = next((names for names in reader if names), [])
@@ -135,13 +155,14 @@ def of_csv(lines: Iterator[str]) -> Records:
         raise InvalidInput("source", f"the header of the CSV file cannot be read: {error}") from None
     columns = tuple(name.strip() for name in header)
     check_columns(columns)
-    return Records(Format.CSV, csv_rows(reader, columns), columns)
+    return Records(Format.CSV, csv_rows(reader, lines, columns), columns)
 
 
-def csv_rows(reader: Any, columns: tuple[str, ...]) -> Iterator[Row]:
+def csv_rows(reader: Any, lines: CsvLines, columns: tuple[str, ...]) -> Iterator[Row]:
     count = len(columns)
     while True:
         line = reader.line_num + 1
+        lines.size = 0
         try:
             values = next(reader)
         except StopIteration:

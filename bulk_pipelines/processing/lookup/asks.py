@@ -13,7 +13,7 @@ from bulk_pipelines.errors import InvalidInput, Transient
 from bulk_pipelines.processing.providers.client import Request
 from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.recipes.checking import Fields
-from bulk_pipelines.processing.results import Candidate
+from bulk_pipelines.processing.results import Candidate, share
 
 METHODS = ("GET", "POST")
 MOST_CANDIDATES = 100
@@ -149,12 +149,14 @@ class Ask:
         score = self.score.first(value)
         if isinstance(score, bool) or not isinstance(score, int | float):
             raise Transient(f"{self.provider} answered with the score {str(score)[:50]!r}, which is no number")
-        return min(max(score / self.score_scale, 0.0), 1.0)
+        return share(score, self.score_scale)
 
 
-def question(request: Request) -> str:
-    """Return the text that stands for a request: equal requests have equal ones."""
-    return json.dumps(vars(request) | {"nothing": list(request.nothing)}, sort_keys=True, ensure_ascii=False)
+def question(ask: Ask, request: Request) -> str:
+    """Return the text that stands for a request: equal requests have equal ones. Whether the answer is kept as nothing
+    goes by the path to the candidates, so this belongs to it."""
+    asked = vars(request) | {"nothing": list(request.nothing), "candidates": ask.candidates.text}
+    return json.dumps(asked, sort_keys=True, ensure_ascii=False)
 
 
 def optional(fields: Fields, name: str) -> Path | None:

@@ -1,6 +1,6 @@
 """Looking one row up: providers in their order of priority, and at each of them the variants of the query."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from bulk_pipelines.errors import Failure, InvalidInput, Permanent, Transient
 from bulk_pipelines.processing import results
 from bulk_pipelines.processing.lookup.asks import Ask, question
-from bulk_pipelines.processing.providers.asking import Desk
+from bulk_pipelines.processing.providers.asking import Call, Desk
 from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import QUERY, Recipe, Source, Variant, rotated
@@ -108,10 +108,16 @@ def asked(recipe: Recipe, ask: Ask, variant: Variant, query: str, tried: Try, de
     request = ask.request({**tried.row, QUERY: query})
     if request is None:
         return None
-    text = question(request)
+    text = question(ask, request)
     traced = replace(request, headers={**request.headers, "traceparent": tried.envelope.trace_parent})
-    answers = desk.ask(ask.provider, [text], lambda _, call: {text: ask.worth(call(traced))}, serving=tried.serving)
-    answer = answers[text]
+
+    def fetch(_: Sequence[str], call: Call) -> dict[str, Any]:
+        said = ask.worth(call(traced))
+        if said is not None:
+            ask.read(said, query)  # what cannot be read is not kept
+        return {text: said}
+
+    answer = desk.ask(ask.provider, [text], fetch, serving=tried.serving)[text]
     origin = Origin(variant.name, ask.provider, answer.cached, answer.asked_at)
     candidates = [] if answer.value is None else ask.read(answer.value, query)
     return results.judged(recipe, candidates, origin, take_first=ask.take_first)

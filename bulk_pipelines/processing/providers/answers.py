@@ -1,6 +1,7 @@
 """The answers of providers, kept in PostgreSQL: equal questions are asked once, by whichever worker comes first."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,8 +36,10 @@ class Serving:
     """If there is such a time, answers that are younger serve, and no others."""
 
 
-def key_of(question: str) -> bytes:
-    return hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()
+def key_of(provider: Provider, place: str, question: str) -> bytes:
+    """Return the key of a question. An answer serves only who would ask the same place in the same way."""
+    asked = json.dumps([provider.address, provider.headers, provider.secrets, place, question])
+    return hashlib.sha256(asked.encode()).digest()
 
 
 def kept(connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[bytes, Answer]:

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
-from bulk_pipelines.errors import InvalidInput, Throttled, Unavailable
+from bulk_pipelines.errors import InvalidInput, PutOff, Unavailable
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.answers import Answer, Serving
 from bulk_pipelines.processing.providers.client import Client, Request
@@ -92,19 +92,27 @@ class Desk:
                 begun = self.clock()
                 reply = CLIENTS.of(provider).call(request, use)
         except MustWait as error:
-            raise Throttled(str(error), error.seconds) from None
+            raise PutOff(str(error), error.seconds) from None
         self.tried(Asked(provider.name, request, reply.value, self.clock() - begun))
         return reply.value
 
     def ask(
-        self, name: str, questions: Sequence[str], fetch: Fetch, *, batch: int = 1, serving: Serving = ANY
+        self,
+        name: str,
+        questions: Sequence[str],
+        fetch: Fetch,
+        *,
+        place: str = "",
+        batch: int = 1,
+        serving: Serving = ANY,
     ) -> dict[str, Answer]:
         """Return the answers to these questions, asking what is not kept, up to `batch` questions by one request.
 
-        A question is any text that stands for the request. What others are asking at the moment is waited for.
+        A question is any text that stands for the request and for what is kept of its answer; `place` says where at the
+        provider it is asked, if it does not. What others are asking at the moment is waited for.
         """
         provider = self.provider(name)
-        keys = {answers.key_of(each): each for each in questions}
+        keys = {answers.key_of(provider, place, each): each for each in questions}
         found: dict[bytes, Answer] = {}
         deadline = self.clock() + provider.patience + provider.answer_seconds
         while left := [key for key in keys if key not in found]:
@@ -124,7 +132,7 @@ class Desk:
         if self.stopping():
             raise Stopped
         if self.clock() > deadline:
-            raise Throttled(f"somebody else has been asking {provider.name} the same for too long")
+            raise PutOff(f"somebody else has been asking {provider.name} the same for too long")
         self.sleep(LOOK_AGAIN)
 
     def fetched(self, provider: Provider, wanted: Mapping[bytes, str], fetch: Fetch) -> dict[bytes, Answer]:

@@ -3,11 +3,12 @@ the service takes."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
-from bulk_pipelines.errors import Failure, InvalidInput
+from bulk_pipelines.errors import Failure, InvalidInput, Transient
 from bulk_pipelines.processing import results
 from bulk_pipelines.processing.lookup.looking import queries_of
 from bulk_pipelines.processing.providers.answers import Answer, Serving
@@ -20,6 +21,7 @@ from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
 from bulk_pipelines.processing.reconcile import service
 from bulk_pipelines.processing.reconcile.service import Service
 from bulk_pipelines.processing.results import Finding, Origin, Outcome
+from bulk_pipelines.storage.errors import Refused
 
 ANSWERS = ("description", "types", "match")
 """What the grid can show of a candidate."""
@@ -120,21 +122,41 @@ def groups(rows: Sequence[Row], number: int) -> Iterator[tuple[Serving, list[Row
 def one_round(recipe: Recipe, spoken: Service, desk: Desk, rows: Sequence[Row], number: int, serving: Serving) -> None:
     options = options_of(recipe)
     questions = {row.tried.item_id: question(options, spoken, row, number) for row in rows}
-    try:
-        answers = desk.ask(
-            options.provider,
-            list(dict.fromkeys(questions.values())),
-            spoken.fetch,
-            batch=options.batch,
-            serving=serving,
-        )
-    except Failure as error:
-        for row in rows:
-            row.fail(error)
-        return
+
+    def ask(together: list[str]) -> dict[str, Answer]:
+        place = f"{spoken.version} {spoken.path}"
+        return desk.ask(options.provider, together, spoken.fetch, place=place, batch=options.batch, serving=serving)
+
+    said = answered(ask, list(dict.fromkeys(questions.values())), options.batch)
     for row in rows:
-        answer = answers[questions[row.tried.item_id]]
-        row.add(judged(recipe, options, answer, row.queries[number][0]))
+        answer = said[questions[row.tried.item_id]]
+        if isinstance(answer, Failure):
+            row.fail(answer)
+        else:
+            row.add(judged(recipe, options, answer, row.queries[number][0]))
+
+
+def answered(
+    ask: Callable[[list[str]], dict[str, Answer]], questions: list[str], batch: int
+) -> dict[str, Answer | Failure]:
+    """Ask a batch at a time, and return what came of each question. A batch that the service refuses is halved, down to
+    the one question that it cannot take. When the service itself is in trouble, nothing more is asked."""
+    found: dict[str, Answer | Failure] = {}
+    left = [questions[start : start + batch] for start in range(0, len(questions), batch)]
+    while left:
+        together = left.pop(0)
+        try:
+            found |= ask(together)
+        except Failure as error:
+            if isinstance(error, Transient | Refused):
+                found |= dict.fromkeys(chain(together, *left), error)
+                break
+            if len(together) == 1:
+                found[together[0]] = error
+            else:
+                half = len(together) // 2
+                left[:0] = [together[:half], together[half:]]
+    return found
 
 
 def question(options: Options, spoken: Service, row: Row, number: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.processing.providers.asking import Call, Desk
 from bulk_pipelines.processing.providers.client import Request
-from bulk_pipelines.processing.results import Candidate
+from bulk_pipelines.processing.results import Candidate, share
 
 SHOWN = 100
 
@@ -66,6 +66,8 @@ class Service:
         needed = self.version is Version.STABLE
         if isinstance(score, bool) or not (isinstance(score, int | float) or (score is None and not needed)):
             raise self.nonsense("has a candidate whose score is no number")
+        if not isinstance(given.get("type") or [], list):
+            raise self.nonsense("has a candidate whose type is no list")
         return given
 
     def nonsense(self, said: str) -> Transient:
@@ -94,8 +96,15 @@ def query(
 
 
 def opened(desk: Desk, provider: str, path: str) -> Service:
-    """Return the service, once its manifest has been read. A manifest is kept like every other answer."""
-    answer = desk.ask(provider, ["manifest"], lambda _, call: {"manifest": call(Request(path))})["manifest"].value
+    """Return the service, once its manifest has been read. A manifest is kept like every other answer, unless it is
+    wrong."""
+
+    def fetch(_: Sequence[str], call: Call) -> dict[str, Any]:
+        manifest = call(Request(path))
+        checked_manifest(provider, manifest)
+        return {"manifest": manifest}
+
+    answer = desk.ask(provider, ["manifest"], fetch, place=path)["manifest"].value
     name, version = checked_manifest(provider, answer)
     # The draft has a path of its own for queries; before it, they went where the manifest is.
     return Service(provider, name, version, f"{path}/match".lstrip("/") if version is Version.DRAFT else path)
@@ -134,7 +143,7 @@ def candidate(given: Mapping[str, Any], scale: float) -> Candidate:
     return Candidate(
         given["id"],
         given["name"],
-        None if score is None else min(max(score / scale, 0.0), 1.0),
+        None if score is None else share(score, scale),
         {"description": given.get("description"), "types": types, "match": bool(given.get("match"))},
         {
             str(each["id"]): each.get("value")

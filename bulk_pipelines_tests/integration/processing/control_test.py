@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.processing import control, grid
@@ -101,6 +102,25 @@ def test_slices_by_hand_come_to_the_end_and_heed_a_pause(scene: Scene) -> None:
         assert len(server.calls) == 150
     with pytest.raises(InvalidInput):
         control.kick_off(scene.pool, job.job_key, 0)
+
+
+@pytest.mark.parametrize("offered", [False, True])
+def test_a_kick_off_leaves_the_job_to_whoever_is_to_launch_it(scene: Scene, offered: bool) -> None:
+    """It works beside the run that the job is to have, and when its time is over that run goes on."""
+
+    def offers() -> list[str]:
+        with transaction(scene.pool) as connection:
+            connection.execute("UPDATE job SET offered_at = offered_at - interval '1 hour'")
+            return [each.key for each in dispatch.offers(connection, [job.kind], DispatchLimits())]
+
+    with ProviderServer(lambda _: items(("x", 0.9, "1")), seconds=0.02) as server:
+        scene.shop(server.url)
+        job = scene.submitted(source=scene.products(*[f"t{number}" for number in range(150)]))
+        if offered:
+            assert offers() == [f"{job.job_key}:0"]
+        kicked = control.kick_off(scene.pool, job.job_key, 0.2)
+    assert kicked.job.status is JobState.RUNNING
+    assert offers() == [f"{job.job_key}:0"], "one launch, however often it is offered"
 
 
 def test_the_grid_is_the_same_in_every_format_while_the_job_runs(scene: Scene) -> None:

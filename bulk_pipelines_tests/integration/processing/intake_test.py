@@ -1,8 +1,10 @@
 """Rows become items: from every format, whatever they hold, once, and on from where an earlier intake stopped."""
 
 import gzip
+import itertools
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +15,7 @@ from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import Conflict, InvalidInput, Transient
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.processing import Scene, lines
@@ -111,6 +113,25 @@ def test_a_record_that_cannot_be_read_is_a_row_that_says_why(scene: Scene, conte
         assert bool(wanted) == bool(said)
 
 
+def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> None:
+    """No single field of it is long. What follows is read on."""
+
+    def endless() -> Iterator[bytes]:
+        yield b'title\na\n"\n'
+        for _ in range(100):
+            yield b'","\n' * 100_000
+
+    rows = iter(records.opened(endless()))
+    tracemalloc.start()
+    first, second, third = itertools.islice(rows, 3)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert first == {"title": "a"}
+    assert "longer than" in second[records.UNREADABLE]
+    assert third
+    assert most < 100 * 1024 * 1024
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -176,6 +197,60 @@ def test_two_intakes_of_one_job_add_each_row_once(scene: Scene) -> None:
     with pytest.raises(Conflict, match="somebody else"):
         persist.copy_items(scene.pool, job.job_id, rows(3_000), late, before=0)
     assert scene.job(job.job_key).total_items == 2_000
+
+
+def test_a_plan_that_meets_another_one_goes_on_behind_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The orphan of an earlier try, or a kick-off, adds rows at the same time. That must not fail the job."""
+    titles = [f"t{number}" for number in range(1_500)]
+    job = scene.submitted(source=scene.products(*titles))
+    with transaction(scene.pool) as connection:
+        jobs.start(connection, job.job_key)
+    real = persist.copy_batch
+
+    def beside(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
+        if before == 0:
+            with transaction(scene.pool) as other:
+                real(other, job_id, batch[:7], 0)
+        real(connection, job_id, batch, before)
+
+    monkeypatch.setattr(persist, "copy_batch", beside)
+    with pytest.raises(Transient, match="somebody else"):
+        planning.plan(scene.pool, job)
+    assert scene.job(job.job_key).total_items == 7
+    assert planning.plan(scene.pool, job).planned_at is not None
+    assert [row["title"] for row in scene.inputs(job)] == titles
+    engine_jobs.check_counters(scene.pool, job)
+
+
+def test_a_plan_that_another_one_overtakes_is_done(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = scene.submitted(source=scene.products("a", "b"))
+    with transaction(scene.pool) as connection:
+        jobs.start(connection, job.job_key)
+    real = persist.copy_batch
+
+    def overtaken(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
+        monkeypatch.setattr(persist, "copy_batch", real)
+        planning.plan(scene.pool, job)
+        real(connection, job_id, batch, before)
+
+    monkeypatch.setattr(persist, "copy_batch", overtaken)
+    assert planning.plan(scene.pool, job).planned_at is not None
+    assert [row["title"] for row in scene.inputs(job)] == ["a", "b"]
+
+
+def test_a_plan_of_a_job_that_was_cancelled_meanwhile_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = scene.submitted(source=scene.products("a", "b"))
+    with transaction(scene.pool) as connection:
+        jobs.start(connection, job.job_key)
+    real = persist.copy_batch
+
+    def cancelled(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
+        jobs.cancel(scene.pool, job.job_key)
+        real(connection, job_id, batch, before)
+
+    monkeypatch.setattr(persist, "copy_batch", cancelled)
+    with pytest.raises(Conflict, match="is over"):
+        planning.plan(scene.pool, job)
 
 
 def test_the_answer_to_a_commit_that_was_lost_does_not_double_a_batch(scene: Scene) -> None:

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, make_due
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
 
@@ -106,6 +111,34 @@ def test_nothing_found_is_kept_too_and_grows_old(scene: Scene) -> None:
         assert len(server.calls) == 2 * asked
 
 
+def test_an_answer_serves_only_who_would_have_asked_and_read_the_same(scene: Scene) -> None:
+    """A recipe with a slip finds nothing in a good answer: that is not what the mended recipe is told. Nor does it get
+    the answers that another address gave, or that were given to other headers."""
+
+    def found() -> tuple[str, str]:
+        row = scene.grid(scene.done(source=scene.products("lamp")))[0]
+        return row["Outcome"], row["Price"]
+
+    def dearer(_: Call) -> Any:
+        return items(("lamp-1", 0.97, "12.50"))
+
+    with ProviderServer(shop) as server, ProviderServer(dearer) as other:
+        scene.shop(server.url, recipe="not_found_attempts = 1")
+        declared = (scene.recipes / "shop.toml").read_text()
+        scene.declare(declared.replace("$.items[*]", "$.itmes[*]"))
+        assert found() == ("no match", "")
+        scene.declare(declared)
+        assert found() == ("matched", "9.90")
+        asked = len(server.calls)
+        assert found() == ("matched", "9.90")
+        assert len(server.calls) == asked, "the same recipe is served"
+        scene.shop(server.url, 'headers = { Accept-Language = "fr" }', "not_found_attempts = 1")
+        assert found() == ("matched", "9.90")
+        assert len(server.calls) == asked + 1
+        scene.shop(other.url, recipe="not_found_attempts = 1")
+        assert found() == ("matched", "12.50")
+
+
 def test_the_next_variant_is_tried_when_the_first_finds_nothing(scene: Scene) -> None:
     def only_plain(call: Call) -> Any:
         return items(("x", 0.9, "1")) if call.params["q"] == "lamp" else {"items": []}
@@ -166,6 +199,60 @@ def test_a_provider_that_throttles_is_left_alone_by_everybody(scene: Scene) -> N
         throttling.clear()
         job = scene.worked(job)
     assert {row["Outcome"] for row in scene.grid(job)} == {"matched"}
+
+
+def test_a_row_that_was_never_asked_for_is_never_given_up(scene: Scene) -> None:
+    """The provider allows one request a day, and all other rows wait for their turn, as often as they are claimed."""
+    with ProviderServer(shop) as server:
+        scene.shop(server.url, "per_day = 1\npatience = 0\nat_once = 1", "attempts = 2")
+        job = scene.planned(source=scene.products("lamp", "twins", "weak"))
+        for _ in range(4):
+            with Worker(scene.pool, KINDS, scene.job(job.job_key), random=lambda: 0.0) as worker:
+                drain.drain(worker, patient=False)
+            make_due(scene.pool, job)
+        assert len(server.calls) == 1
+        assert sorted((row.status, row.attempt_count) for row in scene.rows(job)) == [
+            ("RETRY_WAIT", 0),
+            ("RETRY_WAIT", 0),
+            ("SUCCEEDED", 1),
+        ]
+        assert sorted(scene.outcomes(job)) == ["matched", "throttled", "throttled"]
+        check_counters(scene.pool, job)
+        with transaction(scene.pool) as connection:
+            connection.execute("DELETE FROM rate_limit")
+        scene.shop(server.url, "", "attempts = 2")
+        job = scene.worked(job)
+    assert sorted(scene.outcomes(job)) == ["ambiguous", "ambiguous", "matched"]
+
+
+def test_a_refusal_of_the_provider_itself_counts(scene: Scene) -> None:
+    with ProviderServer(lambda _: Said({}, 429, {"Retry-After": "0"})) as server:
+        scene.shop(server.url, recipe="attempts = 2")
+        job = scene.done(source=scene.products("lamp"))
+    assert [(row.status, row.attempt_count) for row in scene.rows(job)] == [("DLQ", 2)]
+
+
+def test_an_answer_that_cannot_be_read_is_not_kept(scene: Scene) -> None:
+    """When the provider is well again, it is asked again."""
+    scores: list[Any] = ["high", 0.97]
+
+    def moody(_: Call) -> Any:
+        return items(("lamp-1", scores[0], "9.90"))
+
+    with ProviderServer(moody) as server:
+        scene.shop(server.url, recipe="attempts = 1")
+        job = scene.done(source=scene.products("lamp"))
+        assert "no number" in scene.grid(job)[0]["Why"]
+        del scores[0]
+        job = scene.done(source=scene.products("lamp"))
+    assert scene.outcomes(job) == ["matched"]
+
+
+def test_a_score_beyond_all_bounds_is_the_best_or_the_worst(scene: Scene) -> None:
+    with ProviderServer(lambda _: items(("most", 10**400, "1"), ("least", -(10**400), "2"))) as server:
+        scene.shop(server.url)
+        job = scene.done(source=scene.products("lamp"))
+    assert [row["Shop's id"] for row in scene.grid(job)] == ["most"]
 
 
 def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:

@@ -108,6 +108,23 @@ def test_both_versions_in_batches(scene: Scene, version: str) -> None:
         assert {"type": "Q5", "limit": 5, "conditions": conditions} in asked
 
 
+def test_two_services_of_one_provider_keep_their_answers_apart(scene: Scene) -> None:
+    def two(call: Call) -> Any:
+        if call.path.startswith("/people"):
+            return service(call, "0.2")
+        if not call.body:
+            return DRAFT
+        assert call.path == "/places/match"
+        return {"results": [{"candidates": []} for _ in json.loads(call.body)["queries"]]}
+
+    with ProviderServer(two) as server:
+        for path, outcome in (("people", "matched"), ("places", "no match"), ("people", "matched")):
+            scene.declare(RECIPE.format(address=server.url, recipe=f'path = "{path}"'))
+            job = scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))
+            assert [row["Outcome"] for row in scene.grid(job)] == [outcome]
+        assert len(server.calls) == 4, "a manifest and an answer of each"
+
+
 @pytest.mark.parametrize(
     ("manifest", "why"),
     [
@@ -128,6 +145,36 @@ def test_a_manifest_that_is_wrong_fails_the_rows_at_once(scene: Scene, manifest:
     assert why in (row.error_message or "")
 
 
+@pytest.mark.parametrize("wrong", [Said({"error": "maintenance"}), Said({}, 404)])
+def test_a_wrong_manifest_is_not_kept(scene: Scene, wrong: Said) -> None:
+    manifests: list[Any] = [wrong, STABLE]
+
+    def moody(call: Call) -> Any:
+        return service(call, "0.2") if call.body else manifests[0]
+
+    with ProviderServer(moody) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe=""))
+        assert scene.outcomes(scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))) == ["failed"]
+        del manifests[0]
+        assert scene.outcomes(scene.done("people", source=scene.file("name,other,country\nAnn,,\n"))) == ["matched"]
+
+
+def test_a_score_beyond_all_bounds_harms_no_other_row(scene: Scene) -> None:
+    def huge(call: Call) -> Any:
+        if not call.body:
+            return STABLE
+        queries = json.loads(parse_qs(call.body.decode())["queries"][0])
+        return {
+            key: {"result": [{"id": "x", "name": "x", "score": 10**400}] if each["query"] == "Bob" else found("Ann")}
+            for key, each in queries.items()
+        }
+
+    with ProviderServer(huge) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe=""))
+        job = scene.done("people", source=scene.file("name,other,country\nAnn,,\nBob,,\n"))
+    assert [(row["Outcome"], row["Id"]) for row in scene.grid(job)] == [("matched", "Ann-1"), ("matched", "x")]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -140,6 +187,7 @@ def test_a_manifest_that_is_wrong_fails_the_rows_at_once(scene: Scene, manifest:
         {"q0": {"result": [{"id": "x", "name": None, "score": 1}]}},
         {"q0": {"result": [{"id": "x", "name": "x", "score": "1"}]}},
         {"q0": {"result": [{"id": "x", "name": "x"}]}},
+        {"q0": {"result": [{"id": "x", "name": "x", "score": 1, "type": 5}]}},
     ],
 )
 def test_an_answer_that_the_specification_does_not_know(scene: Scene, answer: Any) -> None:
@@ -149,6 +197,33 @@ def test_an_answer_that_the_specification_does_not_know(scene: Scene, answer: An
     (row,) = scene.rows(job)
     assert (row.status, row.attempt_count) == ("DLQ", 2), "it may pass, so it was tried again"
     assert "Reconciliation API" in (row.error_message or "")
+
+
+@pytest.mark.parametrize("version", ["0.2", "1.0-draft"])
+def test_a_query_that_is_refused_fails_its_own_row_alone(scene: Scene, version: str) -> None:
+    def picky(call: Call) -> Any:
+        return Said({}, 400) if b"Bad" in call.body else service(call, version)
+
+    with ProviderServer(picky) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe="batch = 4"))
+        names = ["Ann", "Bad", "Bob", "Cid", "Dee", "Eve", "Fay", "Badder", "Guy"]
+        job = scene.done("people", source=scene.file("name,other,country\n" + "".join(f"{n},,\n" for n in names)))
+        asked = [call for call in server.calls if call.body]
+        assert len(asked) == 11, "five for each batch with a bad one, and one for the last"
+    outcomes = ["matched", "failed", "ambiguous", "matched", "no match", "no match", "no match", "failed", "no match"]
+    assert [row["Outcome"] for row in scene.grid(job)] == outcomes
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_a_service_in_trouble_is_asked_no_more_and_keeps_what_it_said(scene: Scene, status: int) -> None:
+    def failing(call: Call) -> Any:
+        return Said({}, status) if b"Bob" in call.body else service(call, "0.2")
+
+    with ProviderServer(failing) as server:
+        scene.declare(RECIPE.format(address=server.url, recipe="batch = 1").replace("attempts = 2", "attempts = 1", 1))
+        job = scene.done("people", source=scene.file("name,other,country\nAnn,,\nBob,,\nCid,,\n"))
+        assert len([call for call in server.calls if call.body]) == 2
+    assert [row["Outcome"] for row in scene.grid(job)] == ["matched", "failed", "failed"]
 
 
 def test_a_service_that_throttles_a_batch(scene: Scene) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool as pools
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
@@ -16,7 +17,7 @@ from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Reaso
 from bulk_pipelines.engine.intake.persist import Item
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Request
-from bulk_pipelines.engine.states import JobEvent
+from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines_tests.scenes.engine_jobs import (
     WORK,
@@ -179,6 +180,55 @@ def test_all_at_once_with_the_job(pool: Engine) -> None:
     check_counters(pool, job)
     with pytest.raises(Conflict), transaction(pool) as connection:
         persist.add_all(connection, job.job_id, inputs(1))
+
+
+def test_a_job_can_be_beaten_for_and_paused_while_its_items_come_slowly(pool: Engine) -> None:
+    job = submitted(pool)
+    with transaction(pool) as connection:
+        jobs.start(connection, job.job_key)
+
+    def slow() -> Iterator[Item]:
+        yield "first", {}
+        with transaction(pool) as beside:
+            beside.execute("SET LOCAL lock_timeout = '2s'")
+            beside.execute(queries.text("dispatch", "beat"), {"job_id": job.job_id})
+            jobs.pause(beside, job.job_key)
+        yield "last", {}
+
+    with transaction(pool) as connection:
+        assert persist.add_all(connection, job.job_id, slow()) == 2
+    after = found(pool, job)
+    assert (after.status, after.total_items, after.planned_at is None) == (JobState.PAUSED, 2, False)
+    check_counters(pool, job)
+
+
+@pytest.mark.parametrize("key", ["same", "other"])
+def test_of_two_who_add_all_items_at_once_one_is_told(pool: Engine, key: str) -> None:
+    job = submitted(pool)
+
+    def late() -> Iterator[Item]:
+        with transaction(pool) as beside:
+            persist.add_all(beside, job.job_id, [("same", {"n": 1})])
+        yield key, {"n": 2}
+
+    with pytest.raises(Conflict, match="nothing was added"), transaction(pool) as connection:
+        persist.add_all(connection, job.job_id, late())
+    assert {key: row.input for key, row in rows(pool, job).items()} == {"same": {"n": 1}}
+    check_counters(pool, job)
+
+
+def test_a_job_that_is_cancelled_while_its_items_come_gets_none(pool: Engine) -> None:
+    job = submitted(pool)
+
+    def slow() -> Iterator[Item]:
+        yield "first", {}
+        with transaction(pool) as beside:
+            beside.execute("SET LOCAL lock_timeout = '2s'")
+            jobs.move(beside, job.job_key, JobEvent.CANCEL)
+
+    with pytest.raises(Conflict, match="nothing was added"), transaction(pool) as connection:
+        persist.add_all(connection, job.job_id, slow())
+    assert rows(pool, job) == {}
 
 
 def test_all_or_nothing_with_the_job(pool: Engine) -> None:

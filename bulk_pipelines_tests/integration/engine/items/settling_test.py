@@ -40,6 +40,30 @@ EACH: list[tuple[Outcome, ItemState]] = [
 ]
 
 
+def test_a_try_that_does_not_count_is_written_beside_one_that_does(pool: Engine) -> None:
+    job = running(pool, 2)
+    one, other = claimed(pool, job)
+    both = [decided(one, RetryLater("not yet", counted=False), delay=0.0), decided(other, RetryLater("away"))]
+    with transaction(pool) as connection:
+        settling.write(connection, job.job_id, both)
+    found = [row(pool, each) for each in (one, other)]
+    assert [(each.status, each.attempt_count) for each in found] == [("RETRY_WAIT", 0), ("RETRY_WAIT", 1)]
+    check_counters(pool, job)
+
+
+def test_a_suspect_that_is_put_off_stays_one(pool: Engine) -> None:
+    """Nobody has worked it, so nobody knows yet whether it kills the next worker as well."""
+    job = running(pool, 1)
+    expire(pool, claimed(pool, job))
+    rescue.run_once(pool, WORK, lambda: 0.0)
+    for outcome, counts in ((RetryLater("not yet", counted=False), (1, 1)), (RetryLater("away"), (2, 0))):
+        make_due(pool, job)
+        (lease,) = claimed(pool, job)
+        settled(pool, job, [lease], outcome, delay=0.0)
+        after = row(pool, lease)
+        assert (after.status, after.attempt_count, after.death_count) == (ItemState.RETRY_WAIT, *counts)
+
+
 @pytest.mark.parametrize(("outcome", "state"), EACH)
 def test_what_is_written(pool: Engine, outcome: Outcome, state: ItemState) -> None:
     job = running(pool, 1)

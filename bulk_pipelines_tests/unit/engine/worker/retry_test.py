@@ -19,7 +19,7 @@ from bulk_pipelines.engine.worker.retry import (
     decide_rescue,
     outcome_of,
 )
-from bulk_pipelines.errors import ErrorClass, Failure, Permanent, Throttled, Transient, Unavailable
+from bulk_pipelines.errors import ErrorClass, Failure, Permanent, PutOff, Throttled, Transient, Unavailable
 
 POLICY = RetryPolicy()
 FIRST = Tries(attempts=1)
@@ -57,6 +57,13 @@ def test_the_budget_of_attempts(error_class: ErrorClass) -> None:
     assert buried.event is ItemEvent.BURY
     assert buried.error == "away (given up after 5 attempts)"
     assert buried.error_class is error_class
+
+
+def test_an_item_that_was_put_off_is_never_given_up() -> None:
+    put_off = outcome_of(PutOff("not yet", 7.0))
+    assert put_off == RetryLater("not yet", 7.0, ErrorClass.THROTTLED, counted=False)
+    settled = decide(POLICY, put_off, Tries(POLICY.max_attempts + 1), half)
+    assert (settled.event, settled.delay, settled.counted) == (ItemEvent.RETRY, 7.0, False)
 
 
 def test_not_found_has_a_small_budget_of_its_own() -> None:
