@@ -52,7 +52,7 @@ test-quick: $(READY) ## Run what needs no long-lived server, in less than a minu
 
 .PHONY: test-long
 test-long: $(READY) ## Run the long tests; DATABASE=15 uses an installed PostgreSQL 15
-	$(PY) -m pytest -m long $(ARGS)
+	$(PY) -m pytest -n logical --dist loadfile -m long $(ARGS)
 
 .PHONY: check
 check: $(READY) ## Lint, formatting, types, boundaries between modules, and the lock

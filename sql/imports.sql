@@ -19,6 +19,10 @@ FROM (
 WHERE before < :bytes
 ORDER BY line;
 
+-- name: rejected_row_behind
+-- A row if there is a reject behind a line. How large a page is does not tell, because large rejects end it early.
+SELECT line FROM rejected_row WHERE job_id = :job_id AND line > :after_line LIMIT 1;
+
 -- name: count_rejected_rows
 -- How many records of a job were rejected.
 SELECT count(*) FROM rejected_row WHERE job_id = :job_id;

@@ -1,3 +1,8 @@
+-- name: wait_shortly
+-- Sets for the rest of the transaction how long it waits for others, so that submissions that wait for one of their owner
+-- do not hold the connections that everybody needs.
+SELECT set_config('lock_timeout', :milliseconds::text, true);
+
 -- name: one_at_a_time
 -- Lets one submission of an owner at a time count what the owner has, so that two never take the same room.
 SELECT pg_advisory_xact_lock(hashtextextended('bulk_pipelines.quota.' || :owner, 0));

@@ -72,11 +72,15 @@ SET state = 'SUBMITTED', landed = :landed, landed_version = :landed_version, lan
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING'
 RETURNING upload_id;
 
--- name: give_up
--- Marks an upload for being cleared away, and returns what its files are called.
+-- name: give_up!
+-- Marks an upload for being cleared away. It waits for a transaction that submits the upload at this moment, also for one
+-- whose client has lost its connection.
 UPDATE upload SET state = 'CLEARING', expires_at = now()
-WHERE upload_id = :upload_id AND state = 'ARRIVING'
-RETURNING job_key;
+WHERE upload_id = :upload_id AND state = 'ARRIVING';
+
+-- name: submitted
+-- A row if the import of an upload was submitted.
+SELECT upload_id FROM upload WHERE upload_id = :upload_id AND state = 'SUBMITTED';
 
 -- name: expired
 -- Uploads that nobody goes on with, and those that somebody began to clear away and did not finish.

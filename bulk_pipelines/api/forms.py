@@ -12,6 +12,8 @@ from bulk_pipelines.errors import InvalidInput
 
 FILE = "file"
 LONGEST_FIELD = 10_000
+LONGEST_BETWEEN = 4 << 20
+"""How many bytes in a row may belong to no file. The parser keeps what it takes for a header, however long it is."""
 
 
 class FileTarget(BaseTarget):  # type: ignore[misc]
@@ -69,11 +71,16 @@ class Form:
             self.parser.register(target.name, target)
 
     def pieces(self, body: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of the file. Behind them, the fields are known."""
+        """Yield the bytes of the file, and nothing for a piece that holds none of them. Behind them, the fields are
+        known."""
+        between = 0
         for piece in body:
             self.parse(piece)
-            if taken := self.file.taken():
-                yield taken
+            taken = self.file.taken()
+            between = 0 if taken else between + len(piece)
+            if between > LONGEST_BETWEEN:
+                raise InvalidInput("body", f"is not a form: {between:,} bytes in a row belong to no file")
+            yield taken
         if not self.file.files:
             raise InvalidInput(FILE, "the form has no part of this name: curl -F file=@users.csv sends one")
         if not self.file.finished:
@@ -87,6 +94,8 @@ class Form:
             raise InvalidInput(str(error.part_name)[:100], f"is not a part of this form; known: {known}") from None
         except ParseFailedException as error:
             raise InvalidInput("body", f"is not a form: {error}") from None
+        except UnicodeDecodeError:
+            raise InvalidInput("body", "is not a form: the header of a part is not UTF-8") from None
         if self.file.files > 1:
             raise InvalidInput(FILE, "is there twice: send one file in a request")
 

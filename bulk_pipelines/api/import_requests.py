@@ -44,6 +44,10 @@ CODINGS = {"": None, "identity": None, "gzip": Compression.GZIP, "x-gzip": Compr
 TRUE, FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off", ""}
 
 
+MOST_FILES = 10_000
+"""How many files one request may name."""
+
+
 class Address(BaseModel):
     """An import of files that are fetched from an address."""
 
@@ -75,10 +79,13 @@ class Address(BaseModel):
 
 def address_of(body: bytes) -> Address:
     try:
-        return Address.model_validate_json(body)
+        found = Address.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
+    if len(found.sources) > MOST_FILES:
+        raise InvalidInput("url", f"names {len(found.sources):,} files, more than {MOST_FILES:,}: make several imports")
+    return found
 
 
 def options_of(given: Mapping[str, str]) -> Options:

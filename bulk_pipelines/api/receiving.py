@@ -3,7 +3,7 @@ memory."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import anyio.from_thread
@@ -16,6 +16,8 @@ from bulk_pipelines.api.bodies import streamed
 from bulk_pipelines.api.problems import Refusal
 
 PIECE_BYTES = 1 << 20
+BEAT_SECONDS = 2.0
+"""After how long whoever reads a body gets what has come of it, even if that is nothing."""
 SILENT_SECONDS = 30.0
 """For how long a sender may be silent."""
 PATIENT_SECONDS = 60.0
@@ -32,18 +34,20 @@ class Body:
 
     def __init__(self, request: Request) -> None:
         streamed(request.scope)
-        self.chunks: AsyncIterator[bytes] = request.stream()
-        self.began = time.monotonic()
+        self.receive = request.receive
         self.arrived = 0
+        self.waited = 0.0
+        """For how long the sender was waited for. What the thread does meanwhile is not the sender's fault."""
+        self.silent = 0.0
         self.over = False
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body in pieces of about a megabyte. This is called in a thread of its own, which waits for them. If
-        the sender goes away, what came before is yielded, and then `ClientDisconnect` is raised."""
+        """Yield the body in pieces of about a megabyte, or smaller ones when it comes slowly: a piece without a byte
+        says that the sender is still waited for. This is called in a thread of its own, which waits for them. If the
+        sender goes away, what came before is yielded, and then `ClientDisconnect` is raised."""
         while not self.over:
             gathered, failure = anyio.from_thread.run(self.gather)
-            if gathered:
-                yield gathered
+            yield gathered
             if failure is not None:
                 raise failure
 
@@ -51,24 +55,40 @@ class Body:
         """Return the next bytes, and the error that ended them, if one did."""
         found: list[bytes] = []
         size = 0
+        began = time.monotonic()
         try:
-            while size < PIECE_BYTES:
-                chunk = await asyncio.wait_for(anext(self.chunks), SILENT_SECONDS)
+            while not self.over and size < PIECE_BYTES and (left := began + BEAT_SECONDS - time.monotonic()) > 0:
+                chunk = await self.chunk(left)
                 found.append(chunk)
                 size += len(chunk)
-                self.arrived += len(chunk)
                 self.refuse_slow()
-        except StopAsyncIteration:
-            self.over = True
-        except TimeoutError:
-            return b"".join(found), Refusal("too-slow", f"nothing came for {SILENT_SECONDS:.0f} seconds")
         except (ClientDisconnect, Refusal) as error:
             return b"".join(found), error
         return b"".join(found), None
 
+    async def chunk(self, seconds: float) -> bytes:
+        """Return what comes next, or nothing if it takes longer."""
+        began = time.monotonic()
+        try:
+            # This can be cut short without a loss, which a generator, like `request.stream()`, cannot.
+            message = await asyncio.wait_for(self.receive(), seconds)
+        except TimeoutError:
+            self.silent += time.monotonic() - began
+            return b""
+        finally:
+            self.waited += time.monotonic() - began
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        self.silent = 0.0
+        self.over = not message.get("more_body", False)
+        chunk: bytes = message.get("body", b"")
+        self.arrived += len(chunk)
+        return chunk
+
     def refuse_slow(self) -> None:
-        seconds = time.monotonic() - self.began
-        if seconds > PATIENT_SECONDS and self.arrived < SLOWEST * seconds:
+        if self.silent >= SILENT_SECONDS:
+            raise Refusal("too-slow", f"nothing came for {SILENT_SECONDS:.0f} seconds")
+        if not self.over and self.waited > PATIENT_SECONDS and self.arrived < SLOWEST * self.waited:
             raise Refusal("too-slow", f"the body comes at less than {SLOWEST:,} bytes a second")
 
 

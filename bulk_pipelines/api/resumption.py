@@ -77,7 +77,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
 
     def began() -> Upload | Job:
         with transaction(door.pool) as connection:
-            return uploads.begin(
+            begun = uploads.begin(
                 connection,
                 sender.owner,
                 wanted,
@@ -86,6 +86,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
                 resumable=True,
                 length=length,
             )
+            return appending.repeated(connection, begun, wanted, length) if isinstance(begun, Job) else begun
 
     upload = await run_in_threadpool(began)
     if isinstance(upload, Job):
@@ -116,6 +117,7 @@ async def append(request: Request, door: Door, upload_id: str, caller: Caller, p
             f"the upload was said to have another length than {length:,}, or has more bytes already",
             headers=state(upload),
         )
+    upload = replace(upload, length=upload.length if length is None else length)
     sender = caller.sender(upload.owner, priority=upload.request["priority"])
     return await go_on(request, door, upload, sender, prefer)
 
@@ -128,13 +130,14 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
         else {}
     )
     pieces = digests.verified(Body(request).pieces(), expected, "Content-Digest")
-    upload = await in_a_thread(request, partial(appending.append, door.pool, door.settings, upload, pieces))
+    admission = Admission(door, upload.owner)
+    work = partial(appending.append, door.pool, door.settings, upload, pieces, admission.count)
+    upload = await in_a_thread(request, work)
     if not complete_of(request):
         first = request.method == "POST"
         return Response(
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
-    admission = Admission(door, upload.owner)
     submitted = await run_in_threadpool(appending.submit, door.pool, door.settings, upload, sender, admission.admit)
     return await import_answers.submitted(
         request,

@@ -14,6 +14,7 @@ from bulk_pipelines.api import keys
 from bulk_pipelines.api.application import application
 from bulk_pipelines.api.callers import is_loopback
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.heads import BoundedHeads
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput, Unavailable
@@ -59,6 +60,7 @@ def server(door: Door) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             application(door),
+            http=BoundedHeads,
             lifespan="off",
             proxy_headers=False,
             server_header=False,

@@ -1,6 +1,7 @@
 """Which files a request may name by an address. The server reads them with rights of its own, so nobody may make it
 read what they could not read themselves."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bulk_pipelines.api.door import Door, listed
@@ -50,7 +51,12 @@ def open_to_all(door: Door) -> list[Address]:
 
 
 def is_below(address: Address, folder: Address) -> bool:
-    """Whether an address lies in a folder: on the same server or in the same bucket, and below its path."""
-    same = (address.scheme, address.host, address.port) == (folder.scheme, folder.host, folder.port)
+    """Whether an address lies in a folder: on the same server, as the same user or in the same bucket, and below its
+    path. A path that begins with a slash there, or has `..` in it, leads elsewhere."""
     beginning = f"{folder.path.rstrip('/')}/" if folder.path else ""
-    return same and ".." not in address.path.split("/") and address.path.startswith(beginning)
+    return (
+        replace(address, path="") == replace(folder, path="")
+        and ".." not in address.path.split("/")
+        and address.path.startswith(beginning)
+        and not address.path.removeprefix(beginning).startswith("/")
+    )

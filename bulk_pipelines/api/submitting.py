@@ -14,7 +14,7 @@ from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.jobs.quotas import Left
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import RequestedFile
-from bulk_pipelines.imports.sent import receiving
+from bulk_pipelines.imports.sent import receiving, uploads
 
 
 @dataclass
@@ -27,6 +27,9 @@ class Admission:
 
     def admit(self, connection: Connection, sent: int = 0) -> None:
         self.left = limits.admit(connection, self.owner, quotas.quota_of(self.door.settings), sent=sent)
+
+    def count(self, connection: Connection, sent: int) -> None:
+        limits.count(connection, self.owner, quotas.quota_of(self.door.settings), sent)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -49,6 +52,8 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:
         if not known(connection, sender):
+            if sender.idempotency_key is not None:
+                uploads.refuse_arriving(connection, sender.owner, sender.idempotency_key)
             admission.admit(connection)
         return submission.submit(connection, request, sender), admission
 

@@ -99,10 +99,11 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
     with transaction(pool) as connection:
         page = rejects.page(connection, job.job_id, after_line, limit)
         total = rejects.count(connection, job.job_id)
+        more = bool(page) and rejects.follow(connection, job.job_id, page[-1].line)
     for each in page:
         row = row_of(each)
         click.echo(f"line {row['line']}: {row['reasons']}  {row['record']}")
-    if len(page) == limit and page[-1].line:
+    if more:
         click.echo(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
     elif not total:
         gone = (job.result or {}).get("rejected", 0)

@@ -97,7 +97,7 @@ async def submit_import(
     if resumption.begins(request):
         return await resumption.begin(request, door, sender, prefer)
     if import_requests.media_type(request) == "application/json":
-        asked = import_requests.address_of(await request.body())
+        asked = await run_in_threadpool(import_requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
@@ -166,7 +166,8 @@ def show_errors(
         return streamed(pieces, format, f"{job.job_key}-errors")
     with transaction(door.pool) as connection:
         found = answer.errors(connection, job.job_id, after_id(after) or 0, size)
-    more = cursor_of(found[-1]["line"]) if len(found) == size else None
+        follow = bool(found) and rejects.follow(connection, job.job_id, found[-1]["line"])
+    more = cursor_of(found[-1]["line"]) if follow else None
     return Errors(errors=[RecordError(**each) for each in found], next=more)
 
 

@@ -54,7 +54,6 @@ async def append_to_upload(
 def give_up_upload(upload_id: UploadId, door: TheDoor, caller: Writer) -> Response:
     """Removes what has arrived. An upload that is over cannot be given up: cancel its import."""
     upload = resumption.taken_over(door, upload_id, caller.actor.sees)
-    if upload.submitted:
+    if upload.submitted or not clearing.discard(door.pool, door.settings, upload):
         raise resumption.completed()
-    clearing.discard(door.pool, door.settings, upload)
     return Response(status_code=204)

@@ -3,6 +3,8 @@ outside asks here first, in the transaction that submits."""
 
 from dataclasses import dataclass
 
+import psycopg
+
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import OverQuota
@@ -10,6 +12,8 @@ from bulk_pipelines.errors import OverQuota
 SECONDS_TO_WAIT = 30.0
 """After how long it may be worth another try: nobody knows when a job ends."""
 DAY = 86_400
+PATIENT_SECONDS = 3
+"""For how long a submission waits for another one of its owner."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Left:
 def admit(connection: Connection, owner: str, quota: Quota, *, items: int = 1, sent: int = 0) -> Left:
     """Let the owner have one more job, with so many items and sent with so many bytes, or raise `OverQuota`. Until the
     transaction ends, no other submission of the owner is admitted."""
-    connection.execute(queries.text("quotas", "one_at_a_time"), {"owner": owner})
+    one_at_a_time(connection, owner)
     left = left_of(connection, owner, quota)
     if left.jobs < 1:
         raise OverQuota(f"{owner} has {quota.jobs} unfinished jobs, and may have no more", SECONDS_TO_WAIT)
@@ -43,9 +47,26 @@ def admit(connection: Connection, owner: str, quota: Quota, *, items: int = 1, s
             f"{owner} may have {left.items} more open items of {quota.items} now, and asks for {items}", SECONDS_TO_WAIT
         )
     if sent:
-        refuse_bytes(connection, owner, quota, sent)
-        connection.execute(queries.text("quotas", "add_bytes"), {"owner": owner, "bytes": sent})
+        count(connection, owner, quota, sent)
     return Left(left.jobs - 1, left.items - items, left.bytes - sent)
+
+
+def count(connection: Connection, owner: str, quota: Quota, sent: int) -> None:
+    """Count bytes that the owner has sent, or raise `OverQuota` if they are too many. Until the transaction ends,
+    nothing else of the owner is counted."""
+    one_at_a_time(connection, owner)
+    refuse_bytes(connection, owner, quota, sent)
+    connection.execute(queries.text("quotas", "add_bytes"), {"owner": owner, "bytes": sent})
+
+
+def one_at_a_time(connection: Connection, owner: str) -> None:
+    """Let nobody else count what the owner has until the transaction ends. Raise `OverQuota` if another submission of
+    the owner takes too long."""
+    connection.execute(queries.text("quotas", "wait_shortly"), {"milliseconds": PATIENT_SECONDS * 1_000})
+    try:
+        connection.execute(queries.text("quotas", "one_at_a_time"), {"owner": owner})
+    except psycopg.errors.LockNotAvailable:
+        raise OverQuota(f"{owner} submits more at once than can be counted", PATIENT_SECONDS) from None
 
 
 def left_of(connection: Connection, owner: str, quota: Quota) -> Left:

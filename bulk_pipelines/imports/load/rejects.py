@@ -67,6 +67,12 @@ def page(connection: Connection, job_id: int, after_line: int = 0, limit: int = 
     return [Rejected(line, raw or b"", raw_size, reasons) for line, raw, raw_size, reasons in found]
 
 
+def follow(connection: Connection, job_id: int, after_line: int) -> bool:
+    """Whether there are rejects behind a line."""
+    values = {"job_id": job_id, "after_line": after_line}
+    return connection.execute(queries.text("imports", "rejected_row_behind"), values).fetchone() is not None
+
+
 def count(connection: Connection, job_id: int) -> int:
     row = connection.execute(queries.text("imports", "count_rejected_rows"), {"job_id": job_id}).fetchone()
     return int(row[0]) if row else 0

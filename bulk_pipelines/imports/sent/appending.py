@@ -1,47 +1,62 @@
 """Receiving a file in several requests. What arrives is stored in parts of some megabytes, each of them a file of its
 own, so that hardly anything is lost when a connection breaks or a process dies."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.errors import IdempotencyConflict
+from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.errors import InvalidInput, OverQuota
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
-from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch
 from bulk_pipelines.imports.sent.receiving import Admit
-from bulk_pipelines.imports.sent.uploads import Upload
+from bulk_pipelines.imports.sent.uploads import TakenOver, Upload
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import OverLimit
 
 PART_BYTES = 16 << 20
 MOST_PARTS = 20_000
 
 
-def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[bytes]) -> Upload:
-    """Append what arrives, and return the upload as it is then. If the pieces end with an error, what came before it is
-    kept, unless it was not what its digest said."""
+def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[bytes], count: Admit) -> Upload:
+    """Append what arrives, and return the upload as it is then. `count` counts what is kept for its owner. If the
+    pieces end with an error, what came before it is kept, unless it was not what its digest said."""
     before = upload
     with locations.folder(landed_files.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         try:
             for part in in_parts(pieces, room_of(upload, chosen)):
                 if len(upload.part_terms) >= MOST_PARTS:
                     raise OverLimit("upload", f"has {MOST_PARTS} parts: send larger ones")
-                storage.put(upload.part(len(upload.part_terms) + 1, upload.term), part)
-                with transaction(pool) as connection:
-                    upload = uploads.add_part(connection, upload, len(part))
+                upload = add(pool, storage, upload, part, count)
         except DigestMismatch:
             with transaction(pool) as connection:
                 uploads.drop_parts(connection, before)
+            storage.delete(*upload.parts[len(before.part_terms) :])
             raise
     return upload
+
+
+def add(pool: Engine, storage: Storage, upload: Upload, part: bytes, count: Admit) -> Upload:
+    """Store a part, and note it. Nothing is left of one that comes too late, or is more than the owner may send."""
+    name = upload.part(len(upload.part_terms) + 1, upload.term)
+    storage.put(name, part)
+    try:
+        with transaction(pool) as connection:
+            count(connection, len(part))
+            return uploads.add_part(connection, upload, len(part))
+    except (OverQuota, TakenOver):
+        storage.delete(name)
+        raise
 
 
 def room_of(upload: Upload, chosen: Settings) -> int:
@@ -59,7 +74,8 @@ def in_parts(pieces: Iterable[bytes], room: int) -> Iterator[bytes]:
             arrived += len(piece)
             if arrived > room:
                 raise OverLimit("upload", f"is longer than was said, or than is allowed, by {arrived - room:,} bytes")
-            waiting.append(piece)
+            if piece:
+                waiting.append(piece)
             size += len(piece)
             if size >= PART_BYTES:
                 yield b"".join(waiting)
@@ -73,7 +89,8 @@ def in_parts(pieces: Iterable[bytes], room: int) -> Iterator[bytes]:
 
 
 def submit(pool: Engine, chosen: Settings, upload: Upload, sender: Sender, admit: Admit) -> Submitted:
-    """Submit the import of an upload that is whole. Its parts are put together when it is planned."""
+    """Submit the import of an upload that is whole. Its parts are put together when it is planned. Their bytes were
+    counted when they came."""
     if upload.length is not None and upload.bytes != upload.length:
         raise InvalidInput(
             "Upload-Complete", f"{upload.bytes:,} bytes of {upload.length:,} have arrived: the upload is not complete"
@@ -83,10 +100,32 @@ def submit(pool: Engine, chosen: Settings, upload: Upload, sender: Sender, admit
     request = options.request((RequestedFile(address, upload.bytes, name=upload.shown),))
     sender = replace(sender, file=upload.file, idempotency_key=upload.idempotency_key)
     with transaction(pool) as connection:
-        admit(connection, upload.bytes)
+        admit(connection, 0)
         submitted = submission.submit(connection, request, sender, identity(options, upload))
         uploads.submit(connection, upload, sent=upload.bytes)
     return submitted
+
+
+def repeated(connection: Connection, job: Job, wanted: Mapping[str, Any], length: int | None) -> Job:
+    """Return the job of an idempotency key if an upload of this request may be what it came from. Else raise
+    `IdempotencyConflict`: what the upload is going to send would be lost."""
+    before = uploads.of_job(connection, job.job_key)
+    request = Options(**wanted["options"]).request((RequestedFile("repeated"),))
+    same = (
+        before is not None
+        and job.kind == kind_name(request.resource)
+        and request.terms().items() <= job.params.items()
+        and length in (None, before.bytes)
+        and (not before.resumable or told(before.request) == told(wanted))
+    )
+    if not same:
+        raise IdempotencyConflict(str(job.idempotency_key), job.job_key)
+    return job
+
+
+def told(wanted: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a request says of the bytes of its file."""
+    return wanted["compression"], wanted["digests"]
 
 
 def options_of(upload: Upload) -> Options:

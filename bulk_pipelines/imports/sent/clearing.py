@@ -21,13 +21,15 @@ from bulk_pipelines.storage.errors import Missing
 AT_A_TIME = 100
 
 
-def discard(pool: Engine, chosen: Settings, upload: Upload) -> None:
-    """Clear an upload away at once. What cannot be removed now is removed by a later pass."""
-    with suppress(BulkError):
-        with transaction(pool) as connection:
-            uploads.give_up(connection, upload.upload_id)
-        with locations.folder(landing.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
-            clear(pool, storage, upload.upload_id, upload.job_key)
+def discard(pool: Engine, chosen: Settings, upload: Upload) -> bool:
+    """Clear an upload away at once, unless a job has it by now: then nothing is removed, and the answer is False. What
+    cannot be removed now is removed by a later pass."""
+    with transaction(pool) as connection:
+        if not uploads.give_up(connection, upload.upload_id):
+            return False
+    with suppress(BulkError), locations.folder(landing.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
+        clear(pool, storage, upload.upload_id, upload.job_key)
+    return True
 
 
 def is_anything_due(pool: Engine) -> bool:

@@ -4,6 +4,7 @@ is whole. If it breaks off, nothing of it is left."""
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile
@@ -33,7 +34,9 @@ Admit = Callable[[Connection, int], None]
 class Arrival(Protocol):
     """A file that arrives. Its options and its name may stand behind it, so they are known when it was read."""
 
-    def pieces(self) -> Iterator[bytes]: ...
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes in pieces. One without a byte comes every few seconds while the sender is waited for."""
+        ...
 
     def options(self) -> Options: ...
 
@@ -62,10 +65,14 @@ def import_sent(pool: Engine, chosen: Settings, arrival: Arrival, sender: Sender
             admit(connection, landed.source_bytes)
             submitted = submit(connection, begun, landed, arrival, sender)
     except BaseException:
-        clearing.discard(pool, chosen, begun)
+        # The job may be there all the same, if it was the answer to its commit that was lost. Without a database
+        # nothing is removed: a later pass knows.
+        with suppress(BulkError):
+            clearing.discard(pool, chosen, begun)
         raise
     if not submitted.created:  # a request of another form has used the key in the meantime
-        clearing.discard(pool, chosen, begun)
+        with suppress(BulkError):
+            clearing.discard(pool, chosen, begun)
     return submitted
 
 
@@ -88,11 +95,12 @@ def received(pool: Engine, chosen: Settings, upload: Upload, arrival: Arrival) -
 
 
 def kept_alive(pool: Engine, upload: Upload, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same pieces, and now and then note that the upload still arrives. Raise `TakenOver` if somebody has
-    given it up meanwhile."""
+    """Yield the same pieces, and now and then note that the upload still arrives, also while a slow sender is waited
+    for. Raise `TakenOver` if somebody has given it up meanwhile."""
     noted = time.monotonic()
     for piece in pieces:
-        yield piece
+        if piece:
+            yield piece
         if time.monotonic() - noted > PUT_OFF_SECONDS:
             with transaction(pool) as connection:
                 uploads.put_off(connection, upload)

@@ -122,16 +122,22 @@ def begin(
     return begun
 
 
+def refuse_arriving(connection: Connection, owner: str, idempotency_key: str) -> None:
+    """Raise `InFlight` while an upload with the key arrives."""
+    values = {"owner": owner, "idempotency_key": idempotency_key}
+    connection.execute(queries.text("uploads", "free_key"), values)
+    row = connection.execute(queries.text("uploads", "arriving"), values).fetchone()
+    if row is not None:
+        raise InFlight(idempotency_key, min(max(row[0], 1.0), SENDING_SECONDS))
+
+
 def in_use(connection: Connection, owner: str, idempotency_key: str) -> Job:
     """Return the job of a key that another upload had a moment ago; raise `InFlight` if it still has the key."""
-    values = {"owner": owner, "idempotency_key": idempotency_key}
-    row = connection.execute(queries.text("uploads", "arriving"), values).fetchone()
-    if row is None:
-        before = jobs.find_by_key(connection, owner, idempotency_key)
-        if before is not None:
-            return before
+    refuse_arriving(connection, owner, idempotency_key)
+    before = jobs.find_by_key(connection, owner, idempotency_key)
+    if before is None:
         raise InFlight(idempotency_key, 1.0)  # it was given up at this moment
-    raise InFlight(idempotency_key, min(max(row[0], 1.0), SENDING_SECONDS))
+    return before
 
 
 def shown_name(name: str | None) -> str | None:
@@ -231,6 +237,8 @@ def set_length(connection: Connection, upload: Upload, length: int) -> bool:
     return connection.execute(queries.text("uploads", "set_length"), values).fetchone() is not None
 
 
-def give_up(connection: Connection, upload_id: str) -> None:
-    """Let the upload be cleared away. Its idempotency key is free at once."""
+def give_up(connection: Connection, upload_id: str) -> bool:
+    """Let the upload be cleared away. Its idempotency key is free at once. False if its import was submitted: then its
+    files belong to a job."""
     connection.execute(queries.text("uploads", "give_up"), {"upload_id": upload_id})
+    return connection.execute(queries.text("uploads", "submitted"), {"upload_id": upload_id}).fetchone() is None

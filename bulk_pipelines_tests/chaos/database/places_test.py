@@ -323,18 +323,33 @@ def test_as_root_programs_that_only_root_can_reach_are_copied(
         server.start()
 
 
+def closed_above(path: Path) -> Path | None:
+    """The uppermost folder on the way to this one that only its owner may enter."""
+    return next((each for each in [*reversed(path.parents), path] if not each.stat().st_mode & 0o001), None)
+
+
+def opening(paths: Sequence[Path], kept: Path) -> str:
+    """Commands that let everybody reach these folders, for the processes of a mount namespace only."""
+    places = {path: kept / str(number) for number, path in enumerate(paths)}
+    closed = dict.fromkeys(found for path in paths if (found := closed_above(path)))
+    return " && ".join(
+        [
+            *(f"mkdir {place} && mount --bind {path} {place}" for path, place in places.items()),
+            *(f"mount -t tmpfs -o mode=755 none {each}" for each in closed),
+            *(f"mkdir -p {path} && mount --bind {place} {path}" for path, place in places.items()),
+        ]
+    )
+
+
 def bulk(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command as the user nobody, to whom Python is opened if it lies in somebody's home: only for this process."""
-    python = Path(sys.base_prefix).resolve()
-    closed = next((each for each in reversed(python.parents) if not each.stat().st_mode & 0o001), python)
+    """A command as the user nobody, to whom Python and the checkout are opened: only for this process."""
     with TemporaryDirectory() as kept:
-        opening = f"mount --bind {python} {kept} && mount -t tmpfs -o mode=755 none {closed} && mkdir -p {python}"
+        opened = opening([Path(sys.base_prefix).resolve(), CHECKOUT], Path(kept))
         become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         return subprocess.run(
-            [*("unshare", "--mount", "sh", "-c", f'{opening} && mount --bind {kept} {python} && exec "$0" "$@"'),
+            [*("unshare", "--mount", "sh", "-c", f'{opened} && cd {CHECKOUT} && exec "$0" "$@"'),
              *become, sys.executable, "-m", "bulk_pipelines.cli", *arguments],
             env={**os.environ, "BULK_HOME": str(home), "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
-            cwd=CHECKOUT,
             capture_output=True,
             text=True,
             timeout=120,

@@ -12,6 +12,7 @@ from bulk_pipelines_tests.scenes.distribution import many, wanted
 from bulk_pipelines_tests.scenes.waiting import until
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_point(chaos: Chaos, point: str) -> None:
     scene, inputs = chaos.scene, many(60)
@@ -40,6 +41,7 @@ def test_killed_at_a_point(chaos: Chaos, point: str) -> None:
     assert scene.answer(job) == answer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["claimed", "put", "recorded, not committed", "settled", "ended"])
 def test_killed_in_a_job_that_is_to_fail(chaos: Chaos, point: str) -> None:
     """Whatever crashes: the buried input and the failed job are one settlement."""

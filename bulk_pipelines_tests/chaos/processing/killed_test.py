@@ -47,6 +47,7 @@ def let_leases_run_out(scene: Scene) -> None:
     rescue.run_once(scene.pool, KINDS, lambda: 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", sorted(POINTS))
 def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
     titles = [f"t{number}" for number in range(ROWS if "persisted" in point or "copied" in point else 60)]

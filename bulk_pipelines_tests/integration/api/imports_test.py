@@ -12,11 +12,16 @@ from typing import Any
 import httpx
 import pytest
 from backports.zstd import compress
+from click.testing import CliRunner
 from sqlalchemy import Engine
 
+from bulk_pipelines.api import import_requests
 from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import audit
+from bulk_pipelines.engine.jobs import audit, quotas
+from bulk_pipelines.imports.commands import group
+from bulk_pipelines.imports.load import rejects
 from bulk_pipelines_tests.scenes.api import Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_imports import (
     HEADER,
@@ -347,6 +352,61 @@ def test_limits_of_an_owner_are_told_and_kept(engine: Engine, tmp_path: Path) ->
         assert uploads_left(api) == 0
         assert len(landed(api)) == 2
         assert sent(api.client("eve"), users(*range(100))).status_code == 429
+
+
+def test_the_pages_of_rejects_go_on_to_the_last_one_however_large_they_are(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = api.client("ada")
+    content = (HEADER + "".join(line(number, "nobody") for number in range(1, 8))).encode()
+    job_id = sent(client, content).json()["job_id"]
+    done(api.engine, job_id)
+    monkeypatch.setattr(rejects, "PAGE_BYTES", 2 * len(line(1, "nobody")) - 10)
+    for size, pages in ((100, 4), (2, 4), (7, 4), (1, 7)):
+        found: list[int] = []
+        after: dict[str, str] = {}
+        asked = 0
+        while asked == 0 or after["after"]:
+            page = client.get(f"/v1/imports/{job_id}/errors", params={"size": str(size), **after}).json()
+            found += [each["line"] for each in page["errors"]]
+            after, asked = {"after": page["next"]}, asked + 1
+        assert (found, asked) == (list(range(2, 9)), pages), "no page is empty, and none is missing"
+    monkeypatch.setenv("BULK_DATABASE_URL", api.settings.database_url)
+    shown = CliRunner().invoke(group, ["errors", job_id])
+    assert f"7 in all; the next ones: bulk import errors {job_id} --after-line 3" in shown.output
+    shown = CliRunner().invoke(group, ["errors", job_id, "--after-line", "7"])
+    assert "the next ones" not in shown.output
+
+
+def test_one_request_names_so_many_files_at_most(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = api.client("ada")
+    urls = [f"https://example.org/{number}.csv" for number in range(import_requests.MOST_FILES + 1)]
+    answer = client.post("/v1/imports", json={"resource": "users", "url": urls})
+    assert (answer.status_code, answer.json()["field"]) == (400, "url"), answer.text
+    assert "10,000" in answer.json()["detail"]
+    monkeypatch.setattr(import_requests, "MOST_FILES", 3)
+    assert client.post("/v1/imports", json={"resource": "users", "url": urls[:3]}).status_code == 202
+    assert client.post("/v1/imports", json={"resource": "users", "url": urls[:4]}).status_code == 400
+
+
+def test_submissions_that_wait_for_their_owner_give_up(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one submission of an owner does not end, the others do not hold the connections that everybody needs."""
+    monkeypatch.setattr(quotas, "PATIENT_SECONDS", 1)
+    client, eve = api.client("ada"), api.client("eve")
+    place = sent(client, b"", {"Upload-Complete": "?0"}).headers["Location"]
+    with transaction(api.engine) as connection:
+        connection.execute(queries.text("quotas", "one_at_a_time"), {"owner": "ada"})
+        partial = {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "0"}
+        for answer in (
+            client.post("/v1/imports", json={"resource": "users", "url": "https://example.org/x.csv"}),
+            sent(client, users(1)),
+            client.patch(place, content=b"id,", headers=partial),
+        ):
+            assert (answer.status_code, answer.json()["type"]) == (429, "/problems/over-quota"), answer.text
+            assert int(answer.headers["Retry-After"]) > 0
+        assert len(landed(api)) == 0
+        assert sent(eve, users(1)).status_code == 202
+    assert sent(client, users(1)).status_code == 202
 
 
 def test_a_small_import_is_answered_when_it_is_over(api: Api) -> None:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import serving
+from bulk_pipelines.api import receiving, serving
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports.sent import appending, clearing
+from bulk_pipelines.imports.sent import receiving as landing
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.api import Api, bearer, process, serving_here
@@ -134,6 +137,47 @@ def test_an_upload_is_given_up(api: Api) -> None:
         assert answer.status_code == 404
 
 
+def test_what_arrives_in_parts_counts_when_it_arrives(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "PART_BYTES", 600)
+    with serving_here(engine, tmp_path, owner_bytes=1_000) as api:
+        client = api.client("ada")
+        place = begun(client, CONTENT[:400]).headers["Location"]
+        assert append(client, place, CONTENT[400:600], 400, False).status_code == 204
+        for content in (CONTENT[600:1_100], iter([CONTENT[600:1_100]])):
+            refused = append(client, place, content, 600, False)
+            assert (refused.status_code, refused.json()["type"]) == (429, "/problems/over-quota")
+        assert int(refused.headers["Retry-After"]) > 3_600
+        assert offset(client, place) == 600
+        assert len(landed(api)) == 2, "nothing is left of a part that was refused"
+        other = sent(client, CONTENT[:500], {"Upload-Complete": "?0"})
+        assert other.status_code == 429, "another upload has no other limit"
+        last = append(client, place, CONTENT[600:900], 600, True)
+        assert last.status_code == 202, last.text
+        assert last.headers["RateLimit"].endswith('"bytes";r=100'), "no byte counts twice"
+        assert count(engine, "SELECT bytes FROM sent_bytes") == 900
+
+
+def test_parts_that_came_too_late_or_were_dropped_leave_no_file(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "PART_BYTES", 1 << 20)
+    client = api.client("ada")
+    wrong = base64.b64encode(hashlib.sha256(b"other").digest()).decode()
+    place = begun(client, CONTENT[:100]).headers["Location"]
+    large = b"x" * (3 << 20)
+    refused = append(client, place, large, 100, False, **{"Content-Digest": f"sha-256=:{wrong}:"})
+    assert refused.json()["type"] == "/problems/digest-mismatch"
+    assert len(landed(api)) == 1
+    hanging = Wire(api.url, api.text("ada"), "PATCH", place, 2 << 20, **(PATCHED | {"Upload-Offset": "100"}))
+    hanging.send(large[: 1 << 20])
+    until(lambda: count(api.engine, "SELECT bytes FROM upload") > 1 << 20, "the first part has come")
+    there = offset(client, place)
+    hanging.send(large[: 1 << 20])
+    assert hanging.answer().startswith(b"HTTP/1.1 409 ")
+    assert offset(client, place) == there
+    assert len(landed(api)) == 2
+
+
 def test_a_key_names_one_resumable_upload(api: Api) -> None:
     client, key = api.client("ada"), {"Idempotency-Key": "mine"}
     place = begun(client, CONTENT[:10], False, **key).headers["Location"]
@@ -142,6 +186,75 @@ def test_a_key_names_one_resumable_upload(api: Api) -> None:
     assert last.json()["idempotency_key"] == "mine"
     again = sent(client, b"", {"Upload-Complete": "?0", **key})
     assert (again.status_code, again.json()["job_id"]) == (200, last.json()["job_id"])
+
+
+OTHERS: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({"resource": "articles"}, {}),
+    ({"mode": "upsert"}, {}),
+    ({"on_error": "abort"}, {}),
+    ({"validate_only": "true"}, {}),
+    ({}, {"Upload-Length": "11"}),
+    ({}, {"Content-Encoding": "gzip"}),
+    ({}, {"Repr-Digest": f"sha-256=:{base64.b64encode(bytes(32)).decode()}:"}),
+]
+"""Parameters and headers of requests that differ from the first one. Of a file that was sent whole, nothing is kept
+that the last two could be compared with."""
+
+
+@pytest.mark.parametrize("first", ["resumable", "whole", "address"])
+def test_a_key_stands_for_one_request(api: Api, first: str) -> None:
+    client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    if first == "address":
+        asked = {"resource": "users", "url": "https://example.org/users.csv"}
+        assert client.post("/v1/imports", json=asked, headers=key).status_code == 202
+    else:
+        sends = {"Upload-Complete": "?1"} if first == "resumable" else {}
+        assert sent(client, CONTENT, {**key, **sends}).status_code == 202
+        for content, complete in ((b"", "?0"), (CONTENT, "?1")):
+            again = sent(client, content, {**key, "Upload-Complete": complete})
+            assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
+    for params, headers in OTHERS[:-2] if first == "whole" else OTHERS:
+        other = sent(client, b"", {**key, "Upload-Complete": "?0", **headers}, **params)
+        assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency-key-reused"), other.text
+    assert uploads_left(api) == 0
+
+
+def test_an_address_waits_for_the_upload_that_has_its_key(api: Api) -> None:
+    client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    place = begun(client, CONTENT, False, **key).headers["Location"]
+    asked = {"resource": "users", "url": "https://example.org/users.csv"}
+    answer = client.post("/v1/imports", json=asked, headers=key)
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/in-flight")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert client.post("/v1/imports", json=asked, headers={"Idempotency-Key": "other"}).status_code == 202
+    assert api.client("eve").post("/v1/imports", json=asked, headers=key).status_code == 202
+    assert append(client, place, b"", len(CONTENT), True).status_code == 202
+    assert client.post("/v1/imports", json=asked, headers=key).status_code == 422
+
+
+def test_a_length_that_is_told_late_is_kept(api: Api) -> None:
+    client, text = api.client("ada"), api.text("ada")
+    place = begun(client).headers["Location"]
+    told = append(client, place, CONTENT[:10], 0, False, **{"Upload-Length": "100"})
+    assert (told.status_code, told.headers["Upload-Length"]) == (204, "100")
+    for length in ({}, {"Upload-Length": "100"}):
+        longer = append(client, place, iter([b"x" * 91]), 10, False, **length)
+        assert (longer.status_code, longer.json()["type"]) == (413, "/problems/too-large"), longer.text
+    short = append(client, place, iter([b"x" * 40]), 10, True)
+    assert (short.status_code, short.json()["type"]) == (400, "/problems/invalid-input"), short.text
+    place = begun(client).headers["Location"]
+    short = append(client, place, iter([b"x" * 50]), 0, True, **{"Upload-Length": "100"})
+    assert (short.status_code, short.json()["type"]) == (400, "/problems/invalid-input"), short.text
+    assert count(api.engine, "SELECT count(*) FROM job") == 0
+    place = begun(client).headers["Location"]
+    longer = append(client, place, iter([b"x" * 101]), 0, True, **{"Upload-Length": "100"})
+    assert (longer.status_code, longer.json()["type"]) == (413, "/problems/too-large"), longer.text
+    place = begun(client).headers["Location"]
+    wire = Wire(api.url, text, "PATCH", place, 100, **PATCHED)
+    wire.send(b"x" * 50)
+    wire.close()
+    until(lambda: count(api.engine, "SELECT count(*) FROM upload WHERE bytes = 50 AND length = 100") >= 1, "it is cut")
+    assert count(api.engine, "SELECT count(*) FROM job") == 0
 
 
 class Wire:
@@ -203,6 +316,64 @@ def test_a_new_request_takes_the_upload_over_from_one_that_hangs(api: Api) -> No
     assert offset(client, place) == 100
     last = append(client, place, CONTENT[100:], 100, True)
     assert done(api.engine, last.json()["job_id"]).status == "COMPLETED"
+
+
+SLOW_FORM = b"""--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n%s\r\n--x--\r\n"""
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "multipart/form-data; boundary=x"])
+def test_a_slow_sender_keeps_its_upload(api: Api, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(landing, "PUT_OFF_SECONDS", 0.2)
+    content = users(*range(20)) if kind == "text/csv" else SLOW_FORM % users(*range(20))
+    text = api.text("ada")
+    wire = Wire(api.url, text, "POST", "/v1/imports?resource=users", len(content), **{"Content-Type": kind})
+    for seconds in (31, 32):
+        wire.send(content[:150])
+        content = content[150:]
+        until(partial(lasts, api, seconds), "the upload is put off while nothing comes", 10)
+    wire.send(content)
+    assert wire.answer().startswith(b"HTTP/1.1 202 ")
+
+
+def test_empty_beats_are_no_part(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(receiving, "SILENT_SECONDS", 0.5)
+    place = begun(api.client("ada")).headers["Location"]
+    wire = Wire(api.url, api.text("ada"), "PATCH", place, 10, **PATCHED)
+    assert wire.answer().startswith(b"HTTP/1.1 408 "), "nobody is waited for without end"
+    wire.close()
+    assert landed(api) == []
+    wire = Wire(api.url, api.text("ada"), "PATCH", place, 10, **PATCHED)
+    wire.send(b"id,")
+    assert wire.answer().startswith(b"HTTP/1.1 408 ")
+    assert offset(api.client("ada"), place) == 3
+    assert len(landed(api)) == 1
+
+
+def test_time_that_is_not_the_senders_does_not_count(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads while the table is locked, for longer than a sender may be silent."""
+    monkeypatch.setattr(receiving, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(receiving, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(receiving, "PATIENT_SECONDS", 0.5)
+    monkeypatch.setattr(receiving, "SLOWEST", 1_000_000)
+    wire = Wire(api.url, api.text("ada"), "POST", "/v1/imports?resource=users", len(CONTENT))
+    with transaction(api.engine) as connection:
+        connection.execute("LOCK TABLE upload")
+        wire.send(CONTENT)
+        until(lambda: waits(api), "the upload waits for a second", 10)
+    assert wire.answer().startswith(b"HTTP/1.1 202 ")
+
+
+def lasts(api: Api, seconds: int) -> bool:
+    return count(api.engine, f"SELECT count(*) FROM upload WHERE expires_at > created_at + interval '{seconds} s'") == 1
+
+
+def waits(api: Api) -> bool:
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND state_change < now() - interval '1 s'"
+    )
+    return count(api.engine, asked) == 1
 
 
 @pytest.mark.long

@@ -1,0 +1,65 @@
+"""Forms that are none: they are refused, and are not kept in memory."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from bulk_pipelines.api import forms
+from bulk_pipelines.api.forms import Form
+from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.errors import InvalidInput
+
+FILE = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+END = b"\r\n--x--\r\n"
+
+
+def arrived(pieces: Iterable[bytes]) -> tuple[bytes, str | None]:
+    form = Form("multipart/form-data; boundary=x", ["mode"])
+    return b"".join(form.pieces(pieces)), form.name
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="',
+        b"--x\r\nX: ",
+        FILE + b"content\r\n--x\r\nX: ",
+        FILE + b"content" + END,
+        b"",
+    ],
+    ids=["name", "header", "second part", "behind the end", "no form"],
+)
+def test_what_belongs_to_no_file_is_not_kept_without_end(beginning: bytes) -> None:
+    taken = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal taken
+        for piece in itertools.chain([beginning], itertools.repeat(b"a" * 100_000, 1_000)):
+            taken += len(piece)
+            yield piece
+
+    with pytest.raises(InvalidInput, match="form"):
+        arrived(pieces())
+    assert taken <= forms.LONGEST_BETWEEN + 200_000
+
+
+def test_a_name_in_latin_1_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        arrived([FILE.replace(b"a.csv", b"\xe9.csv") + b"content" + END])
+
+
+def test_a_file_may_be_as_long_as_it_likes_and_have_fields_around_it() -> None:
+    field = b'--x\r\nContent-Disposition: form-data; name="mode"\r\n\r\nupsert\r\n'
+    content = [b"a" * 1_000_000] * 10
+    assert arrived([field, FILE, *content, b"\r\n", field, b"--x--\r\n"])[0] == b"".join(content)
+
+
+def test_however_a_form_is_damaged_it_is_refused() -> None:
+    whole = FILE + b"content" + END
+    for place, byte in itertools.product(range(len(whole)), (b"\0", b"\r", b"\n", b'"', b";", b"\xff", b"")):
+        damaged = whole[:place] + byte + whole[place + 1 :]
+        for pieces in ([damaged], [damaged[:place], damaged[place:]]):
+            with suppress(InvalidInput, Refusal):
+                assert len(arrived(pieces)[0]) <= len(whole)
