@@ -208,7 +208,7 @@ UPDATE job SET waits_for = :waits_for::bigint[] WHERE job_id = :job_id;
 -- name: ended_files
 -- Files whose job is over or gone: what happens to them now depends on how the job went. Also files that failed before,
 -- when their job was tried again and is over again.
-SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.last_error,
+SELECT drop_id, path, version, job.job_key, job.status AS job_status, job.finished_at, job.last_error,
     coalesce(job.dlq_items, 0) AS dlq_items,
     coalesce(extract(epoch FROM now() - job.finished_at), 0)::float8 AS seconds_since_end,
     file_drop.status = 'FAILED' AS failed_before,
@@ -238,11 +238,13 @@ JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.number
 WHERE drop_id = ANY (:drop_ids::bigint[]);
 
 -- name: end_files!
--- Writes the final status of files, after they were moved, deleted or left.
+-- Writes the final status of files, after they were moved, deleted or left. It is about the end of the job that was
+-- read: a job that was tried again and has ended since then has a later one, and its files are looked at again.
 UPDATE file_drop AS taken
-SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = now()
-FROM unnest(:drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[])
-    AS ended (drop_id, status, sha256, note)
+SET status = ended.status, sha256 = ended.sha256, note = ended.note, ended_at = coalesce(ended.job_finished_at, now())
+FROM unnest(
+    :drop_ids::bigint[], :statuses::drop_status[], :sha256s::text[], :notes::text[], :jobs_finished_at::timestamptz[]
+) AS ended (drop_id, status, sha256, note, job_finished_at)
 WHERE taken.drop_id = ended.drop_id AND taken.status IN ('TAKEN', 'FAILED');
 
 -- name: list_drops

@@ -59,6 +59,7 @@ class Ended(NamedTuple):
     version: str
     job_key: str | None
     job_status: str | None
+    job_finished_at: datetime | None
     last_error: str | None
     dlq_items: int
     seconds_since_end: float
@@ -97,6 +98,8 @@ class LastWord:
     status: str
     sha256: str | None
     note: str | None
+    job_finished_at: datetime | None
+    """The end of the job that this word is about."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,7 @@ def end(connection: Connection, words: Sequence[LastWord]) -> None:
         "statuses": [word.status for word in words],
         "sha256s": [word.sha256 for word in words],
         "notes": [word.note for word in words],
+        "jobs_finished_at": [word.job_finished_at for word in words],
     }
     connection.execute(text("end_files"), values)
 

@@ -79,7 +79,7 @@ def put_away(source: DropSource, storage: Storage, file: Ended, outcome: Outcome
     """Put one file away, and return the last word on it. Doing it twice has the same result: a file that is gone, or is
     of another version by now, is left alone."""
     if file.job_key is None:
-        return LastWord(file.drop_id, "FAILED", None, JOB_GONE)
+        return LastWord(file.drop_id, "FAILED", None, JOB_GONE, None)
     good = succeeded(file, outcome)
     folder = source.done_folder if good and source.after is After.MOVE else None if good else source.failed_folder
     delete = good and source.after is After.DELETE
@@ -94,7 +94,7 @@ def put_away(source: DropSource, storage: Storage, file: Ended, outcome: Outcome
             raise
         note = f"{note or ''} it could not be put away: {error}".strip()
     status = "FAILED" if not good else "DUPLICATE" if outcome.duplicate else "DONE"
-    return LastWord(file.drop_id, status, outcome.sha256, note)
+    return LastWord(file.drop_id, status, outcome.sha256, note, file.job_finished_at)
 
 
 def succeeded(file: Ended, outcome: Outcome) -> bool:

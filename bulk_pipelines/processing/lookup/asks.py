@@ -9,7 +9,7 @@ from urllib.parse import quote
 import jsonpath_rfc9535 as jsonpath
 from rapidfuzz import fuzz, utils
 
-from bulk_pipelines.errors import InvalidInput, Transient
+from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 from bulk_pipelines.processing.providers.client import Request
 from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.recipes.checking import Fields
@@ -116,6 +116,8 @@ class Ask:
         path = templates.filled(self.path, row, lambda text: quote(text, safe=""))
         if path is None:
             return None
+        if dots(path) > dots(self.path):
+            raise Permanent(f"a value of the row would lead to another path of {self.provider}: it is . or ..")
         return Request(
             path=path,
             method=self.method,
@@ -162,6 +164,11 @@ def question(ask: Ask, request: Request) -> str:
 def optional(fields: Fields, name: str) -> Path | None:
     written = fields.optional(name)
     return None if written is None else Path.parse(fields.at(name), written)
+
+
+def dots(path: str) -> int:
+    """Return how many segments of a path are `.` or `..`: they lead elsewhere, and no quoting keeps them from it."""
+    return sum(segment in (".", "..") for segment in path.split("/"))
 
 
 def filled(given: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Conflict, Transient, Unavailable
 from bulk_pipelines.storage.access import Access
-from bulk_pipelines.storage.contract import Entry
+from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.inbox import Inbox
 
@@ -281,3 +281,24 @@ def test_a_marker_that_was_left_is_put_away_by_the_next_try(inbox: Inbox, engine
     (inbox.folder / "users.csv").unlink()
     assert inbox.clear_up() == 1
     assert list(inbox.folder.iterdir()) == []
+
+
+def test_an_import_that_is_tried_again_and_ends_while_its_file_is_put_away(inbox: Inbox) -> None:
+    """What was read of its first end must not be taken for a word on its second."""
+    inbox.drop("users.csv")
+    (key,) = inbox.look().jobs
+    inbox.end_jobs(JobEvent.FAIL)
+    left = [True]
+
+    def meanwhile() -> Storage:
+        if left:
+            left.clear()
+            with transaction(inbox.engine) as connection:
+                jobs.move(connection, key, JobEvent.REDRIVE)
+            inbox.end_jobs(JobEvent.COMPLETE)
+        return inbox.storage()
+
+    put_away.clear_up(inbox.engine, inbox.source, meanwhile)
+    inbox.clear_up()
+    assert inbox.statuses() == {"users.csv": "DONE"}
+    assert inbox.clear_up() == 0
