@@ -61,6 +61,7 @@ def server(door: Door) -> uvicorn.Server:
         uvicorn.Config(
             application(door),
             http=BoundedHeads,
+            ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",
             proxy_headers=False,
             server_header=False,
