@@ -17,10 +17,10 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.api import import_requests
 from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.cli import main
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit, quotas
-from bulk_pipelines.imports.commands import group
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines_tests.scenes.api import Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_imports import (
@@ -375,9 +375,9 @@ def test_the_pages_of_rejects_go_on_to_the_last_one_however_large_they_are(
             after, asked = {"after": page["next"]}, asked + 1
         assert (found, asked) == (list(range(2, 9)), pages), "no page is empty, and none is missing"
     monkeypatch.setenv("BULK_DATABASE_URL", api.settings.database_url)
-    shown = CliRunner().invoke(group, ["errors", job_id])
+    shown = CliRunner().invoke(main, ["import", "errors", job_id])
     assert f"7 in all; the next ones: bulk import errors {job_id} --after-line 3" in shown.output
-    shown = CliRunner().invoke(group, ["errors", job_id, "--after-line", "7"])
+    shown = CliRunner().invoke(main, ["import", "errors", job_id, "--after-line", "7"])
     assert "the next ones" not in shown.output
 
 

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
+from bulk_pipelines.cli import main
 from bulk_pipelines.database import pool
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.commands import group
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import KINDS
@@ -276,13 +276,13 @@ def test_a_failure_says_why_and_where_there_is_more(
         "nothing could be loaded: all 1 records were rejected, the one in line 2 for refused_by_table: no bad ones:"
         f" bulk import errors {job.job_key}"
     )
-    shown = CliRunner().invoke(group, ["errors", job.job_key])
+    shown = CliRunner().invoke(main, ["import", "errors", job.job_key])
     assert "refused_by_table" in shown.output
     imports.buried("user1@x.org")
     job = imports.worked(imports.planned(file_of(PEOPLE[1])))
     assert str(job.last_error).startswith("nothing was loaded, as 1 of 1 ranges could not be loaded (no room ")
     assert str(job.last_error).endswith(f": bulk dlq list --job {job.job_key}")
-    shown = CliRunner().invoke(group, ["errors", job.job_key])
+    shown = CliRunner().invoke(main, ["import", "errors", job.job_key])
     assert f"1 of 1 ranges could not be loaded: bulk dlq list --job {job.job_key}" in shown.output
 
 
