@@ -10,8 +10,8 @@ from statistics import median
 
 from benchmarks import measure, user_files
 from benchmarks.import_scene import Scene, scene
-from bulk_pipelines.api import keys
-from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines_tests.scenes.api import process

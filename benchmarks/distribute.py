@@ -26,7 +26,8 @@ from sqlalchemy import Engine
 from benchmarks import measure
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines.distribution import data, request, sample, submission
+from bulk_pipelines.distribution import request, sample, submission
+from bulk_pipelines.distribution.files import data
 from bulk_pipelines.distribution.kind import kind_of
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.jobs import jobs

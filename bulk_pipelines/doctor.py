@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
-from bulk_pipelines.distribution import data
+from bulk_pipelines.distribution.files import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.schema import SCHEMA

@@ -39,7 +39,7 @@ class Expiry(click.ParamType[datetime]):
 @click.command()
 def api() -> None:
     """Serve the HTTP API (BULK_API_PORT), until Ctrl-C."""
-    from bulk_pipelines.api import serving
+    from bulk_pipelines.api.serving import serving
 
     serving.run(settings.current(), click.echo)
 
@@ -62,8 +62,8 @@ def group() -> None:
 @click.option("--expires", type=Expiry(), help="When it ends: 2027-01-31, or after 12h, 90d, 52w.")
 def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> None:
     """Make a key. It is shown once, and nobody can find it out again."""
-    from bulk_pipelines.api import keys
-    from bulk_pipelines.api.keys import Scope
+    from bulk_pipelines.api.owners import keys
+    from bulk_pipelines.api.owners.keys import Scope
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
 
@@ -76,7 +76,7 @@ def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> Non
 @group.command("list")
 def list_keys() -> None:
     """All keys, the newest first, and when they were last used."""
-    from bulk_pipelines.api import keys
+    from bulk_pipelines.api.owners import keys
     from bulk_pipelines.database.pool import transaction
 
     with transaction(connected()) as connection:
@@ -95,7 +95,7 @@ def list_keys() -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """Refuse a key from now on."""
-    from bulk_pipelines.api import keys
+    from bulk_pipelines.api.owners import keys
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
 

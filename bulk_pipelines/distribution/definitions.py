@@ -12,7 +12,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import file_urls, kind, report, sample, submission, target
+from bulk_pipelines.distribution import kind, report, sample, submission
+from bulk_pipelines.distribution.files import file_urls, target
 from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from bulk_pipelines.distribution import completion, data, registry, target
+from bulk_pipelines.distribution import completion
+from bulk_pipelines.distribution.files import data, registry, target
+from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.request import KIND
-from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.limits import limits_of

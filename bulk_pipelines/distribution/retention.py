@@ -18,8 +18,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.distribution import target
-from bulk_pipelines.distribution.target import Target
+from bulk_pipelines.distribution.files import target
+from bulk_pipelines.distribution.files.target import Target
 from bulk_pipelines.errors import Failure, Permanent
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations

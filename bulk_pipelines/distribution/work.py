@@ -17,12 +17,12 @@ from functools import cached_property
 from typing import Any
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import data, registry, reuse
-from bulk_pipelines.distribution.contents import Contents, Weight
-from bulk_pipelines.distribution.data import Chunk, Content, Query, Stream
+from bulk_pipelines.distribution.files import data, registry, reuse
+from bulk_pipelines.distribution.files.contents import Contents, Weight
+from bulk_pipelines.distribution.files.data import Chunk, Content, Query, Stream
+from bulk_pipelines.distribution.files.reuse import Artifact, ReusePolicy
+from bulk_pipelines.distribution.files.target import Target
 from bulk_pipelines.distribution.request import Input, stored
-from bulk_pipelines.distribution.reuse import Artifact, ReusePolicy
-from bulk_pipelines.distribution.target import Target
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools

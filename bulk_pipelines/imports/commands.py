@@ -122,7 +122,8 @@ def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limi
 def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
     """The records of an import by what became of them, as they stood in the file and in its order."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.imports import outcomes, submission
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.afterwards import outcomes
 
     pool = connected()
     with transaction(pool) as connection:
@@ -159,7 +160,7 @@ def undo(job_key: str, yes: bool) -> None:
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports import undo as undoing
+    from bulk_pipelines.imports.afterwards import undo as undoing
 
     pool = connected()
     with transaction(pool) as connection:

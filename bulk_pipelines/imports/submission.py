@@ -12,7 +12,8 @@ from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import completion, progress, replaying, undo, winding_up
+from bulk_pipelines.imports import completion, progress, winding_up
+from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name

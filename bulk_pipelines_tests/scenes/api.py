@@ -15,9 +15,10 @@ from typing import Any
 import httpx
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import keys, serving
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.keys import Key, Scope
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.keys import Key, Scope
+from bulk_pipelines.api.serving import serving
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.settings import CHECKOUT, Settings

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import answer, data, submission, target
+from bulk_pipelines.distribution import answer, submission
+from bulk_pipelines.distribution.files import data, target
+from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.kind import kind_with
-from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender

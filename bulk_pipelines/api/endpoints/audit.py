@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from bulk_pipelines.api.callers import Reader
 from bulk_pipelines.api.door import TheDoor
+from bulk_pipelines.api.owners.callers import Reader
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit

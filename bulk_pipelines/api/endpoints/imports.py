@@ -10,23 +10,24 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from bulk_pipelines.api import import_answers, import_requests, resumption, submitting
-from bulk_pipelines.api.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.import_answers import Import, Imports, ImportWithErrors, RecordError, Status
-from bulk_pipelines.api.import_requests import Address
+from bulk_pipelines.api.imports import answers, requests, resumption, submitting
+from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError, Status
+from bulk_pipelines.api.imports.receiving import in_a_thread
+from bulk_pipelines.api.imports.requests import Address
+from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
-from bulk_pipelines.api.receiving import in_a_thread
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.imports import answer, outcomes, submission, undo
+from bulk_pipelines.imports import answer, submission
+from bulk_pipelines.imports.afterwards import outcomes, undo
+from bulk_pipelines.imports.afterwards.outcomes import Outcome
 from bulk_pipelines.imports.answer import Wanted
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
-from bulk_pipelines.imports.outcomes import Outcome
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.storage.access import access_of
 
@@ -37,7 +38,7 @@ MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson
 
 OPTIONS = {
     name: {"type": "string", "description": says, **({"example": "users"} if name == "resource" else {})}
-    for name, says in import_requests.FIELDS.items()
+    for name, says in requests.FIELDS.items()
 }
 BODIES: dict[str, Any] = {
     "parameters": [
@@ -61,7 +62,7 @@ BODIES: dict[str, Any] = {
                     "properties": {"file": {"type": "string", "format": "binary"}, **OPTIONS},
                 }
             },
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in import_requests.PLAIN},
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in requests.PLAIN},
             "application/json": {
                 "schema": Address.model_json_schema(),
                 "example": {"resource": "users", "url": "https://example.org/users.csv"},
@@ -96,15 +97,15 @@ async def submit_import(
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
     if resumption.begins(request):
         return await resumption.begin(request, door, sender, prefer)
-    if import_requests.media_type(request) == "application/json":
-        asked = await run_in_threadpool(import_requests.address_of, await request.body())
+    if requests.media_type(request) == "application/json":
+        asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
-        arrival = import_requests.sent_of(request)
+        arrival = requests.sent_of(request)
         work = partial(submitting.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
-    return await import_answers.submitted(
+    return await answers.submitted(
         request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers=admission.headers
     )
 
@@ -125,7 +126,7 @@ def list_imports(
     wanted = Wanted(looking_at(caller, owner), resource_type, status or (), since, until)
     with transaction(door.pool) as connection:
         found = answer.page(connection, wanted, size, after_id(after))
-        shown = import_answers.many(connection, found)
+        shown = answers.many(connection, found)
     more = cursor_of(found[-1].job_id) if len(found) == size else None
     return Imports(imports=[Import(**each) for each in shown], next=more)
 
@@ -133,7 +134,7 @@ def list_imports(
 @router.get("/{job_id}", summary="One import")
 def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> ImportWithErrors:
     """Shows how far an import is, and its first rejects."""
-    return ImportWithErrors(**import_answers.found(door.pool, job_id, caller.actor.sees))
+    return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
 
 
 class Errors(BaseModel):
@@ -196,7 +197,7 @@ def cancel_import(job_id: JobKey, door: TheDoor, caller: Writer) -> ImportWithEr
     """Cancels an import: what is in work ends at the next slice border. What is loaded stays; see undo."""
     job = import_of(door, job_id, caller.actor.sees)
     jobs.cancel(door.pool, job.job_key, caller.actor)
-    return ImportWithErrors(**import_answers.found(door.pool, job_id, caller.actor.sees))
+    return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
 
 
 @router.post(
@@ -215,7 +216,7 @@ async def replay_import(
     submitted = await run_in_threadpool(
         submission.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
     )
-    return await import_answers.submitted(
+    return await answers.submitted(
         request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers={}
     )
 

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from bulk_pipelines.api import resumption
-from bulk_pipelines.api.callers import Writer
 from bulk_pipelines.api.door import TheDoor
-from bulk_pipelines.api.import_answers import ImportWithErrors
+from bulk_pipelines.api.imports import resumption
+from bulk_pipelines.api.imports.answers import ImportWithErrors
+from bulk_pipelines.api.owners.callers import Writer
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.imports.sent import clearing
 

@@ -12,9 +12,10 @@ from typing import Any
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import completion, registry, work
+from bulk_pipelines.distribution import completion, work
 from bulk_pipelines.distribution import kind as kinds
-from bulk_pipelines.distribution.contents import Contents
+from bulk_pipelines.distribution.files import registry
+from bulk_pipelines.distribution.files.contents import Contents
 from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from bulk_pipelines.api.application import ROUTERS
-from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.api.serving.application import ROUTERS
 from bulk_pipelines_tests.scenes.api import Api, bearer
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
 

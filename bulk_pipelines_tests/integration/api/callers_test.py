@@ -7,8 +7,8 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import keys
-from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines_tests.scenes.api import ROOT, Api, bearer, serving_here

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import import_requests
+from bulk_pipelines.api.imports import requests
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Sender
 from bulk_pipelines.errors import BulkError, Unavailable
@@ -33,7 +33,7 @@ class Arriving:
         self.happens()
 
     def options(self) -> Options:
-        return import_requests.options_of({"resource": "users"})
+        return requests.options_of({"resource": "users"})
 
 
 class CommitLost:

@@ -15,8 +15,8 @@ from backports.zstd import compress
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import import_requests
-from bulk_pipelines.api.keys import Scope
+from bulk_pipelines.api.imports import requests
+from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.cli import main
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
@@ -383,11 +383,11 @@ def test_the_pages_of_rejects_go_on_to_the_last_one_however_large_they_are(
 
 def test_one_request_names_so_many_files_at_most(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     client = api.client("ada")
-    urls = [f"https://example.org/{number}.csv" for number in range(import_requests.MOST_FILES + 1)]
+    urls = [f"https://example.org/{number}.csv" for number in range(requests.MOST_FILES + 1)]
     answer = client.post("/v1/imports", json={"resource": "users", "url": urls})
     assert (answer.status_code, answer.json()["field"]) == (400, "url"), answer.text
     assert "10,000" in answer.json()["detail"]
-    monkeypatch.setattr(import_requests, "MOST_FILES", 3)
+    monkeypatch.setattr(requests, "MOST_FILES", 3)
     assert client.post("/v1/imports", json={"resource": "users", "url": urls[:3]}).status_code == 202
     assert client.post("/v1/imports", json={"resource": "users", "url": urls[:4]}).status_code == 400
 

@@ -14,8 +14,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import readiness, serving
+from bulk_pipelines.api import readiness
 from bulk_pipelines.api.problems import PROBLEMS
+from bulk_pipelines.api.serving import serving
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction

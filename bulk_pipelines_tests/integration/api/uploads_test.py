@@ -12,7 +12,8 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import receiving, serving
+from bulk_pipelines.api.imports import receiving
+from bulk_pipelines.api.serving import serving
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports.sent import appending, clearing
 from bulk_pipelines.imports.sent import receiving as landing
@@ -309,6 +310,7 @@ def test_a_new_request_takes_the_upload_over_from_one_that_hangs(api: Api) -> No
     place = begun(client).headers["Location"]
     hanging = Wire(api.url, text, "PATCH", place, 50_000, **{**PATCHED, "Upload-Complete": "?0"})
     hanging.send(b"old" * 10_000)
+    until(lambda: count(api.engine, "SELECT term FROM upload") == 2, "the hanging request has the upload")
     assert offset(client, place) == 0
     assert append(client, place, CONTENT[:100], 0, False).status_code == 204
     hanging.send(b"old" * 6_666 + b"xx")

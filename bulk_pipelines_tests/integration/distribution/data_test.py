@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import contents, data
-from bulk_pipelines.distribution.contents import Contents, Weight
-from bulk_pipelines.distribution.data import Query
+from bulk_pipelines.distribution.files import contents, data
+from bulk_pipelines.distribution.files.contents import Contents, Weight
+from bulk_pipelines.distribution.files.data import Query
 from bulk_pipelines.distribution.request import Input, checked
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient, Unavailable
 from bulk_pipelines_tests.scenes.distribution import HEADER, Scene, many, records, wanted

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.distribution import retention, target
+from bulk_pipelines.distribution import retention
+from bulk_pipelines.distribution.files import target
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.distribution import Scene, many
 from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy

@@ -11,8 +11,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import outcomes, winding_up
-from bulk_pipelines.imports.outcomes import Outcome
+from bulk_pipelines.imports import winding_up
+from bulk_pipelines.imports.afterwards import outcomes
+from bulk_pipelines.imports.afterwards.outcomes import Outcome
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access

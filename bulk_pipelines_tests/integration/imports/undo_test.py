@@ -11,9 +11,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import undo
+from bulk_pipelines.imports.afterwards import undo
+from bulk_pipelines.imports.afterwards.undo import Undoable
 from bulk_pipelines.imports.context import Mode
-from bulk_pipelines.imports.undo import Undoable
 from bulk_pipelines.resources.users import USERS
 from bulk_pipelines_tests.scenes.import_runs import finished
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
-from bulk_pipelines.distribution import data
+from bulk_pipelines.distribution.files import data
 from bulk_pipelines.distribution.request import checked
 from bulk_pipelines_tests.scenes.distribution import records, wanted
 

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bulk_pipelines.distribution import request, target
+from bulk_pipelines.distribution import request
+from bulk_pipelines.distribution.files import target
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.access import Access

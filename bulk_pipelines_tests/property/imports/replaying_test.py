@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports import replaying
+from bulk_pipelines.imports.afterwards import replaying
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan import layout, ranges

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from bulk_pipelines.api import forms
-from bulk_pipelines.api.forms import Form
+from bulk_pipelines.api.imports import forms
+from bulk_pipelines.api.imports.forms import Form
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import InvalidInput
 

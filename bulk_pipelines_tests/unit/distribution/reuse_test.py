@@ -4,8 +4,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.request import Input
-from bulk_pipelines.distribution.reuse import ReusePolicy
 
 TODAY = date(2024, 3, 8)
 

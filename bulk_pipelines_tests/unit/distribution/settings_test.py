@@ -2,8 +2,8 @@
 
 import pytest
 
+from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.kind import kind_of
-from bulk_pipelines.distribution.reuse import ReusePolicy
 from bulk_pipelines.engine.outcomes import RetryLater
 from bulk_pipelines.engine.states import ItemEvent
 from bulk_pipelines.engine.worker import retry, slices

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines.distribution import file_urls, target
+from bulk_pipelines.distribution.files import file_urls, target
 from bulk_pipelines.distribution.request import Input, day_of
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.settings import Settings

@@ -10,11 +10,11 @@ from contextlib import closing, suppress
 import uvicorn
 from sqlalchemy import Engine
 
-from bulk_pipelines.api import keys
-from bulk_pipelines.api.application import application
-from bulk_pipelines.api.callers import is_loopback
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.heads import BoundedHeads
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.callers import is_loopback
+from bulk_pipelines.api.serving.application import application
+from bulk_pipelines.api.serving.heads import BoundedHeads
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput, Unavailable

@@ -12,8 +12,8 @@ from anyio import CapacityLimiter
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from bulk_pipelines.api.bodies import streamed
 from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.api.serving.bodies import streamed
 
 PIECE_BYTES = 1 << 20
 BEAT_SECONDS = 2.0

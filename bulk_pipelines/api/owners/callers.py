@@ -12,10 +12,10 @@ from fastapi import Depends, Query, Request, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from bulk_pipelines.api import keys
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.keys import Scope
-from bulk_pipelines.api.tracing import Trace
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.api.serving.tracing import Trace
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import commanding

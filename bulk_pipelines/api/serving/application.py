@@ -4,15 +4,16 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from bulk_pipelines.api import documentation, problems
-from bulk_pipelines.api.bodies import Bounded
-from bulk_pipelines.api.callers import Remembered
+from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.endpoints import audit, health, imports, uploads
+from bulk_pipelines.api.imports.receiving import AT_ONCE
 from bulk_pipelines.api.live import Ends
+from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
-from bulk_pipelines.api.receiving import AT_ONCE
-from bulk_pipelines.api.tracing import Traced
+from bulk_pipelines.api.serving import documentation
+from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.tracing import Traced
 
 ROUTERS = (imports.router, uploads.router, audit.router, health.router, documentation.router)
 

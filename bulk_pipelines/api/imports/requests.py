@@ -7,9 +7,9 @@ from email.message import EmailMessage
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bulk_pipelines.api.forms import Form
+from bulk_pipelines.api.imports.forms import Form
+from bulk_pipelines.api.imports.receiving import Body
 from bulk_pipelines.api.problems import Refusal
-from bulk_pipelines.api.receiving import Body
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.imports.sent import digests

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.distribution import data
-from bulk_pipelines.distribution.data import Content, Query
+from bulk_pipelines.distribution.files import data
+from bulk_pipelines.distribution.files.data import Content, Query
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.errors import Permanent
 

@@ -17,7 +17,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.distribution import placeholders
+from bulk_pipelines.distribution.files import placeholders
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 from bulk_pipelines.settings import shipped

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bulk_pipelines.api import quotas, sources
-from bulk_pipelines.api.callers import Caller
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.import_requests import Address, SentBody, SentForm
+from bulk_pipelines.api.imports import sources
+from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
+from bulk_pipelines.api.owners import quotas
+from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs import quotas as limits

@@ -7,8 +7,8 @@ from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.distribution.files.reuse import Artifact
 from bulk_pipelines.distribution.request import Input
-from bulk_pipelines.distribution.reuse import Artifact
 from bulk_pipelines.engine.items.settling import Settled
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from bulk_pipelines.api import import_answers, import_requests
-from bulk_pipelines.api.callers import Caller
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.import_requests import FIELDS, PLAIN
+from bulk_pipelines.api.imports import answers, requests
+from bulk_pipelines.api.imports.receiving import Body, in_a_thread
+from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
+from bulk_pipelines.api.imports.submitting import Admission
+from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
-from bulk_pipelines.api.receiving import Body, in_a_thread
-from bulk_pipelines.api.submitting import Admission
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
@@ -53,21 +53,21 @@ def content_length(request: Request) -> int | None:
 
 async def begin(request: Request, door: Door, sender: Sender, prefer: str | None) -> Response:
     """Begin an upload with whatever the request sends of it already."""
-    kind = import_requests.media_type(request)
+    kind = requests.media_type(request)
     if kind not in PLAIN:
         raise Refusal(
             "unsupported-media-type", "a resumable upload sends the file as the body, with its own media type"
         )
     given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
-    options = import_requests.options_of(given)
+    options = requests.options_of(given)
     options.request((RequestedFile("checked"),))
-    said = import_requests.coding(request) or PLAIN[kind]
+    said = requests.coding(request) or PLAIN[kind]
     expected = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
     wanted: dict[str, Any] = {
         "options": vars(options),
         "compression": said,
         "digests": expected,
-        "priority": import_requests.priority_of(given),
+        "priority": requests.priority_of(given),
     }
     sender = replace(sender, priority=wanted["priority"])
     length = length_of(request, 0)
@@ -82,7 +82,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
                 sender.owner,
                 wanted,
                 idempotency_key=sender.idempotency_key,
-                name=import_requests.file_name(request),
+                name=requests.file_name(request),
                 resumable=True,
                 length=length,
             )
@@ -90,7 +90,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
 
     upload = await run_in_threadpool(began)
     if isinstance(upload, Job):
-        return await import_answers.submitted(
+        return await answers.submitted(
             request, door.pool, upload, created=False, prefer=prefer, headers={"Upload-Complete": "?1"}
         )
     return await go_on(request, door, upload, sender, prefer)
@@ -139,7 +139,7 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
     submitted = await run_in_threadpool(appending.submit, door.pool, door.settings, upload, sender, admission.admit)
-    return await import_answers.submitted(
+    return await answers.submitted(
         request,
         door.pool,
         submitted.job,
@@ -160,7 +160,7 @@ async def over(
         with transaction(door.pool) as connection:
             return jobs.find(connection, upload.job_key)
 
-    return await import_answers.submitted(
+    return await answers.submitted(
         request,
         door.pool,
         await run_in_threadpool(job),
