@@ -19,14 +19,16 @@ from bulk_pipelines.errors import InvalidInput
 Answer = dict[str, Any]
 
 
-def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | None = None) -> Answer:
+def of_job(
+    pool: Engine, job_key: str, *, owner: str | None = None, size: int = pages.MOST, after: str | None = None
+) -> Answer:
     """Return the counts of a job and one page of its files. `after` is the `next` of the page before. A full page has a
     `next`, although it may be the last one."""
     limit = payload.size("size", size, pages.MOST)
     with transaction(pool) as connection:
         # All is read from one snapshot, so that counts and files agree.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        job = distribution_job(connection, job_key)
+        job = distribution_job(connection, job_key, owner)
         scope, secret = f"files:{job_key}", pages.cursor_secret(connection)
         position = pages.START if after is None else pages.decode(secret, scope, after)
         values = {
@@ -59,8 +61,9 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
     }
 
 
-def distribution_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
+def distribution_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the distribution with this key. Another owner's one is an unknown job."""
+    job = jobs.find(connection, job_key, owner)
     if job.kind != KIND:
         raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {job.kind}")
     return job

@@ -1,5 +1,6 @@
 """Checking the inputs of a request. Each input names one file, and no two inputs of a request name the same one."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -12,6 +13,8 @@ KIND = "distribution"
 """What the engine calls this kind of job."""
 
 MOST = 100_000
+MOST_SIGNS = 20 * MOST
+"""How many braces, brackets and commas a request may have. Each input needs four; keys may have some, too."""
 LONGEST_INDEX_KEY = 100
 LONGEST_ASOF = 32
 FIELDS = ("indexKey", "effectiveDate", "asofindicator")
@@ -48,6 +51,20 @@ def day_of(number: int) -> date:
 def stored(item: Mapping[str, Any]) -> Input:
     """Read an input back that was checked before it was stored."""
     return Input(item["indexKey"], day_of(item["effectiveDate"]), item["asofindicator"])
+
+
+def inputs_of(body: bytes) -> object:
+    """Return the inputs that the JSON of a request has. They still have to be checked."""
+    # A value in memory is many times as large as its few bytes of JSON, so values are counted before they are made.
+    if sum(body.count(sign) for sign in (b"{", b"[", b",")) > MOST_SIGNS:
+        raise InvalidInput("inputs", f"must be between 1 and {MOST:,}, and these are far more")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, and of numbers beyond all measure
+        raise InvalidInput("request", f"is not JSON: {error}") from None
+    if not isinstance(found, dict) or "inputs" not in found:
+        raise InvalidInput("inputs", "is missing: the request is an object with a list of that name")
+    return found["inputs"]
 
 
 def checked(given: object) -> list[Input]:

@@ -13,19 +13,20 @@ from pydantic import BaseModel, Field
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports import answers, requests, resumption, submitting
-from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError, Status
+from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import Address
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.submissions import Status
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, lists
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.lists import Wanted
 from bulk_pipelines.imports import answer, submission
 from bulk_pipelines.imports.afterwards import outcomes, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
-from bulk_pipelines.imports.answer import Wanted
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
 from bulk_pipelines.imports.plan import landing
@@ -123,9 +124,9 @@ def list_imports(
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
 ) -> Imports:
     """Lists imports, the newest first. Every page costs the same."""
-    wanted = Wanted(looking_at(caller, owner), resource_type, status or (), since, until)
+    wanted = Wanted(answer.kinds_of(resource_type), looking_at(caller, owner), status or (), since, until)
     with transaction(door.pool) as connection:
-        found = answer.page(connection, wanted, size, after_id(after))
+        found = lists.page(connection, wanted, size, after_id(after))
         shown = answers.many(connection, found)
     more = cursor_of(found[-1].job_id) if len(found) == size else None
     return Imports(imports=[Import(**each) for each in shown], next=more)

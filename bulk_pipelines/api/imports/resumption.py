@@ -14,7 +14,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import answers, requests
 from bulk_pipelines.api.imports.receiving import Body, in_a_thread
 from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
-from bulk_pipelines.api.imports.submitting import Admission
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.database.pool import transaction
