@@ -4,8 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 
@@ -30,11 +34,17 @@ class Input:
     def name(self) -> str:
         """The name of the input's file, and the key of its item. The date has eight digits, and the part behind it has
         no underscore, so different inputs have different names."""
-        return f"{self.index_key}_{self.effective_date:%Y%m%d}_{self.asof}"
+        return f"{self.index_key}_{number_of(self.effective_date)}_{self.asof}"
 
     @property
     def shown(self) -> str:
         return f"{self.index_key} {self.effective_date:%Y%m%d} {self.asof}"
+
+    def encoded(self) -> Encoded:
+        """Return the item of this input. What was checked of its texts is what JSON and PostgreSQL need."""
+        name, day = self.name, number_of(self.effective_date)
+        text = f'{{"indexKey":{encode_basestring(self.index_key)},"effectiveDate":{day},"asofindicator":"{self.asof}"}}'
+        return Encoded(name, text, payload.utf8_length("inputs", name + text))
 
     def as_json(self) -> dict[str, Any]:
         return dict(zip(FIELDS, (self.index_key, number_of(self.effective_date), self.asof), strict=True))
@@ -44,6 +54,7 @@ def number_of(day: date) -> int:
     return day.year * 10_000 + day.month * 100 + day.day
 
 
+@lru_cache(maxsize=1_000)
 def day_of(number: int) -> date:
     return date(number // 10_000, number // 100 % 100, number % 100)
 

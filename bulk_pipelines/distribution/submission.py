@@ -30,4 +30,4 @@ def submit(pool: Engine, kind: Kind, inputs: object, sender: Sender, admit: Admi
     request = sender.asks(kind.name, {}, jobs.digest_of(each.name for each in wanted))
     with transaction(pool) as connection:
         admit(connection, len(wanted))
-        return submission.submit(connection, Kinds([kind]), request, ((each.name, each.as_json()) for each in wanted))
+        return submission.submit(connection, Kinds([kind]), request, (each.encoded() for each in wanted))
