@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from bulk_pipelines.api.preferences import seconds_to_wait
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -14,6 +15,11 @@ from bulk_pipelines.engine.jobs.jobs import Job
 Status = Literal["pending", "processing", "completed", "completed_with_errors", "failed", "cancelled"]
 LOOK_AGAIN = 2
 """After how many seconds a client may look at a job again."""
+
+
+def shown_at_once(found: BaseModel) -> Response:
+    """Return an answer that is encoded where it was made. The framework would check it once more, in another thread."""
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 async def answered(

@@ -12,7 +12,7 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for
-from bulk_pipelines.api.submissions import LOOK_AGAIN
+from bulk_pipelines.api.submissions import LOOK_AGAIN, shown_at_once
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution import answer, kind, submission
 from bulk_pipelines.distribution.request import MOST, inputs_of
@@ -127,16 +127,16 @@ def submit(door: Door, sender: Sender, body: bytes) -> tuple[Submitted, Admissio
     return submitted, admission
 
 
-@router.get("/{job_id}", summary="A distribution and its files")
+@router.get("/{job_id}", summary="A distribution and its files", response_model=Answer)
 def show_distribution(
     job_id: Annotated[str, Path(description="The job's key.", max_length=100, examples=["J20260110_000777"])],
     door: TheDoor,
     caller: Reader,
     size: Annotated[int, Query(alias="pageSize", description="How many files on a page.", ge=1, le=1_000)] = 1_000,
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=500)] = None,
-) -> Answer:
+) -> Response:
     """Shows the counts of a job and a page of its files. A file that was reused may lie in the folder of an earlier
     job."""
     found = answer.of_job(door.pool, job_id, owner=caller.actor.sees, size=size, after=after)
     waiting = found["pending"] + found["retryWait"]
-    return Answer(**{name: found[name] for name in Answer.model_fields} | {"pending": waiting})
+    return shown_at_once(Answer(**{name: found[name] for name in Answer.model_fields} | {"pending": waiting}))

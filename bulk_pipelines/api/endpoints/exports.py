@@ -29,7 +29,7 @@ from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, 
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.streams import Gone, Stream
-from bulk_pipelines.api.submissions import Status
+from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, lists
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
@@ -162,10 +162,10 @@ def submit(door: Door, caller: Caller, sender: Sender, asked: requests.Export) -
         return submission.submit(connection, wanted, sender), admission
 
 
-@router.get("/{job_id}", summary="One export")
-def show_export(job_id: JobKey, door: TheDoor, caller: Reader) -> Export:
+@router.get("/{job_id}", summary="One export", response_model=Export)
+def show_export(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an export is, and where its file can be fetched."""
-    return Export(**answers.found(door.pool, job_id, caller))
+    return shown_at_once(Export(**answers.found(door.pool, job_id, caller)))
 
 
 @router.get("/{job_id}/download", summary="The file of an export", response_class=Response, responses=DOWNLOADED)

@@ -19,7 +19,7 @@ from bulk_pipelines.api.imports.requests import Address
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
-from bulk_pipelines.api.submissions import Status
+from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, lists
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -132,10 +132,10 @@ def list_imports(
     return Imports(imports=[Import(**each) for each in shown], next=more)
 
 
-@router.get("/{job_id}", summary="One import")
-def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> ImportWithErrors:
+@router.get("/{job_id}", summary="One import", response_model=ImportWithErrors)
+def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an import is, and its first rejects."""
-    return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
+    return shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
 
 
 class Errors(BaseModel):

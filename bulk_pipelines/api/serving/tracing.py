@@ -2,8 +2,8 @@
 sent back."""
 
 import re
-import secrets
 from dataclasses import dataclass
+from random import getrandbits
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -48,8 +48,8 @@ class Traced:
 def trace_of(headers: Headers) -> Trace:
     """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
     come into logs and into calls of others."""
-    # The system is asked once for all, because every question to it lets other threads in between.
-    random = secrets.token_hex(40)
+    # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
+    random = f"{getrandbits(320):080x}"
     given = headers.get("x-request-id", "")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
     parent = headers.get("traceparent", "")
