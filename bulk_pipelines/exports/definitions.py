@@ -19,6 +19,7 @@ from bulk_pipelines.exports import completion, report, submission
 from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
+from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
@@ -94,14 +95,13 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
 def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=asset_name(resource),
-        partitions_def=partitions(kind_name(resource.name)),
         name="row_count",
         description="The published file, read again, has as many rows as PostgreSQL counted for the query, in the same "
         "snapshot.",
     )
     def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
+            job = jobs.find(connection, job_to_check(context, asset_name(resource)))
         request = ExportRequest.parse(job.params)
         counted = (job.result or {}).get("rows")
         try:

@@ -14,6 +14,7 @@ from bulk_pipelines.imports import completion, progress, report, submission, win
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
+from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
@@ -94,17 +95,14 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
-    keys = partitions(kind_name(resource.name))
-
     @dg.asset_check(
         asset=resource.name,
-        partitions_def=keys,
         name="error_rate",
         description=f"Of the records of an import, at most {HIGH_ERROR_RATE:.0%} are rejected.",
     )
     def error_rate(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            found, _ = progress.to_check(connection, context.partition_key)
+            found, _ = progress.to_check(connection, job_to_check(context, resource.name))
         counts = found.counts
         rate = counts.rejected / counts.read if counts.read else 0.0
         return dg.AssetCheckResult(
@@ -116,13 +114,12 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=resource.name,
-        partitions_def=keys,
         name="counts_add_up",
         description="Every record of the files is loaded, rejected, superseded or unprocessed; every reject is kept.",
     )
     def counts_add_up(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            found, kept = progress.to_check(connection, context.partition_key)
+            found, kept = progress.to_check(connection, job_to_check(context, resource.name))
         problem = report.balance(found, kept)
         return dg.AssetCheckResult(
             passed=problem is None,

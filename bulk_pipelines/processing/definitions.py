@@ -12,6 +12,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
@@ -91,8 +92,6 @@ def asset(recipe_type: RecipeType, lanes: int) -> dg.AssetsDefinition:
 
 
 def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
-    keys = partitions(kind_name(recipe_type.name))
-
     def counted(database: Database, job_key: str) -> tuple[report.Counts, float]:
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job_key)
@@ -100,12 +99,11 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=recipe_type.asset,
-        partitions_def=keys,
         name="matched_share",
         description="As many rows match as the recipe expects.",
     )
     def matched_share(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
-        counts, expected = counted(database, context.partition_key)
+        counts, expected = counted(database, job_to_check(context, recipe_type.asset))
         share = counts.share(Outcome.MATCHED)
         return dg.AssetCheckResult(
             passed=share >= expected,
@@ -116,12 +114,11 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=recipe_type.asset,
-        partitions_def=keys,
         name="failed_share",
         description=f"At most {FAILED_SHARE:.0%} of the rows fail.",
     )
     def failed_share(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
-        counts, _ = counted(database, context.partition_key)
+        counts, _ = counted(database, job_to_check(context, recipe_type.asset))
         share = counts.share(Outcome.FAILED)
         return dg.AssetCheckResult(
             passed=share <= FAILED_SHARE,

@@ -119,6 +119,31 @@ def test_what_a_person_sees(installation: Installation) -> None:
     assert checks["counts_add_up"].passed
 
 
+def checks_alone(installation: Installation) -> dg.ExecuteInProcessResult:
+    """Run the checks of users as the button of their page does: without the asset, and without a partition."""
+    chosen = dg.AssetSelection.checks_for_assets(dg.AssetKey("users"))
+    job = dg.define_asset_job("checks_of_users", selection=chosen)
+    found = dg.Definitions.merge(definitions.defs, dg.Definitions(jobs=[job])).resolve_job_def("checks_of_users")
+    return found.execute_in_process(
+        instance=installation.instance,
+        run_config={"resources": {"database": {"config": {"url": installation.url}}}},
+        raise_on_error=False,
+    )
+
+
+def test_checks_by_themselves_look_at_the_newest_import(installation: Installation, tmp_path: Path) -> None:
+    assert not checks_alone(installation).success, "there is nothing to check"
+    installation.imported("users", SAMPLES / "users.csv")
+    clean = "id,email,name,role,active\n0a0a0a0a-0000-4000-8000-000000000001,new@example.org,New,reader,true\n"
+    installation.imported("users", file_of(tmp_path, clean))
+    result = checks_alone(installation)
+    assert result.success
+    assert {each.check_name: each.passed for each in result.get_asset_check_evaluations()} == {
+        "error_rate": True,
+        "counts_add_up": True,
+    }
+
+
 LOOK_UP = re.compile(r"\s*SELECT\b.*\bFROM job\s+WHERE job_(key|id) = ", re.DOTALL)
 """A statement that looks one job up, whether it locks the job or not."""
 
