@@ -66,21 +66,6 @@ UPDATE job SET planned_at = coalesce(planned_at, now()), updated_at = now() WHER
 SELECT status, planned_at IS NOT NULL AS planned, pending_items + running_items + retry_wait_items AS open_items
 FROM job WHERE job_id = :job_id;
 
--- name: page_of_jobs
--- A page of jobs of these kinds, the newest first, of one owner or of all.
-SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
-    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
-    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at, address, file_id, idempotency_key
-FROM job
-WHERE (:owner::text IS NULL OR owner = :owner)
-    AND kind = ANY (:kinds::text[]) AND status = ANY (:statuses::job_status[])
-    AND (:before_id::bigint IS NULL OR job_id < :before_id)
-    AND (:since::timestamptz IS NULL OR created_at >= :since)
-    AND (:until::timestamptz IS NULL OR created_at < :until)
-ORDER BY job_id DESC
-LIMIT :size;
-
 -- name: unfinished_jobs
 -- Jobs that could be over: all their items are known and none is open.
 SELECT job_key FROM job

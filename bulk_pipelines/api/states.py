@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.lists import WORDS
+from bulk_pipelines.engine.jobs.words import WORDS
 from bulk_pipelines.engine.states import JobState
 
 MOST_OPEN = 1_000

@@ -31,9 +31,9 @@ from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.streams import Gone, Stream
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, lists
+from bulk_pipelines.engine.jobs import jobs, listing, words
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
-from bulk_pipelines.engine.jobs.lists import Wanted
+from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.exports import answer, submission
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.exports.streaming import stream
@@ -91,7 +91,13 @@ def stream_or_list(
     liked best. An error in the middle breaks the answer off, so that no client takes it for whole; a client that goes
     away ends the query. Without `resource`, lists the exports that are jobs, the newest first."""
     if resource is None:
-        wanted = Wanted(answer.kinds_of(resource_type), looking_at(caller, owner), status or (), since, until)
+        wanted = Wanted(
+            looking_at(caller, owner),
+            answer.kinds_of(resource_type),
+            words.states_of(status),
+            since=since,
+            until=until,
+        )
         return listed(door, caller, wanted, size, after)
     asked = requests.streamed(
         accept,
@@ -111,7 +117,7 @@ def stream_or_list(
 
 def listed(door: Door, caller: Caller, wanted: Wanted, size: int, after: str | None) -> Exports:
     with transaction(door.pool) as connection:
-        found = lists.page(connection, wanted, size, after_id(after))
+        found = listing.page(connection, wanted, size, after_id(after))
         shown = answers.many(connection, found, admin=caller.actor.admin)
     more = cursor_of(found[-1].job_id) if len(found) == size else None
     return Exports(exports=[Export(**each) for each in shown], next=more)

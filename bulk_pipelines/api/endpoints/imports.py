@@ -21,9 +21,9 @@ from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, lists
+from bulk_pipelines.engine.jobs import jobs, listing, words
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.lists import Wanted
+from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.imports import answer, submission
 from bulk_pipelines.imports.afterwards import outcomes, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
@@ -124,9 +124,15 @@ def list_imports(
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
 ) -> Imports:
     """Lists imports, the newest first. Every page costs the same."""
-    wanted = Wanted(answer.kinds_of(resource_type), looking_at(caller, owner), status or (), since, until)
+    wanted = Wanted(
+        looking_at(caller, owner),
+        answer.kinds_of(resource_type),
+        words.states_of(status),
+        since=since,
+        until=until,
+    )
     with transaction(door.pool) as connection:
-        found = lists.page(connection, wanted, size, after_id(after))
+        found = listing.page(connection, wanted, size, after_id(after))
         shown = answers.many(connection, found)
     more = cursor_of(found[-1].job_id) if len(found) == size else None
     return Imports(imports=[Import(**each) for each in shown], next=more)
