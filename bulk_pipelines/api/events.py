@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from bulk_pipelines.api.live import Listener, Live
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.states import State
+from bulk_pipelines.errors import OverQuota
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
@@ -17,6 +18,8 @@ LONGEST_SECONDS = 600.0
 RETRY_MILLISECONDS = 2_000
 MOST = 4_000
 """How many listeners one process has."""
+OF_OWNER = 2_000
+WAIT_SECONDS = 5
 
 
 class Events(Response):
@@ -34,8 +37,11 @@ class Events(Response):
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        if len(self.live.everybody()) >= MOST:
-            raise Refusal("unavailable", f"{MOST:,} listen already", headers={"Retry-After": "5"})
+        there = self.live.everybody()
+        if sum(each.by == self.listener.by for each in there) >= OF_OWNER:
+            raise OverQuota(f"{self.listener.by} has {OF_OWNER:,} listeners here, and may have no more", WAIT_SECONDS)
+        if len(there) >= MOST:
+            raise Refusal("unavailable", f"{MOST:,} listen already", headers={"Retry-After": str(WAIT_SECONDS)})
         gone = asyncio.create_task(departure(receive, self.listener.woken.set))
         try:
             with self.live.listening(self.listener):

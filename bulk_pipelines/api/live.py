@@ -27,6 +27,8 @@ class Listener:
     key: str | None = None
     owner: str | None = None
     kinds: frozenset[str] = frozenset()
+    by: str = ""
+    """Who listens."""
     told: dict[str, str] = field(default_factory=dict)
     """The digest of what was told last of each job."""
     waiting: dict[str, State] = field(default_factory=dict)
@@ -105,19 +107,20 @@ class Live:
         while (self.of_all or self.of_key) and not self.closed:
             await asyncio.sleep(max(0.0, self.looked + LOOK_SECONDS - time.monotonic()))
             self.looked = time.monotonic()
-            listeners = self.everybody()
-            keys = list(self.of_key)
             try:
-                now, rows = await run_in_threadpool(states.look, self.pool, self.watched())
+                await self.look_once()
             except Exception:
                 log.exception("the jobs that are watched cannot be looked at")
-                continue
-            found = {row["job_key"]: states.state_of(row, self.paces.pace(row, now)) for row in rows}
-            found |= {key: states.gone(key) for key in keys if key not in found}
-            self.tell(found, listeners)
-            self.states = found
-            self.paces.keep(found)
         self.states = {}
+
+    async def look_once(self) -> None:
+        listeners, keys = self.everybody(), list(self.of_key)
+        now, rows = await run_in_threadpool(states.look, self.pool, self.watched())
+        found = {row["job_key"]: states.state_of(row, self.paces.pace(row, now)) for row in rows}
+        found |= {key: states.gone(key) for key in keys if key not in found}
+        self.tell(found, listeners)
+        self.states = found
+        self.paces.keep(found)
 
     def watched(self) -> Watched:
         # A job that was open at the last look is looked at by its key: its end may bear a time that is long past.

@@ -115,7 +115,7 @@ def state_of(row: Row, pace: float) -> State:
         "completed_at": row["finished_at"],
     }
     text = encoded(told)
-    digest = hashlib.blake2b(f"{text}{pace > 0}".encode(), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(f"{text}{pace > 0 and not over}".encode(), digest_size=12).hexdigest()
     data = encoded({**told, "per_second": round(pace, 1)})
     return State(row["job_key"], row["kind"], row["owner"], over, digest, data)
 

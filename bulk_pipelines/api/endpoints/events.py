@@ -67,5 +67,7 @@ def watch_job(
     if first.over and last_event_id == first.digest:
         return Response(status_code=204)
     return Events(
-        request.app.state.live, Listener(job_id, told={job_id: last_event_id} if last_event_id else {}), first
+        request.app.state.live,
+        Listener(job_id, told={job_id: last_event_id} if last_event_id else {}, by=caller.actor.name),
+        first,
     )

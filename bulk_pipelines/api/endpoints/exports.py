@@ -181,7 +181,12 @@ def download_export(job_id: JobKey, request: Request, door: TheDoor, caller: Rea
     return downloads.download(request, door, job_id, caller)
 
 
-@router.head("/{job_id}/download", summary="What is known of the file of an export", response_class=Response)
+@router.head(
+    "/{job_id}/download",
+    summary="What is known of the file of an export",
+    response_class=Response,
+    responses={code: DOWNLOADED[code] for code in (200, 304)},
+)
 def look_at_download(job_id: JobKey, request: Request, door: TheDoor, caller: Reader) -> Response:
     """Tells the size, the tag and the digest of the file."""
     return downloads.download(request, door, job_id, caller)

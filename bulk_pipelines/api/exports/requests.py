@@ -1,6 +1,7 @@
 """Requests for exports: what an address or a body asks for, and in which format."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ MEDIA_TYPES = {
 PACKED = {Compression.GZIP: "application/gzip", Compression.ZSTD: "application/zstd"}
 OTHER_NAMES = {"application/ndjson": Format.NDJSON, "application/jsonl": Format.NDJSON}
 ACCEPTED = {name: format_ for format_, name in MEDIA_TYPES.items()} | OTHER_NAMES
+WEIGHT = re.compile(r"0(\.[0-9]{0,9})?|1(\.0{0,9})?")
 MOST_RANGES = 50
 """How many media ranges of an `Accept` are looked at."""
 
@@ -117,10 +119,7 @@ def accepted(accept: str | None) -> str:
 def weighted(text: str) -> tuple[str, float]:
     name, *parameters = (each.strip().lower() for each in text.split(";"))
     weight = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-    try:
-        return name, min(max(float(weight), 0.0), 1.0)
-    except ValueError:
-        return name, 0.0
+    return name, float(weight) if WEIGHT.fullmatch(weight) else 0.0
 
 
 def exactness(media_range: str, name: str) -> int:

@@ -84,8 +84,9 @@ def copy_all(connection: Connection, job_id: int, items: Iterable[Encoded]) -> i
     added = 0
     try:
         with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
+            owner, kind = job
             remaining = iter(items)
-            while lines := copy_lines(job_id, *job, islice(remaining, COPY_LINES)):
+            while lines := copy_lines(job_id, owner, kind, islice(remaining, COPY_LINES)):
                 copy.write("".join(lines).encode())
                 added += len(lines)
     except psycopg.errors.UniqueViolation as error:

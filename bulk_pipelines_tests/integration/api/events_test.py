@@ -220,6 +220,17 @@ def test_a_job_that_retention_removes_is_over(api: Api) -> None:
     assert api.client("ada").get(f"/v1/jobs/{key}/events").status_code == 404
 
 
+def test_one_owner_has_some_listeners_and_everybody_not_too_many(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "OF_OWNER", 1)
+    monkeypatch.setattr(events, "MOST", 2)
+    path = "/v1/jobs/events"
+    with listening(api, path), listening(api, path, "bob"):
+        refused = api.client("ada").get(path)
+        assert (refused.status_code, refused.json()["type"]) == (429, "/problems/over-quota")
+        full = api.client("eve").get(path)
+        assert (full.status_code, full.json()["type"]) == (503, "/problems/unavailable")
+
+
 def test_who_takes_news_slowly_gets_the_latest() -> None:
     listener = Listener("J1")
     for number in range(100):

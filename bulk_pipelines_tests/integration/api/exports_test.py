@@ -60,7 +60,7 @@ def test_the_client_says_which_format_it_likes(api: Api) -> None:
         answer = client.get("/v1/exports", params={"resource": "users"}, headers={"Accept": accept})
         assert (answer.status_code, answer.headers["content-type"]) == (200, kind), accept
         assert answer.headers["vary"] == "Accept"
-    for accept in ("image/png", "text/csv;q=0", "text/csv;q=x"):
+    for accept in ("image/png", "text/csv;q=0", "text/csv;q=x", "text/csv;q=nan", "*/*;q=inf", ",;,"):
         answer = client.get("/v1/exports", params={"resource": "users"}, headers={"Accept": accept})
         assert (answer.status_code, answer.json()["type"]) == (406, "/problems/not-acceptable"), accept
     packed = client.get("/v1/exports", params={"resource": "users", "compression": "gzip", "format": "json"})
