@@ -18,10 +18,11 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.states import FINISHED_JOBS, ItemState, JobEvent, JobState
 from bulk_pipelines.engine.worker import drain
-from bulk_pipelines.engine.worker.drain import Drained
+from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.processing import work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.submission import processing_job
@@ -137,12 +138,22 @@ class Kicked:
     drained: Drained | None
     """What the slice did; None when there was nothing to do."""
 
+    @property
+    def ended(self) -> str:
+        """Why the slice ended."""
+        if self.drained is not None:
+            return self.drained.end.value
+        if self.job.finished or self.job.status is JobState.PAUSED:
+            return (End.FINISHED if self.job.finished else End.PAUSED).value
+        return "planning" if self.job.planned_at is None else End.OUT_OF_TIME.value
+
     def as_json(self) -> dict[str, Any]:
         return {
             "jobId": self.job.job_key,
             "status": str(self.job.status),
             "worked": self.drained.worked if self.drained else 0,
             "open": self.job.open_items,
+            "ended": self.ended,
         }
 
 
@@ -155,6 +166,7 @@ def kick_off(
     if not 0 < seconds <= LONGEST_SLICE:
         raise InvalidInput("seconds", f"must be above 0 and at most {LONGEST_SLICE:,.0f}, not {seconds:g}")
     asked = stop or Stop()
+    work.declared.cache_clear()  # whoever works one slice after another goes by what is declared now
     deadline = time.monotonic() + seconds
     with transaction(pool) as connection:
         job = processing_job(connection, job_key, jobs.seen_by(by))

@@ -66,6 +66,18 @@ class Settings:
     api_admins: str = setting(
         "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
     )
+    api_kick_offs: int = setting(
+        "BULK_API_KICKOFFS",
+        2,
+        "How many slices of work one process of the HTTP API does at once, when somebody kicks jobs off.",
+        at_least=1,
+        at_most=32,
+    )
+    pending_dashboard: bool = setting(
+        "BULK_PENDING_DASHBOARD",
+        True,
+        "Whether there is a list of the items of all jobs. The list of one job's items is always there.",
+    )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
     )

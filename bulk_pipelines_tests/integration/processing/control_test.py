@@ -150,7 +150,7 @@ def test_a_kick_off_whose_time_is_over_leaves_the_rest_of_the_rows_to_the_next(s
         stop.set()
         kicked = control.kick_off(scene.pool, job.job_key, 60, stop=stop)
     assert kicked.drained is not None
-    assert kicked.drained.end is End.STOPPED
+    assert (kicked.drained.end, kicked.ended) == (End.STOPPED, "stopped")
     keys = list(engine_jobs.rows(scene.pool, job))
     assert keys == [f"{number:09}" for number in range(1, 20_001)]
 
