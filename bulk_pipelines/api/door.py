@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy import Engine
 
-from bulk_pipelines.engine.worker.stopping import Stop
+from bulk_pipelines.api.stops import Stops
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.settings import Settings
 
@@ -24,8 +24,7 @@ class Door:
     pool: Engine
     loopback: bool = False
     """Whether only this machine reaches the API. Then, as long as no key was made, whoever asks is an administrator."""
-    stop: Stop = field(default_factory=Stop)
-    """Is set when the process begins to stop."""
+    stops: Stops = field(default_factory=Stops)
 
     @cached_property
     def proxies(self) -> list[Network]:

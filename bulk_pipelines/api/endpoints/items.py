@@ -217,7 +217,6 @@ async def kick_off(
     """Works a job that looks up rows in the API's own process for some seconds, beside whoever works it elsewhere. It
     may be repeated. Only some slices are worked at once by one process: others are answered with 503 and
     `Retry-After`."""
-    work = partial(control.kick_off, door.pool, job_id, duration / 1_000, by=caller.actor, stop=door.stop)
     slots: CapacityLimiter = request.app.state.kick_offs
     try:
         slots.acquire_on_behalf_of_nowait(request)
@@ -225,7 +224,9 @@ async def kick_off(
         said = f"{slots.total_tokens:g} slices are worked in this process already: see BULK_API_KICKOFFS"
         raise Refusal("unavailable", said, headers={"Retry-After": "1"}) from None
     try:
-        kicked = await run_in_threadpool(work)
+        with door.stops.one_more() as stop:
+            work = partial(control.kick_off, door.pool, job_id, duration / 1_000, by=caller.actor, stop=stop)
+            kicked = await run_in_threadpool(work)
     finally:
         slots.release_on_behalf_of(request)
     drained = kicked.drained

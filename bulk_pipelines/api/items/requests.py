@@ -14,7 +14,7 @@ from bulk_pipelines.api.imports.submitting import Admission, known
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.imports.sent import receiving, uploads
 from bulk_pipelines.imports.sent.receiving import Content
 from bulk_pipelines.processing import submission
@@ -63,10 +63,16 @@ class Options:
 def options_of(door: Door, given: Mapping[str, str]) -> Options:
     if not given.get("recipe"):
         raise InvalidInput("recipe", "is missing: bulk recipes list shows them")
-    recipe = library.load(door.settings).recipe(given["recipe"])
-    found = Options(recipe, given.get("format") or None, given.get("compression") or None)
+    found = Options(recipe_of(door, given["recipe"]), given.get("format") or None, given.get("compression") or None)
     found.request("checked")
     return found
+
+
+def recipe_of(door: Door, name: str) -> Recipe:
+    try:
+        return library.load(door.settings).recipe(name)
+    except NotFound as error:
+        raise InvalidInput("recipe", str(error)[:1_000]) from None
 
 
 def rows_sent(request: Request, door: Door) -> SentForm[Options] | SentBody[Options]:
@@ -102,7 +108,7 @@ def address_of(body: bytes) -> Address:
 def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> tuple[Submitted, Admission]:
     """Submit a job whose rows are fetched from an address."""
     within = sources.allowed(door, caller.actor.admin, [asked.url])
-    recipe = library.load(door.settings).recipe(asked.recipe)
+    recipe = recipe_of(door, asked.recipe)
     request = ProcessingRequest.parse(recipe, source=asked.url, format=asked.format, compression=asked.compression)
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:

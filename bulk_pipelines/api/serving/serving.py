@@ -83,7 +83,7 @@ class Server(uvicorn.Server):
         self.door = door
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.door.stop.set()
+        self.door.stops.ask()
         await super().shutdown(sockets)
 
 
