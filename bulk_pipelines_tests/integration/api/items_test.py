@@ -215,7 +215,7 @@ def test_both_listings_show_the_same_rows(api: Api, provider: ProviderServer, mo
         page = ada.get(path, params={**params, "pageSize": 4}).json()
         assert {row["status"] for row in page["items"]} <= {"ERROR", "NOT_FOUND"}
         assert page["total"] == 12
-    for wrong in (
+    wrong_ones: list[dict[str, Any]] = [
         {"statuses": "GONE"},
         {"page": 0},
         {"page": lists.DEEPEST, "pageSize": 4},
@@ -226,7 +226,8 @@ def test_both_listings_show_the_same_rows(api: Api, provider: ProviderServer, mo
         {"pageSize": 0},
         {"pageSize": 100_000},
         {"sort": "price"},
-    ):
+    ]
+    for wrong in wrong_ones:
         refused = ada.get(path, params=wrong)
         assert refused.status_code == 400, wrong
 
