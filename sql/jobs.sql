@@ -24,21 +24,6 @@ SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_
     finished_at, address, file_id, idempotency_key
 FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
--- name: page_of_jobs
--- A page of jobs, the newest first, of one owner or of all, of some kinds or of all.
-SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
-    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
-    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at, address, file_id, idempotency_key
-FROM job
-WHERE (:owner::text IS NULL OR owner = :owner)
-    AND (:kinds::text[] IS NULL OR kind = ANY (:kinds)) AND status = ANY (:statuses::job_status[])
-    AND (:before_id::bigint IS NULL OR job_id < :before_id)
-    AND (:since::timestamptz IS NULL OR created_at >= :since)
-    AND (:until::timestamptz IS NULL OR created_at < :until)
-ORDER BY job_id DESC
-LIMIT :size;
-
 -- name: lock_job
 -- Locks a job while its next state is decided, and returns it. If the client falls asleep, the lock does not last for
 -- long; see claim_items in items.sql. Another owner's job is none.

@@ -71,7 +71,7 @@ class Wanted:
 
 def page(connection: Connection, wanted: Wanted, size: int, before_id: int | None) -> list[Job]:
     """Return imports, the newest first."""
-    listed = listing.Wanted(wanted.owner, wanted.kinds, wanted.states, wanted.since, wanted.until)
+    listed = listing.Wanted(wanted.owner, wanted.kinds, wanted.states, since=wanted.since, until=wanted.until)
     return listing.page(connection, listed, size, before_id)
 
 

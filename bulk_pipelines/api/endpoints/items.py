@@ -140,8 +140,8 @@ def list_jobs(
         looking_at(caller, owner),
         None if job_type is None else [job_type],
         job_states(words_of(status)),
-        since,
-        until,
+        since=since,
+        until=until,
     )
     with transaction(door.pool) as connection:
         there = listing.page(connection, wanted, size, after_id(after))

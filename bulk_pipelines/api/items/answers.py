@@ -23,6 +23,7 @@ class JobAnswer(BaseModel):
     job_type: Annotated[str, Field(description="The kind of job.", examples=["process_lookup"])]
     recipe: Annotated[str | None, Field(description="What works its rows, if it looks up rows.", examples=["products"])]
     user_id: Annotated[str, Field(description="Whose job it is.", examples=["ada"])]
+    origin: Annotated[str, Field(description="Through which door it came: api, cli, ui or sensor.")]
     queue_state: Annotated[QueueState, Field(description="A cancelled job is FAILED, and says so in `status`.")]
     status: Annotated[JobState, Field(description="The state in our own words.", examples=["RUNNING"])]
     total_items: Annotated[int, Field(description="The items that are known so far.", examples=[5000])]
@@ -131,6 +132,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "job_type": job.kind,
         "recipe": recipe.get("name") if isinstance(recipe, dict) else None,
         "user_id": job.owner,
+        "origin": job.origin,
         "queue_state": JOB_WORDS[job.status],
         "status": job.status,
         "total_items": job.total_items,
