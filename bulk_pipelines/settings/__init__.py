@@ -37,6 +37,15 @@ class Settings:
         "`drops.toml`, else in the current one.",
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
+    server: str = setting(
+        "BULK_SERVER",
+        "",
+        "The address of an HTTP API, `https://bulk.example.org`, that `bulk` speaks to. Empty: it works on the "
+        "database.",
+    )
+    api_key: str = setting(
+        "BULK_API_KEY", "", "The key to that HTTP API: `bulk keys create` makes one there.", secret=True
+    )
     api_host: str = setting(
         "BULK_API_HOST",
         "127.0.0.1",
