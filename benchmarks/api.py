@@ -26,6 +26,8 @@ ROWS = 1_000_000
 ROUNDS = 5
 WORKERS = 2
 DEPTH = 1_000_000
+ITEMS = 301 * 4_000
+"""More than the depth, of all states in even shares."""
 PAGE = 100
 WALKED = 1_000
 PAGE_ROUNDS = 200
@@ -51,7 +53,7 @@ def over_http(place: Scene, url: str, key: str, source: Path) -> float:
 
 def page(client: httpx.Client, job_key: str, after: str | None) -> tuple[float, dict[str, Any]]:
     """Return the milliseconds in which a page of all items is answered, and the page."""
-    params = {"pageSize": PAGE, **({"after": after} if after else {})}
+    params = {"pageSize": str(PAGE)} | ({"after": after} if after else {})
     begun = time.perf_counter()
     answer = client.get(f"/api/jobs/{job_key}/items", params=params)
     milliseconds = (time.perf_counter() - begun) * 1_000
@@ -64,14 +66,14 @@ def page(client: httpx.Client, job_key: str, after: str | None) -> tuple[float, 
 def pages(url: str, place: str, key: str) -> None:
     """Walk through a million items of a job, as a reader does, and then read that page and the first one in turns."""
     with pool.single(place) as connection:
-        row = connection.execute(FILL.encode(), {"items": DEPTH * 6 // 5}).fetchone()
+        row = connection.execute(FILL.encode(), {"items": ITEMS}).fetchone()
         assert row is not None
         job_key = str(row[0])
     measure.settle_down(place)
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         after: str | None = None
         for _ in range(DEPTH // WALKED):
-            params = {"pageSize": WALKED, **({"after": after} if after else {})}
+            params = {"pageSize": str(WALKED)} | ({"after": after} if after else {})
             after = client.get(f"/api/jobs/{job_key}/items", params=params).json()["next"]
         sides = [lambda: page(client, job_key, after)[0], lambda: page(client, job_key, None)[0]]
         deep, first = measure.in_turns(sides, PAGE_ROUNDS)

@@ -212,6 +212,22 @@ def upkeep(name: str, *options: str) -> None:
         raise SystemExit(1)
 
 
+@drops.group.command()
+@click.option("--source", help="Only this source.")
+def scan(source: str | None) -> None:
+    """Look at the sources now: complete files are taken, and files are put away whose imports are over."""
+    from bulk_pipelines.database import ready
+    from bulk_pipelines.drops import scan as scanning
+    from bulk_pipelines.imports import submission
+
+    chosen = settings.current()
+    references = submission.references()
+    found = scanning.configured(chosen, list(references), source)
+    pool = ready.opened(chosen, "bulk cli")
+    for each in scanning.scan(pool, found, chosen, submission.submit_drop, references, scanning.SECONDS):
+        click.echo(str(each))
+
+
 for slice_command in (imports.group, exports.command, distribution.group, drops.group):
     main.add_command(slice_command)
 for processing_command in (

@@ -5,7 +5,7 @@
     with Client("http://127.0.0.1:8080", key="bulk_…") as bulk:
         done = bulk.imports.run("users.csv", resource="users", mode="upsert")
 
-Errors are those of `bulk_pipelines.errors`. `connection` asks and tries again, `contents` makes bytes of what is sent,
+Errors are those of the whole program. `connection` asks and tries again, `contents` makes bytes of what is sent,
 `uploading` sends them, and `following` waits for the end of a job.
 """
 

@@ -18,6 +18,9 @@ from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 
+SECONDS = 30.0
+"""For how long a scan that people ask for looks at most."""
+
 
 @dataclass(frozen=True)
 class Scanned:

@@ -160,7 +160,7 @@ def grid(job_key: str, kind: str, to: str) -> None:
 
 
 @over_http(processing.reprocess)
-def reprocess(
+def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
     job_key: str,
     statuses: Sequence[str],
     items: Sequence[str],
@@ -168,6 +168,7 @@ def reprocess(
     error: str | None,
     error_class: str | None,
     variants: Sequence[str],
+    keep_attempts: bool,
     dry_run: bool,
 ) -> None:
     conditions = {}
@@ -182,6 +183,7 @@ def reprocess(
         "error": error,
         "errorClass": error_class,
         "variants": list(variants) or None,
+        "resetAttempts": not keep_attempts,
         "dryRun": dry_run,
     }
     with connected() as client:
