@@ -1,5 +1,7 @@
 """The application: its endpoints, and what stands around all of them."""
 
+from threading import BoundedSemaphore
+
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -8,6 +10,7 @@ from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.endpoints import audit, health, imports, ingestion, items, pending, uploads
 from bulk_pipelines.api.imports.receiving import AT_ONCE
+from bulk_pipelines.api.items import grids
 from bulk_pipelines.api.live import Ends
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
@@ -52,6 +55,7 @@ def endpoints(door: Door) -> FastAPI:
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
     app.state.ends = Ends(door.pool)
+    app.state.grids = BoundedSemaphore(grids.AT_ONCE)
     app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
