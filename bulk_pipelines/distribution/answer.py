@@ -10,8 +10,8 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.items import pages
-from bulk_pipelines.engine.items.pages import Position
+from bulk_pipelines.engine.items import cursors, pages
+from bulk_pipelines.engine.items.cursors import Position
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
@@ -28,7 +28,7 @@ def of_job(
     limit = payload.size("size", size, pages.MOST)
     scope = f"files:{job_key}"
     with transaction(pool) as connection:
-        position = pages.START if after is None else pages.decode(pages.cursor_secret(connection), scope, after)
+        position = cursors.START if after is None else cursors.decode(cursors.cursor_secret(connection), scope, after)
         values = {
             "job_key": payload.text("job", job_key),
             "owner": owner,
@@ -43,8 +43,8 @@ def of_job(
         job, files, counts = checked(jobs.as_job(**row)), row["page"], row["counts"]
         follow = None
         if len(files) == limit:
-            secret = pages.cursor_secret(connection)
-            follow = pages.encode(secret, scope, Position(row["last_time"], row["last_id"]))
+            secret = cursors.cursor_secret(connection)
+            follow = cursors.encode(secret, scope, Position(row["last_time"], row["last_id"]))
     return {
         "jobId": job.job_key,
         "status": str(job.status),

@@ -8,7 +8,7 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import RequestedFile
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import receiving
 
 
@@ -26,7 +26,9 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
         return submission.submit(connection, request, sender), admission
 
 
-def sent(door: Door, sender: Sender, arrival: SentForm | SentBody, length: int | None) -> tuple[Submitted, Admission]:
+def sent(
+    door: Door, sender: Sender, arrival: SentForm[Options] | SentBody[Options], length: int | None
+) -> tuple[Submitted, Admission]:
     """Receive a file and submit its import."""
     admission = Admission(door, sender.owner)
     if length is not None:

@@ -1,13 +1,27 @@
 """The application: its endpoints, and what stands around all of them."""
 
+from threading import BoundedSemaphore
+
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, distribution, events, exports, health, imports, uploads
+from bulk_pipelines.api.endpoints import (
+    audit,
+    distribution,
+    events,
+    exports,
+    health,
+    imports,
+    ingestion,
+    items,
+    pending,
+    uploads,
+)
 from bulk_pipelines.api.imports.receiving import AT_ONCE
+from bulk_pipelines.api.items import grids
 from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
@@ -22,6 +36,9 @@ ROUTERS = (
     exports.router,
     distribution.router,
     events.router,
+    items.router,
+    pending.router,
+    ingestion.router,
     audit.router,
     health.router,
     documentation.router,
@@ -55,6 +72,8 @@ def endpoints(door: Door, live: Live) -> FastAPI:
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
+    app.state.grids = BoundedSemaphore(grids.AT_ONCE)
+    app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
     for router in ROUTERS:

@@ -60,6 +60,8 @@ def server(door: Door) -> uvicorn.Server:
     many_connections()
     live = Live(door.pool)
     return Draining(
+        door,
+        live,
         uvicorn.Config(
             application(door, live),
             http=Guarded,
@@ -73,18 +75,19 @@ def server(door: Door) -> uvicorn.Server:
             timeout_graceful_shutdown=DRAIN_SECONDS,
             backlog=BACKLOG,
         ),
-        live,
     )
 
 
 class Draining(uvicorn.Server):
-    """A server that lets listeners go when it is about to stop, because they would stay for as long as they may."""
+    """A server that lets go, when it begins to stop, of whoever would stay for long: listeners, and slices of work."""
 
-    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+    def __init__(self, door: Door, live: Live, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self.door = door
         self.live = live
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.door.stops.ask()
         self.live.close()
         await super().shutdown(sockets)
 
