@@ -51,7 +51,7 @@ def process(
     from bulk_pipelines.processing.request import ProcessingRequest
 
     request = ProcessingRequest.parse(
-        library.load(settings.current()).recipe(recipe),
+        library.load(settings.current()).to_run(recipe),
         query=query.read() if query is not None else None,
         **options,
     )

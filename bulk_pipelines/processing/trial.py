@@ -29,7 +29,7 @@ SHOWN = 500
 
 def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen: Settings) -> Iterator[str]:
     """Yield a line for every call and for every row."""
-    recipe = found.recipe(name)
+    recipe = found.to_run(name)
     rows = first_rows(recipe, source, count, chosen)
     calls: list[Asked] = []
     limiters: dict[str, Limiter] = {}

@@ -4,8 +4,9 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.lookup.looking import TYPE as LOOKUP
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.reconcile.reconciling import TYPE as RECONCILE
+from bulk_pipelines.processing.wikidata.tiers import TYPE as WIKIDATA
 
-TYPES = {each.name: each for each in (LOOKUP, RECONCILE)}
+TYPES = {each.name: each for each in (LOOKUP, RECONCILE, WIKIDATA)}
 
 
 def find(name: str) -> RecipeType:

@@ -38,6 +38,10 @@ Look = Callable[[Recipe, Try, Desk], Looked]
 LookAll = Callable[[Recipe, Sequence[Try], Desk], Mapping[int, Looked]]
 
 
+def always(_: Recipe, __: Mapping[str, Provider]) -> None:
+    """A recipe whose type needs nothing of the installation can always run."""
+
+
 @dataclass(frozen=True)
 class RecipeType:
     """A type of recipe. It brings `look`, or `look_all` when many rows share a request."""
@@ -51,3 +55,7 @@ class RecipeType:
     look_all: LookAll | None = None
     claim: int = 100
     """How many rows a worker claims at once, at most."""
+    claim_least: int = 1
+    """And at least, however long they take: as many as share a request."""
+    ready: Callable[[Recipe, Mapping[str, Provider]], None] = always
+    """Raises `InvalidInput` if this installation lacks what a job of the recipe needs."""
