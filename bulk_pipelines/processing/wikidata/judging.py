@@ -20,6 +20,8 @@ from bulk_pipelines.processing.wikidata.options import ANSWERS, COUNTRY, INSTANC
 AGREES, DIFFERS = 2.0, -2.0
 """What a property of the row says for or against an entity, as logarithms of odds, like the model's weights."""
 OTHER_TYPE = -4.0
+REDIRECTED = -1.0
+"""A title that leads to an entity of other names is mostly another name, and sometimes a part of the thing."""
 SURE = 0.99
 """The score of an entity that has the row's identifier."""
 ADDRESS = "https://www.wikidata.org/wiki/"
@@ -48,15 +50,20 @@ class World:
     """The ISO codes of countries by their items."""
 
 
-def judged(evidence: Evidence, entities: Sequence[Entity], world: World) -> list[Candidate]:
-    """Return the entities as candidates, each with its score and what it was made of."""
+def judged(evidence: Evidence, entities: Sequence[Entity], titles: Mapping[str, str], world: World) -> list[Candidate]:
+    """Return the entities as candidates, each with its score and what it was made of. `titles` has names that lead to
+    some of them."""
     if not entities or not evidence.names:
         return []
+    redirected = {each.id for each in entities if each.id in titles and not goes_by(each, titles[each.id])}
+    entities = [replace(e, names=(*e.names, titles[e.id])) if e.id in redirected else e for e in entities]
     known = index.build([entry(each, world) for each in entities], weigh=grams.alike)
     query = Query(evidence.names, evidence.context, (), evidence.countries, evidence.websites)
     model = Model.standard()
     scored = scoring.score(known, [query], model)
-    beyond = [marks(evidence, each, world) for each in entities]
+    beyond = [
+        marks(evidence, each, world) | ({"redirect": REDIRECTED} if each.id in redirected else {}) for each in entities
+    ]
     shift = np.array([sum(each.values()) for each in beyond], np.float32)
     scored = replace(scored, strength=scored.strength + shift[scored.pairs.entry])
     (result,) = scoring.results(scored, model)
@@ -68,6 +75,10 @@ def judged(evidence: Evidence, entities: Sequence[Entity], world: World) -> list
         )
         for each in result.candidates
     ]
+
+
+def goes_by(entity: Entity, name: str) -> bool:
+    return fold(name) in map(fold, entity.names)
 
 
 def candidate(entity: Entity, score: float, features: Mapping[str, Any]) -> Candidate:

@@ -8,7 +8,7 @@ from bulk_pipelines.processing.matching.folding import fold
 from bulk_pipelines.processing.providers.asking import Call, Fetch
 from bulk_pipelines.processing.providers.client import Request
 from bulk_pipelines.processing.wikidata import entities
-from bulk_pipelines.processing.wikidata.entities import PREFIX, listed, lying, table, text
+from bulk_pipelines.processing.wikidata.entities import PREFIX, Entity, listed, lying, table, text
 from bulk_pipelines.processing.wikidata.options import ITEM
 
 API = "api.php"
@@ -16,6 +16,8 @@ COMMON = {"format": "json", "formatversion": "2", "errorformat": "bc"}
 LONGEST_SEARCH = 300
 """A search of more characters is refused."""
 FOUND_TOGETHER, FOUND_ALONE = 50, 10
+TELLING = 4
+"""Words of fewer letters stand in too many names."""
 MOST_SAME, MOST_CLASSES = 20, 100_000
 """How many items of one name are looked at, and how many classes below one."""
 
@@ -152,8 +154,13 @@ def literal(value: str) -> str:
 
 def of_together(questions: Sequence[str]) -> str:
     """Return the search for the phrases of many rows."""
-    phrases = dict.fromkeys(str(phrase) for each in questions for phrase in json.loads(each))
-    return searched(list(phrases))
+    return searched(list(dict.fromkeys(phrase for each in questions for phrase in shortest(json.loads(each)))))
+
+
+def shortest(phrases: Sequence[str]) -> list[str]:
+    """Leave out the phrases that begin with another one, of two long words or more: what has them has that one, too."""
+    telling = [each for each in phrases if len(each.split()) > 1 and min(map(len, each.split())) >= TELLING]
+    return [each for each in phrases if not any(each.startswith(f"{short} ") for short in telling)]
 
 
 def searched(phrases: Sequence[str]) -> str:
@@ -169,13 +176,18 @@ def together(language: str) -> Fetch:
     """Search the phrases of many rows by one request; a question is a list of phrases as JSON. A page belongs to the
     rows whose phrases it has. When there were more pages than an answer holds, whoever got none is searched alone."""
 
-    def fetch(questions: Sequence[str], call: Call) -> dict[str, Any]:
-        phrases = {each: [str(phrase) for phrase in json.loads(each)] for each in questions}
+    def apart(questions: Sequence[str], call: Call) -> dict[str, list[Entity]]:
         pages, more = search(call, of_together(questions), FOUND_TOGETHER, language)
-        found = {each: [page for page in pages if has(page, some)] for each, some in phrases.items()}
-        for each, some in phrases.items():
-            if more and not found[each]:
-                found[each] = search(call, searched(some), FOUND_ALONE, language)[0]
+        found = {each: [page for page in pages if has(page, json.loads(each))] for each in questions}
+        without = [each for each in questions if not found[each]]
+        if more and len(questions) > 1 and without:
+            size = max(1, len(without) // 2) if len(without) == len(questions) else len(without)
+            for start in range(0, len(without), size):
+                found |= apart(without[start : start + size], call)
+        return found
+
+    def fetch(questions: Sequence[str], call: Call) -> dict[str, Any]:
+        found = apart(questions, call)
         return {each: [page.as_json() for page in some] or None for each, some in found.items()}
 
     return fetch
@@ -191,7 +203,7 @@ def alone(language: str) -> Fetch:
     return fetch
 
 
-def search(call: Call, text_: str, limit: int, language: str) -> tuple[list[entities.Entity], bool]:
+def search(call: Call, text_: str, limit: int, language: str) -> tuple[list[Entity], bool]:
     """Return the items that a search finds, with their terms, the best first; and whether there were more."""
     answer = call(
         api(
@@ -211,6 +223,6 @@ def search(call: Call, text_: str, limit: int, language: str) -> tuple[list[enti
     return found, "continue" in answer
 
 
-def has(page: entities.Entity, phrases: Sequence[str]) -> bool:
+def has(page: Entity, phrases: Sequence[str]) -> bool:
     said = f" {fold(' / '.join((*page.names, page.description)))} "
     return any(f" {fold(each)} " in said for each in phrases)

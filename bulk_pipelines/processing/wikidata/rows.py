@@ -38,6 +38,8 @@ class Row:
     """The ids that were found, each with the variant that found it; the best first."""
     identified: dict[str, str] = field(default_factory=dict)
     """The ids that have the row's identifier, each with its property."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """The ids of pages that one of the row's names leads to, each with that name."""
     known: dict[str, Entity] = field(default_factory=dict)
     provider: str = ""
     """Who brought the latest candidates."""
@@ -61,6 +63,13 @@ class Row:
             if known is None or known.claims is None or each.claims is not None:
                 self.known[each.id] = each
 
+    def found_by(self, entity: Entity) -> str:
+        """Return the variant by which a search found an entity."""
+        for name, variant in (*self.names.items(), *self.acronyms.items()):
+            if questions.has(entity, [questions.plain(name)]):
+                return variant
+        return next(iter(self.names.values()))
+
     def phrases(self) -> list[str]:
         """Return what a search looks for: the names, then their first words, which an entity's name may end with."""
         written = [*self.names, *self.acronyms]
@@ -78,8 +87,13 @@ class Row:
     def judge(self, recipe: Recipe, world: World) -> None:
         """Decide by all that is known now."""
         entities = [self.known[each] for each in self.found if each in self.known][: 3 * CANDIDATES]
-        candidates = self.by_identifier() if self.identified else judging.judged(self.evidence, entities, world)
-        self.finding = results.judged(recipe, candidates, self.origin(candidates))
+        candidates = (
+            self.by_identifier() if self.identified else judging.judged(self.evidence, entities, self.titles, world)
+        )
+        # Ten equally good candidates have a tenth of the probability each: together they are worth a look.
+        likely = sum(each.score or 0.0 for each in candidates) >= recipe.floor
+        floored = replace(recipe, floor=0.0) if likely else recipe
+        self.finding = results.judged(floored, candidates, self.origin(candidates))
 
     def by_identifier(self) -> list[Candidate]:
         """An entity with the row's identifier is the one; several with it are equally good."""
@@ -89,12 +103,8 @@ class Row:
         ]
 
     def origin(self, candidates: list[Candidate]) -> Origin:
-        best = candidates[0] if candidates else None
-        variant = "" if best is None else self.names.get(str(best.features.get("asked")), self.found.get(best.id, ""))
-        if best is not None and best.id in self.found and self.found[best.id] in self.acronyms.values():
-            variant = self.found[best.id]
-        if best is not None and best.id in self.identified:
-            variant = self.identified[best.id]
+        best = candidates[0].id if candidates else ""
+        variant = self.identified.get(best) or self.found.get(best, "")
         kept = self.kept
         return Origin(variant, self.provider, kept is not None and kept.cached, None if kept is None else kept.asked_at)
 

@@ -19,7 +19,7 @@ from bulk_pipelines.processing.wikidata.judging import World
 from bulk_pipelines.processing.wikidata.options import Options, options_of
 from bulk_pipelines.processing.wikidata.rows import Row
 
-IDS, TITLES, NAMES, IDENTIFIERS = 50, 50, 60, 200
+IDS, TITLES, NAMES, IDENTIFIERS = 50, 50, 200, 200
 """How many questions share a request."""
 FOUND_LOOKED_AT = 5
 LONGEST_TITLE = 255
@@ -138,7 +138,7 @@ def titles(asking: Asking, some: list[Row]) -> bool:
     found = False
     for wiki in asking.options.titles:
         said = asking.ask(wiki, list(cut(every, TITLES)), questions.titles, "titles")
-        found = meet(some, asked, said, wiki) or found
+        found = meet(some, asked, said, wiki, titled=True) or found
     return found
 
 
@@ -146,12 +146,16 @@ def is_title(name: str) -> bool:
     return len(name.encode()) <= LONGEST_TITLE and NOT_IN_TITLES.isdisjoint(name)
 
 
-def meet(some: list[Row], asked: Mapping[int, Mapping[str, str]], said: Said, provider: str) -> bool:
+def meet(
+    some: list[Row], asked: Mapping[int, Mapping[str, str]], said: Said, provider: str, *, titled: bool = False
+) -> bool:
     found = False
     for row in some:
         for name, variant in asked[id(row)].items():
             if ids := items(row, said[name]):
                 row.meet(ids, variant, provider, answered(said[name]))
+                if titled:
+                    row.titles.setdefault(ids[0], name)
                 found = True
     return found
 
@@ -193,8 +197,7 @@ def take(asking: Asking, asked: Iterable[tuple[Row, str]], said: Said) -> None:
             continue
         found = [Entity.of_kept(each) for each in answer.value or []]
         for each in found:
-            by = next((v for name, v in row.acronyms.items() if name in each.names), next(iter(row.names.values())))
-            row.meet([each.id], by, asking.options.provider, answer)
+            row.meet([each.id], row.found_by(each), asking.options.provider, answer)
         row.learn(found)
 
 
@@ -234,6 +237,6 @@ TYPE = RecipeType(
     check=options.check,
     look_all=look_all,
     claim=1_000,
-    claim_least=200,
+    claim_least=400,
     ready=options.ready,
 )

@@ -20,6 +20,7 @@ from bulk_pipelines_tests.chaos.processing.worker import POINTS
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
+from bulk_pipelines_tests.servers.wikimedia_server import Item, Wikimedia
 
 ROWS = 1_500
 
@@ -36,6 +37,54 @@ def scene(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sc
 def start(url: str, job: Job, *point: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.processing.worker", job.job_key, *point]
     return subprocess.Popen(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT)
+
+
+WIKI = """
+[provider.wikidata]
+address = "{address}w/"
+contact = "tests@example.org"
+private = true
+at_once = 3
+
+[provider.wikidata-query]
+address = "{address}"
+contact = "tests@example.org"
+private = true
+at_once = 3
+
+[recipe.products]
+type = "wikidata"
+not_found_attempts = 1
+variants = [{{ name = "exact", query = "{{title}}" }}]
+columns = [{{ header = "Title", input = "title" }}, {{ header = "Id", evidence = "id" }}]
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["asking", "answered", "kept", "settled"])
+def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> None:
+    """Rows of one claim share their requests; what was answered and kept before the kill is not asked again."""
+    items = [Item(f"Q{number + 1}", f"Thing {chr(97 + number % 26)}{number} Company") for number in range(60)]
+    wiki = Wikimedia(items)
+    titles = [each.label if number % 2 else each.label.removesuffix(" Company") for number, each in enumerate(items)]
+    with wiki.server(per_minute=10_000) as server:
+        scene.declare(WIKI.format(address=server.url))
+        whole = scene.worked(scene.planned(source=scene.products(*titles)))
+        expected, requests = scene.grid(whole), len(server.calls)
+        with transaction(scene.pool) as connection:
+            connection.execute("DELETE FROM provider_answer")
+        job = scene.submitted(source=scene.products(*titles))
+        assert start(database_url, job, point, "3" if point != "settled" else "1").wait(120) == -signal.SIGKILL
+        let_leases_run_out(scene)
+        engine_jobs.make_due(scene.pool, job)
+        assert start(database_url, job).wait(240) == 0
+        asked = len(server.calls) - requests
+    job = scene.job(job.job_key)
+    assert job.status is JobState.COMPLETED, job.last_error
+    engine_jobs.check_counters(scene.pool, job)
+    assert scene.grid(job) == expected
+    assert sum(row["Id"] != "" for row in expected) >= 30
+    assert requests <= asked <= requests + 3, "as many as are asked at once, and no others"
 
 
 def let_leases_run_out(scene: Scene) -> None:
