@@ -84,6 +84,7 @@ def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> 
     engine_jobs.check_counters(scene.pool, job)
     assert scene.grid(job) == expected
     assert sum(row["Id"] != "" for row in expected) >= 30
+    print([c.body[:200] for c in server.calls])
     assert requests <= asked <= requests + 3, "as many as are asked at once, and no others"
 
 
