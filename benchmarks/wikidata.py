@@ -192,7 +192,7 @@ def unlimited(rows: Sequence[Named], numbers: Sequence[int], wiki: Wikimedia) ->
         form = request.form  # type: ignore[attr-defined]
         return wiki.entities(form) if form["action"] == "wbgetentities" else wiki.search(form)
 
-    return {number: peers_answer(call, rows[number]) for number in numbers}  # type: ignore[arg-type]
+    return {number: peers_answer(call, rows[number]) for number in numbers}
 
 
 def shares(data: Brands, rows: Sequence[Named], found: dict[int, str | None]) -> tuple[float, float]:

@@ -21,6 +21,7 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
         kind_name(recipe_type.name),
         work.handle,
         prepare=work.prepare if recipe_type.look_all is not None else None,
+        reconcile=recipe_type.reconcile,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
         slices=replace(
