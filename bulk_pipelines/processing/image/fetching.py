@@ -1,4 +1,4 @@
-"""The bytes of a row's picture, from a folder, an archive, a web address, or the cell itself: never more than allowed."""
+"""The bytes of a row's picture: from a folder, an archive, a web address or a cell, and never more than allowed."""
 
 import base64
 import binascii

@@ -55,7 +55,8 @@ def of_archive(landed: str, chosen: Settings) -> Iterator[Item]:
 
 
 def is_litter(name: str) -> bool:
-    return any(part.startswith(".") or part in LITTER for part in PurePosixPath(name).parts)
+    parts = PurePosixPath(name).parts
+    return any((part.startswith(".") and part not in (".", "..")) or part in LITTER for part in parts)
 
 
 def named(name: str) -> str:
