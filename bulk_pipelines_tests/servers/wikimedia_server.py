@@ -42,6 +42,8 @@ class Wikimedia:
     """Titles of the wiki that lead to others."""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The metadata of pictures by their titles."""
+    merged: Mapping[str, str] = field(default_factory=dict)
+    """Items that are others now."""
     lag: float = 0.0
 
     @cached_property
@@ -103,7 +105,7 @@ class Wikimedia:
         return {"entities": {each: self.entity(each, asked["props"].split("|")) for each in ids}, "success": 1}
 
     def entity(self, id_: str, props: Sequence[str]) -> dict[str, Any]:
-        item = self.by_id.get(id_)
+        item = self.by_id.get(self.merged.get(id_, id_))
         if item is None:
             return {"id": id_, "missing": True}
         said: dict[str, Any] = {
@@ -112,7 +114,7 @@ class Wikimedia:
             "aliases": {"en": [{"language": "en", "value": each} for each in item.aliases]} if item.aliases else {},
             "claims": {pid: [claim(each) for each in values] for pid, values in item.claims.items() if values},
         }
-        return {"type": "item", "id": id_} | {key: value for key, value in said.items() if key in props}
+        return {"type": "item", "id": item.id} | {key: value for key, value in said.items() if key in props}
 
     def titles(self, asked: Mapping[str, str]) -> Any:
         titles = list(dict.fromkeys(asked["titles"].split("|")))

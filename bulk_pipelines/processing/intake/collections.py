@@ -7,9 +7,7 @@ from typing import Any
 
 from bulk_pipelines.engine.intake.persist import Item
 from bulk_pipelines.engine.worker.retry import storable
-from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import archives
-from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import access_of
@@ -18,11 +16,6 @@ COLUMNS = ("file", "bytes")
 LONGEST_KEY = 200
 LITTER = ("__MACOSX", "Thumbs.db", "desktop.ini")
 """What desktops leave in folders. Nobody means it, nor files whose names begin with a dot."""
-
-
-def are_rows(request: ProcessingRequest) -> bool:
-    """Whether the files of the source are the rows."""
-    return bool(request.source) and types.find(request.recipe.type).files and is_collection(request.source)
 
 
 def is_collection(source: str) -> bool:

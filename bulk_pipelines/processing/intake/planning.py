@@ -20,6 +20,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
+from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
 from bulk_pipelines.processing.intake.records import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
@@ -39,7 +40,7 @@ def plan(pool: Engine, job: Job) -> Job:
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     try:
-        if collections.are_rows(request):
+        if files_are_rows(request):
             return plan_collection(pool, job, request, chosen)
         return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
     except Conflict as error:
@@ -80,6 +81,11 @@ def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settin
         planned = jobs.seal(connection, job.job_id)
     clear_up(pool, job.job_id, found, chosen)
     return planned
+
+
+def files_are_rows(request: ProcessingRequest) -> bool:
+    """Whether the files of the source are the rows."""
+    return bool(request.source) and types.find(request.recipe.type).files and collections.is_collection(request.source)
 
 
 def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:

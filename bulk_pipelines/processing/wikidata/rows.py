@@ -57,6 +57,13 @@ class Row:
             self.found.setdefault(each, variant)
             self.provider, self.kept = provider, answer
 
+    def moved(self, item: str, to: str) -> None:
+        """Note that an item was merged into another one."""
+        if item != to:
+            for found in (self.found, self.identified, self.titles):
+                if item in found:
+                    found.setdefault(to, found.pop(item))
+
     def learn(self, entities: Iterable[Entity]) -> None:
         for each in entities:
             known = self.known.get(each.id)

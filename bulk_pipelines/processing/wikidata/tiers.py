@@ -216,7 +216,9 @@ def learn(asking: Asking, some: Sequence[Row], *, claims: bool, most: int = FOUN
             if isinstance(answer, Failure):
                 row.errors.append(answer)
             elif answer.value is not None:
-                row.learn([Entity.of_kept(answer.value)])
+                entity = Entity.of_kept(answer.value)
+                row.moved(each, entity.id)
+                row.learn([entity])
 
 
 def best(row: Row) -> list[str]:

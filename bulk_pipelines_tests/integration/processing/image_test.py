@@ -143,10 +143,11 @@ HOSTILE = {
     "empty.jpg": (b"", "no picture"),
     "noise.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "no picture"),
     "text.png": (pictures.png(pictures.inflated(b"zTXt", 200_000_000)), "broken"),
+    "profiles.png": (pictures.png(pictures.inflated(b"iCCP", 50_000_000)), "broken"),
     "old.psd": (b"8BPS\0\1" + b"\0" * 100, "no picture"),
 }
 HARMLESS = {
-    "profile.png": pictures.png(pictures.inflated(b"iCCP", 2_000_000)),
+    "profile.png": pictures.png(pictures.inflated(b"iCCP", 500_000)),
     "exif.jpg": pictures.saved(pictures.drawn(seed=9))[:2]
     + b"".join(b"\xff\xe1\xff\xff" + b"Exif\0\0" + b"A" * 65_527 for _ in range(16))
     + pictures.saved(pictures.drawn(seed=9))[2:],
@@ -325,18 +326,12 @@ def test_thumbnails_of_equal_pictures_are_one_file_in_any_storage(scene: Scene, 
     assert str(files[0]) in next(iter(addresses))
 
 
-BROKEN_ARCHIVES = {
-    "cut": lambda data: data[: len(data) // 2],
-    "no archive": lambda data: b"hello",
-    "empty": lambda data: b"PK\x05\x06" + b"\0" * 18,
-}
-
-
-@pytest.mark.parametrize("name", sorted(BROKEN_ARCHIVES))
-def test_an_archive_that_is_none_fails_the_job_and_says_why(scene: Scene, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("broken", ["cut", "other", "empty"])
+def test_an_archive_that_is_none_fails_the_job_and_says_why(scene: Scene, tmp_path: Path, broken: str) -> None:
     scene.declare(RECIPE.format(recipe=""))
     path = Path(zipped(tmp_path / "x.zip", {"a.jpg": pictures.telling()}))
-    path.write_bytes(BROKEN_ARCHIVES[name](path.read_bytes()))
+    data = path.read_bytes()
+    path.write_bytes({"cut": data[: len(data) // 2], "other": b"hello", "empty": b"PK\x05\x06" + bytes(18)}[broken])
     with pytest.raises(InvalidInput, match="zip archive|no files"):
         scene.planned("pictures", source=str(path))
 

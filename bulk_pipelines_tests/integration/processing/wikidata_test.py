@@ -181,6 +181,14 @@ def test_identifiers_come_first(scene: Scene, wiki: Wikimedia) -> None:
         ]
 
 
+def test_an_item_that_was_merged_is_the_one_that_it_is_now(scene: Scene) -> None:
+    wiki = Wikimedia([Item("Q5000", "Merged Goods", "shop")], merged={"Q77": "Q5000"})
+    wiki.named["Merged Goods"] = ["Q77", "Q5000"]
+    with wiki.server() as server:
+        declare(scene, server)
+        assert found(scene, "name\nMerged Goods\n")[0][:2] == ("matched", "Q5000")
+
+
 def test_a_second_try_searches_each_row_alone(scene: Scene, wiki: Wikimedia) -> None:
     """Words in another order are no phrase; the second try finds them, and says by which variant."""
     with wiki.server() as server:
