@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from PIL import Image
 
@@ -216,7 +217,7 @@ def test_a_child_killed_in_the_middle_costs_a_try() -> None:
     process = seen.idle[0].process
     thread = threading.Thread(target=look)
     thread.start()
-    until(lambda: not seen.idle, "the child is at work")
+    until(lambda: psutil.Process(process.pid).memory_info().rss > 100_000_000, "the child decodes")
     os.kill(process.pid, signal.SIGKILL)
     thread.join()
     assert "signal 9" in str(errors[0])
