@@ -106,7 +106,7 @@ class Looking:
 
 def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
     written = templates.filled(chosen.title, tried.row) if chosen.title else None
-    text = templates.filled(chosen.image, tried.row)
+    text = templates.filled(chosen.image, tried.row) or None
     if text is None and written is None:
         return Looked(Finding(Outcome.SKIPPED, reason="the row names no picture"))
     answer: dict[str, Any] = {}

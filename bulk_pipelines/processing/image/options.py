@@ -76,8 +76,9 @@ class Options:
 def options_of(recipe: Recipe) -> Options:
     with Fields(f"recipe.{recipe.name}", recipe.options) as fields:
         reference = fields.take("reference")
+        title = template(fields, "title", "")
         return Options(
-            image=template(fields, "image", "{file}"),
+            image=template(fields, "image", "" if title else "{file}"),
             folder=fields.text("folder", ""),
             thumbnails=fields.text("thumbnails", ""),
             thumbnail=fields.whole("thumbnail", 256, most=2_048),
@@ -88,7 +89,7 @@ def options_of(recipe: Recipe) -> Options:
             seconds=fields.number("seconds", 30.0, least=0.1, most=600),
             near=fields.whole("near", 4, least=-1, most=16),
             reference=None if reference is None else table(Fields(fields.at("reference"), reference)),
-            title=template(fields, "title", ""),
+            title=title,
             commons=fields.text("commons", "commons"),
         )
 
