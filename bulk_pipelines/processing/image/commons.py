@@ -7,7 +7,7 @@ from typing import Any
 
 from bulk_pipelines.processing.providers.asking import Call
 from bulk_pipelines.processing.wikidata.entities import listed, table, text
-from bulk_pipelines.processing.wikidata.questions import api, led, query_of
+from bulk_pipelines.processing.wikidata.questions import api, leading, led, query_of
 
 TOGETHER = 50
 TAG = re.compile(r"<[^>]*>")
@@ -31,10 +31,7 @@ def information(titles: Sequence[str], call: Call) -> dict[str, Any]:
         iiextmetadatafilter="LicenseShortName|Artist|ObjectName",
     )
     answer = query_of(call(asked))
-    leads = {}
-    for step in ("normalized", "redirects"):
-        for each in listed(answer.get(step) or [], step):
-            leads[text(table(each, step).get("from"), "a title")] = text(each.get("to"), "a title")
+    leads = leading(answer)
     found = {}
     for page in listed(answer.get("pages") or [], "pages"):
         title = text(table(page, "a page").get("title"), "a title")

@@ -68,16 +68,23 @@ def titles(names: Sequence[str], call: Call) -> dict[str, Any]:
             )
         )
     )
-    leads = {}
-    for step in ("normalized", "converted", "redirects"):
-        for each in listed(answer.get(step) or [], step):
-            leads[text(table(each, step).get("from"), "a title")] = text(each.get("to"), "a title")
+    leads = leading(answer)
     items = {}
     for page in listed(answer.get("pages") or [], "pages"):
         props = table(table(page, "a page").get("pageprops") or {}, "pageprops")
         if "wikibase_item" in props and "disambiguation" not in props:
             items[text(page.get("title"), "a title")] = text(props["wikibase_item"], "an item")
     return {name: items.get(led(name, leads)) for name in names}
+
+
+def leading(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return which titles lead to which."""
+    steps = [
+        table(each, step)
+        for step in ("normalized", "converted", "redirects")
+        for each in listed(answer.get(step) or [], step)
+    ]
+    return {text(each.get("from"), "a title"): text(each.get("to"), "a title") for each in steps}
 
 
 def led(title: str, leads: Mapping[str, str]) -> str:

@@ -327,13 +327,15 @@ def test_thumbnails_of_equal_pictures_are_one_file_in_any_storage(scene: Scene, 
     assert str(files[0]) in next(iter(addresses))
 
 
-@pytest.mark.parametrize("broken", ["cut", "other", "empty"])
+@pytest.mark.parametrize("broken", ["cut", "other", "empty", "long list"])
 def test_an_archive_that_is_none_fails_the_job_and_says_why(scene: Scene, tmp_path: Path, broken: str) -> None:
     scene.declare(RECIPE.format(recipe=""))
     path = Path(zipped(tmp_path / "x.zip", {"a.jpg": pictures.telling()}))
     data = path.read_bytes()
-    path.write_bytes({"cut": data[: len(data) // 2], "other": b"hello", "empty": b"PK\x05\x06" + bytes(18)}[broken])
-    with pytest.raises(InvalidInput, match="zip archive|no files"):
+    long = data[:-22] + data[-22:-10] + (100 << 20).to_bytes(4, "little") + data[-6:]
+    made = {"cut": data[: len(data) // 2], "other": b"hello", "empty": b"PK\x05\x06" + bytes(18), "long list": long}
+    path.write_bytes(made[broken])
+    with pytest.raises(InvalidInput, match="list of files" if broken == "long list" else "zip archive|no files"):
         scene.planned("pictures", source=str(path))
 
 

@@ -1,12 +1,15 @@
 """Rows matched with Wikidata, over a server that speaks its interfaces and keeps its limits."""
 
 import json
+import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.settings import current
@@ -322,3 +325,41 @@ def test_names_that_mean_something_to_an_interface_are_only_names(scene: Scene, 
     outcomes = [row["Outcome"] for row in scene.grid(job)]
     assert outcomes[-1] == "matched"
     assert set(outcomes[:-1]) <= {"no match", "skipped", "ambiguous"}, [row["Why"] for row in scene.grid(job)]
+
+
+def spoiled(value: Any, chance: random.Random) -> Any:
+    """Return an answer with some of its parts gone, or something else."""
+    value = json.loads(json.dumps(value))
+    places: list[tuple[Any, Any]] = []
+
+    def walk(inner: Any) -> None:
+        for key in list(inner) if isinstance(inner, dict) else range(len(inner)) if isinstance(inner, list) else ():
+            places.append((inner, key))
+            walk(inner[key])
+
+    walk(value)
+    for holder, key in chance.choices(places, k=chance.choice([1, 1, 3])) if places else ():
+        with suppress(KeyError, IndexError):
+            holder[key] = chance.choice([None, [], {}, "x", -1, 1e308, True, [[]], {"a": 1}, "Q1", "Q1" * 400])
+    return value
+
+
+def test_answers_that_are_wrong_at_random_cost_a_try_and_nothing_else(scene: Scene, wiki: Wikimedia) -> None:
+    chance = random.Random(7)
+    names = [each.label for each in ITEMS] + [f"{each.label} Inc" for each in ITEMS] + ["Nobody"]
+
+    def answer(call: Call) -> Any:
+        said = wiki.answer(call)
+        return spoiled(said, chance) if isinstance(said, dict) and chance.random() < 0.7 else said
+
+    with ProviderServer(answer) as server:
+        declare(scene, server)
+        classes = set()
+        for number in range(6):
+            rows = "".join(f"{name} {number if name == 'Nobody' else ''}\n" for name in names)
+            job = scene.done("things", source=scene.file("name\n" + rows))
+            classes |= {row.error_class for row in scene.rows(job)}
+            with transaction(scene.pool) as connection:
+                connection.execute("DELETE FROM provider_answer")
+    assert classes <= {None, "transient", "not_found"}, "none of our own code broke"
+    assert "transient" in classes
