@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -122,7 +123,7 @@ def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
     if text is not None:
         try:
             data = fetching.fetched(text, tried.row.get("member"), looking.place, chosen)
-            answer |= seen(chosen, name_of(text), data, looking)
+            answer |= seen(chosen, name_of(text), data, looking, again=tried.attempt > 1)
         except Missing as error:
             return Looked(Finding(Outcome.NO_MATCH, reason=str(error)))
         except Unknown as error:
@@ -134,21 +135,24 @@ def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
     return Looked(Finding(Outcome.MATCHED, (candidate,), origin))
 
 
-def seen(chosen: Options, name: str, data: bytes, looking: Looking) -> dict[str, Any]:
+def seen(chosen: Options, name: str, data: bytes, looking: Looking, *, again: bool) -> dict[str, Any]:
     found = looking.decoding.see(data, chosen.spec)
     end = end_of(name)
     answer: dict[str, Any] = {"file": name, "bytes": len(data), **found.found}
     answer["wrong_extension"] = bool(end) and end not in ENDS[answer["format"]]
     if found.thumbnail and looking.stored:
-        answer["thumbnail"] = written_thumbnail(chosen, found.thumbnail)
+        answer["thumbnail"] = written_thumbnail(chosen, found.thumbnail, again=again)
     return answer
 
 
-def written_thumbnail(chosen: Options, data: bytes) -> str:
-    """Write a thumbnail under the hash of its bytes, whole, and return its address. Equal ones are one file."""
+def written_thumbnail(chosen: Options, data: bytes, *, again: bool) -> str:
+    """Write a thumbnail under the hash of its bytes, whole, and return its address. Equal ones are one file. `again`:
+    an earlier try may have been killed in the middle of the file, and what it left is removed."""
     digest = hashlib.sha256(data).hexdigest()
     key = f"{digest[:2]}/{digest}.{FORMATS[chosen.thumbnail_format]}"
     storage = fetching.opened(chosen.thumbnails or str(settings.current().home / "thumbnails"))
+    if again:
+        storage.sweep(datetime.now(UTC), of=key)
     if not storage.exists(key):
         with storage.publish(key) as sink:
             sink.write(data)
