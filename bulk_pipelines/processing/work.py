@@ -57,6 +57,7 @@ def tries_of(leases: Sequence[Lease], job: Job, recipe: Recipe) -> list[Try]:
             recipe.variants_of(lease.attempt_count, tuple((lease.checkpoint or {}).get(VARIANTS) or ())),
             envelope.of(job, lease, recipe.type, recipe.attempts),
             serving(lease, job),
+            job.params.get("source", ""),
         )
         for lease in leases
     ]

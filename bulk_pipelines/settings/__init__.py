@@ -154,6 +154,12 @@ class Settings:
     ca_file: str = setting(
         "BULK_CA_FILE", "", "A PEM file of authorities to trust besides the system's, for S3, FTPS and HTTPS."
     )
+    contact: str = setting(
+        "BULK_CONTACT",
+        "",
+        "A mail address or page of whoever runs this installation. It stands in the User-Agent for providers that "
+        "declare no contact of their own; Wikimedia's are not asked without one.",
+    )
     allow_private_http: bool = setting(
         "BULK_ALLOW_PRIVATE_HTTP",
         False,

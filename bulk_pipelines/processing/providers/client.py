@@ -185,6 +185,11 @@ class Client:
 
 def headers_of(provider: Provider) -> dict[str, str]:
     """Return the headers of every request, with the secrets that stand in the environment."""
+    if provider.of_wikimedia:
+        try:
+            provider.check_contact()
+        except InvalidInput as error:
+            raise Refused(str(error)) from None
     found = {"User-Agent": provider.agent, "Accept": "application/json", **PACKED, **dict(provider.headers)}
     for header, template in provider.secrets:
         found[header] = VARIABLE.sub(lambda named: secret(provider, named[1]), template)
