@@ -66,6 +66,24 @@ class Settings:
     api_admins: str = setting(
         "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
     )
+    metrics: bool = setting("BULK_METRICS", True, "Whether the HTTP API answers Prometheus.")
+    metrics_path: str = setting("BULK_METRICS_PATH", "/metrics", "Where it does.")
+    metrics_open: bool = setting(
+        "BULK_METRICS_OPEN", False, "Whether anybody may read the metrics. No: a key is needed, as for everything else."
+    )
+    log: str = setting("BULK_LOG", "text", "The form of log lines: `text` for people, or `json` for programs.")
+    log_level: str = setting(
+        "BULK_LOG_LEVEL",
+        "",
+        "The least level that is logged: `debug`, `info`, `warning` or `error`. Empty: `info`, and `warning` at the "
+        "command line.",
+    )
+    otlp_endpoint: str = setting(
+        "BULK_OTLP_ENDPOINT",
+        "",
+        "Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`. It needs the extra "
+        "`bulk-pipelines[otel]`. Empty: there are no traces.",
+    )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
     )

@@ -1,16 +1,24 @@
 """The identity of a request: `X-Request-ID` and W3C `traceparent`. Both are accepted or made, kept with the job, and
 sent back."""
 
+import logging
 import re
 import secrets
+import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bulk_pipelines.engine.jobs.jobs import TRACE_PARENT
+from bulk_pipelines.engine.measures import catalogue
+from bulk_pipelines.engine.measures.recording import Measures
+from bulk_pipelines.telemetry import context, events
 
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+SHOWN = 200
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -26,8 +34,10 @@ class Traced:
     """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. It
     stands around everything else, so that the answer to an error bears it, too."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, measures: Measures, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
+        self.measures = measures
+        self.clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,14 +46,33 @@ class Traced:
         trace = trace_of(Headers(scope=scope))
         scope.setdefault("state", {})["trace"] = trace
 
+        status = 500
+        begun = self.clock()
+
         async def send_named(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = trace.request_id
                 headers["traceparent"] = trace.trace_parent
             await send(message)
 
-        await self.app(scope, receive, send_named)
+        with context.about(request_id=trace.request_id, trace_parent=trace.trace_parent):
+            try:
+                await self.app(scope, receive, send_named)
+            finally:
+                self.tell(scope, status, self.clock() - begun)
+
+    def tell(self, scope: Scope, status: int, seconds: float) -> None:
+        """Measure a request that was answered, and log it. Nobody reads a line for each request that went well."""
+        route = getattr(scope.get("route"), "path", "none")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.measures.observe(catalogue.HTTP_SECONDS, seconds, method, route, f"{status // 100}xx")
+        level = logging.WARNING if status >= 500 else logging.DEBUG
+        if events.told(level):
+            said = {"method": method, "path": scope["path"][:SHOWN], "status": status}
+            events.tell(level, "request answered", said | {"duration_ms": round(seconds * 1000, 1)})
 
 
 def trace_of(headers: Headers) -> Trace:
