@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO
 
@@ -19,7 +20,9 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
+from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -86,6 +89,8 @@ def main(context: click.Context) -> None:
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
     context.obj = Runs()
+    with suppress(BulkError):  # whatever is wrong with a setting, the command itself says
+        logs.set_up(settings.current(), "warning")
 
 
 class Runs:
@@ -188,7 +193,7 @@ def upkeep(name: str, *options: str) -> None:
         raise SystemExit(1)
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group):
+for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,

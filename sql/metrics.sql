@@ -66,7 +66,7 @@ FROM drop_source;
 
 -- name: outbox
 -- Events of which nobody was told yet. Ends of jobs among them are not in the counters yet.
-SELECT count(*) AS events, extract(epoch FROM now() - min(happened_at))::float8 AS oldest_seconds FROM event;
+SELECT count(*) AS events, coalesce(extract(epoch FROM now() - min(happened_at)), 0)::float8 AS oldest_seconds FROM event;
 
 -- name: ends_in_outbox
 -- The ends of jobs that are not in the counters yet.
@@ -85,9 +85,11 @@ WHERE nspname = 'dagster' AND relname IN ('runs', 'job_ticks', 'daemon_heartbeat
     AND has_schema_privilege(pg_namespace.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT');
 
 -- name: dagster_runs
--- Dagster's runs that are not over, and for how long the oldest of each state has been there.
-SELECT status, count(*) AS runs, extract(epoch FROM now() - min(create_timestamp AT TIME ZONE 'UTC'))::float8 AS oldest
-FROM dagster.runs WHERE status IN ('QUEUED', 'NOT_STARTED', 'STARTING', 'STARTED', 'CANCELING', 'MANAGED')
+-- Dagster's runs that are not over, and the age of the oldest one in each state.
+SELECT status, count(run_id) AS runs,
+    coalesce(extract(epoch FROM now() - min(create_timestamp AT TIME ZONE 'UTC')), 0)::float8 AS oldest
+FROM unnest(ARRAY['QUEUED', 'NOT_STARTED', 'STARTING', 'STARTED', 'CANCELING']) AS known (status)
+LEFT JOIN dagster.runs USING (status)
 GROUP BY status;
 
 -- name: dagster_ended_runs

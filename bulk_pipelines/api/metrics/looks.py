@@ -14,6 +14,9 @@ Sample = tuple[Metric, tuple[str, ...], float]
 Look = Callable[[Connection], Iterator[Sample]]
 
 
+UNFINISHED = ("submitted", "running", "paused")
+
+
 class Absent(Exception):
     """What a look is about is not in this database."""
 
@@ -38,6 +41,7 @@ def queue(connection: Connection) -> Iterator[Sample]:
     for row in rows(connection, "unfinished_jobs"):
         kind, state = str(row["kind"]), str(row["state"]).lower()
         yield catalogue.JOBS, (kind, state), number(row["jobs"])
+        yield from ((catalogue.JOBS, (kind, each), 0.0) for each in UNFINISHED)
         for items in ("pending", "running", "retry_wait"):
             yield catalogue.QUEUE, (kind, items), number(row[items])
     for row in rows(connection, "oldest_waiting"):
@@ -104,6 +108,7 @@ def dagster(connection: Connection) -> Iterator[Sample]:
     for row in rows(connection, "dagster_ticks"):
         name = str(row["name"])
         yield catalogue.TICKS, (name, str(row["status"]).lower()), number(row["ticks"])
+        yield catalogue.TICKS, (name, "failure"), 0.0
         slowest[name] = max(slowest.get(name, 0.0), number(row["slowest"] or 0.0))
     for name, seconds in slowest.items():
         yield catalogue.TICK_SECONDS, (name,), seconds

@@ -24,6 +24,8 @@ def measured(data: Mapping[str, Any]) -> Iterator[tuple[Metric, float]]:
 
 def note(measures: Measures, data: Mapping[str, Any]) -> None:
     kind = str(data["kind"])
+    for state in ("completed", "failed", str(data["state"]).lower()):
+        measures.count(JOBS_ENDED, kind, state, by=0)
     measures.count(JOBS_ENDED, kind, str(data["state"]).lower())
     for metric, seconds in measured(data):
         measures.observe(metric, seconds, kind)

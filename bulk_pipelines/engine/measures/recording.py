@@ -66,8 +66,8 @@ class Measures:
         self.written = clock()
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        if by:
-            self.add((metric, labels), Sum(by))
+        """Count so many more. Counting none makes the series, so that its first increase is seen."""
+        self.add((metric, labels), Sum(by))
 
     def observe(self, metric: Metric, value: float, *labels: str, times: int = 1) -> None:
         """Observe the same value so many times."""
@@ -99,6 +99,7 @@ class Measures:
         self.observe(BATCH_ROWS, rows, operation)
         self.average(WRITE_EWMA, seconds, operation)
         self.count(TRANSACTIONS, operation, "committed")
+        self.count(TRANSACTIONS, operation, "rolled_back", by=0)
 
     def rolled_back(self, operation: str) -> None:
         self.count(TRANSACTIONS, operation, "rolled_back")

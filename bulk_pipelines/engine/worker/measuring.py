@@ -69,8 +69,9 @@ class Observer:
         note.observe(catalogue.SETTLE_SECONDS, flush.latency, kind)
         note.observe(catalogue.BUFFER_SHARE, flush.fullness, kind)
         note.count(catalogue.LEASES_LOST, kind, by=flush.lost)
-        for event, count in Counter(each.settlement.event for each in flush.batch).items():
-            note.count(catalogue.ITEMS, kind, OUTCOMES[event], by=count)
+        counts = Counter(each.settlement.event for each in flush.batch)
+        for event, outcome in OUTCOMES.items():
+            note.count(catalogue.ITEMS, kind, outcome, by=counts[event])
         if events.told(logging.DEBUG):
             events.debug(
                 "flush",

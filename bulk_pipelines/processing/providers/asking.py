@@ -113,6 +113,7 @@ class Desk:
         if outcome:
             note = recording.of(self.pool)
             note.count(catalogue.PROVIDER_REQUESTS, provider.name, outcome)
+            note.count(catalogue.PROVIDER_REQUESTS, provider.name, "throttled", by=0)
             if seconds is not None:
                 note.observe(catalogue.PROVIDER_SECONDS, seconds, provider.name)
 
