@@ -15,6 +15,7 @@ from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
 from bulk_pipelines.maintenance.retention import Part, prune_audit
 from bulk_pipelines.notices import definitions as notices
+from bulk_pipelines.orchestration.alerts import failure_sensors
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
@@ -56,5 +57,5 @@ defs = dg.Definitions.merge(
     drops(submission.submit_drop, references(), imported),
     maintenance(passes),
     notices.notices(noticed),
-    dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
+    dg.Definitions(sensors=[relay(launched), *failure_sensors(settings.current())], resources={"database": Database()}, executor=step_executor),
 )

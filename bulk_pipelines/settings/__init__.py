@@ -84,6 +84,24 @@ class Settings:
         "Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`. It needs the extra "
         "`bulk-pipelines[otel]`. Empty: there are no traces.",
     )
+    mail_to: str = setting(
+        "BULK_MAIL_TO", "", "Who gets a mail when a run has failed: addresses, separated by commas. Empty: nobody."
+    )
+    mail_from: str = setting("BULK_MAIL_FROM", "", "The sender of these mails.")
+    mail_server: str = setting(
+        "BULK_MAIL_SERVER", "", "The mail server, `host:port`: TLS at the port 465, else STARTTLS."
+    )
+    mail_user: str = setting("BULK_MAIL_USER", "", "The user at the mail server. Empty: the sender.")
+    mail_password: str = setting("BULK_MAIL_PASSWORD", "", "The password at the mail server.", secret=True)
+    slack_webhook: str = setting(
+        "BULK_SLACK_WEBHOOK",
+        "",
+        "The address of an incoming webhook of Slack, which is told when a run has failed. Empty: none.",
+        secret=True,
+    )
+    ui_url: str = setting(
+        "BULK_UI_URL", "", "Where people reach Dagster's UI, for links in such messages. Empty: on this machine."
+    )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
     )
