@@ -2,13 +2,15 @@
 code."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from bulk_pipelines import settings
+from bulk_pipelines.api.metrics import catalogue
 from bulk_pipelines.cli import main
+from bulk_pipelines.engine.measures.catalogue import KEPT, Metric
 from bulk_pipelines.resources import documentation
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.settings.engine import EngineSettings
@@ -18,7 +20,29 @@ NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
 
 def pages() -> dict[str, str]:
     """Return the content of each page, by the name of its file."""
-    return {"settings.md": settings_page(), "cli.md": cli_page(), "resources.md": documentation.page(NOTICE)}
+    return {"settings.md": settings_page(), "cli.md": cli_page(), "resources.md": documentation.page(NOTICE), "metrics.md": metrics_page()}
+
+
+def metrics_page() -> str:
+    text = [
+        "# Metrics",
+        NOTICE,
+        "What `/metrics` tells Prometheus; [observing.md](observing.md) says how it is made.",
+        "## Looked up when Prometheus asks",
+        metrics_table(catalogue.LOOKED_UP),
+        "## Measured by the processes, and kept in the database",
+        "A histogram `x` is the series `x_bucket`, `x_sum` and `x_count`.",
+        metrics_table(KEPT),
+    ]
+    return "\n\n".join(text) + "\n"
+
+
+def metrics_table(metrics: Iterable[Metric]) -> str:
+    rows = [
+        f"| `{each.name}` | {each.form} | {', '.join(f'`{label}`' for label in each.labels)} | {each.doc} |"
+        for each in metrics
+    ]
+    return "\n".join(["| metric | type | labels | what it says |", "| --- | --- | --- | --- |", *rows])
 
 
 def settings_page() -> str:

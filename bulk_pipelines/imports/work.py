@@ -29,7 +29,7 @@ from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate
-from bulk_pipelines.telemetry import events
+from bulk_pipelines.telemetry import events, spans
 
 MAX_RECORD_BYTES = 32 * 1024 * 1024
 
@@ -150,7 +150,8 @@ def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
 def written(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
     """Write a block, and measure and tell what became of it."""
     try:
-        result, sample = write(lease, tools, read, sizer, direct)
+        with spans.span("load", rows=read.validated.read):
+            result, sample = write(lease, tools, read, sizer, direct)
     except Exception as error:
         recording.of(tools.pool).rolled_back("load")
         if not isinstance(error, LeaseLost):

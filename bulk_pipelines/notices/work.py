@@ -7,7 +7,7 @@ from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.outcomes import Done, Outcome, Skip
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.notices import sending, subscriptions
-from bulk_pipelines.telemetry import context
+from bulk_pipelines.telemetry import context, spans
 
 
 def handle(lease: Lease, tools: Tools) -> Outcome:
@@ -15,6 +15,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
         found = subscriptions.every(connection, lease.input["subscription"])
     if not found:
         return Skip("the subscription was removed")
-    with context.about(trace_parent=lease.input.get("trace_parent")):
+    about = lease.input.get("trace_parent") or context.present().trace_parent
+    with context.about(trace_parent=about), spans.span("notify", "client", type=lease.input["body"]["type"]):
         status = sending.send(found[0], lease.input["id"], lease.input["body"], settings.current())
     return Done({"status": status})

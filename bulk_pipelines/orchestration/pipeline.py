@@ -37,6 +37,7 @@ from bulk_pipelines.orchestration.runs import (
     tell_good_end,
 )
 from bulk_pipelines.orchestration.terminations import heeding
+from bulk_pipelines.telemetry import spans
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -281,9 +282,11 @@ def worked(
         heeding(context, pool),
         dispatch.beating(pool, job.job_id, settings.current().silent_seconds),
         telling.about(job, run_id=context.run_id, step=context.op_handle.name),
+        spans.span("lane"),
         Worker(pool, kinds, job, name=name) as worker,
     ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
+    spans.flush()  # the process of a step ends without ceremony
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
 

@@ -21,7 +21,9 @@ class Work:
     kind: str | None = None
     request_id: str | None = None
     trace_parent: str | None = None
-    """The W3C trace context of whoever asked for the work."""
+    """The W3C trace context that the work stands in."""
+    told: bool = False
+    """Whether that is a span of our own, which is sent to whoever collects traces."""
     run_id: str | None = None
     """The run of Dagster."""
     step: str | None = None
@@ -33,10 +35,11 @@ class Work:
 
     def shown(self) -> dict[str, str]:
         """Return what a line of the log says of it."""
-        named = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "trace_parent"}
+        named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in UNSHOWN}
         return {name: value for name, value in (named | {"trace_id": self.trace_id}).items() if value is not None}
 
 
+UNSHOWN = {"trace_parent", "told"}
 PRESENT: ContextVar[Work] = ContextVar("bulk_pipelines_work", default=Work())
 
 
@@ -45,18 +48,15 @@ def present() -> Work:
 
 
 @contextmanager
-def about(**facts: str | None) -> Iterator[Work]:
+def about(**facts: str | bool | None) -> Iterator[Work]:
     """Say of the work in the block what it belongs to, besides what is known already."""
-    token = PRESENT.set(replace(PRESENT.get(), **facts))
+    if "trace_parent" in facts:
+        facts = {"told": False} | facts
+    token = PRESENT.set(replace(PRESENT.get(), **facts))  # type: ignore[arg-type]
     try:
         yield PRESENT.get()
     finally:
         PRESENT.reset(token)
-
-
-def adopt(work: Work) -> None:
-    """Make this the present work of a new thread."""
-    PRESENT.set(work)
 
 
 def carried(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,9 +70,11 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def outgoing() -> str | None:
-    """Return the trace context for a call that the present work makes: the same trace, and a span of its own."""
-    parent = PRESENT.get().trace_parent
-    if parent is None:
-        return None
+    """Return the trace context for a call that the present work makes: its span, or if nobody collects spans, one that
+    only the other side knows."""
+    present = PRESENT.get()
+    parent = present.trace_parent
+    if parent is None or present.told:
+        return parent
     version, trace_id, _, flags = parent.split("-")
     return f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}"

@@ -75,7 +75,7 @@ def test_promtool_accepts_rules_and_configuration(tmp_path: Path) -> None:
 
 
 def test_every_alert_is_explained() -> None:
-    page = (SHIPPED.parent / "operating.md").read_text()
+    page = (SHIPPED.parent / "observing.md").read_text()
     assert [name for name in rules() if f"`{name}`" not in page] == []
 
 

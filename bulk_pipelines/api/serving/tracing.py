@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bulk_pipelines.engine.jobs.jobs import TRACE_PARENT
 from bulk_pipelines.engine.measures import catalogue
 from bulk_pipelines.engine.measures.recording import Measures
-from bulk_pipelines.telemetry import context, events
+from bulk_pipelines.telemetry import context, events, spans
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 SHOWN = 200
@@ -28,6 +28,8 @@ class Trace:
 
     request_id: str
     trace_parent: str
+    caller: str | None = None
+    """The trace context that the request came with."""
 
 
 class Traced:
@@ -58,21 +60,30 @@ class Traced:
                 headers["traceparent"] = trace.trace_parent
             await send(message)
 
-        with context.about(request_id=trace.request_id, trace_parent=trace.trace_parent):
+        with (
+            context.about(request_id=trace.request_id, trace_parent=trace.trace_parent),
+            spans.request(f"{scope['method']}", trace.trace_parent, trace.caller) as span,
+        ):
             try:
                 await self.app(scope, receive, send_named)
             finally:
+                span.set(status=status, route=route_of(scope))
                 self.tell(scope, status, self.clock() - begun)
 
     def tell(self, scope: Scope, status: int, seconds: float) -> None:
         """Measure a request that was answered, and log it. Nobody reads a line for each request that went well."""
-        route = getattr(scope.get("route"), "path", "none")
+        route = route_of(scope)
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.measures.observe(catalogue.HTTP_SECONDS, seconds, method, route, f"{status // 100}xx")
         level = logging.WARNING if status >= 500 else logging.DEBUG
         if events.told(level):
             said = {"method": method, "path": scope["path"][:SHOWN], "status": status}
             events.tell(level, "request answered", said | {"duration_ms": round(seconds * 1000, 1)})
+
+
+def route_of(scope: Scope) -> str:
+    """Return the form of the path that was asked for."""
+    return str(getattr(scope.get("route"), "path", "none"))
 
 
 def trace_of(headers: Headers) -> Trace:
@@ -83,5 +94,5 @@ def trace_of(headers: Headers) -> Trace:
     parent = headers.get("traceparent", "")
     if TRACE_PARENT.fullmatch(parent):
         version, trace_id, _, flags = parent.split("-")
-        return Trace(request_id, f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}")
+        return Trace(request_id, f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}", parent)
     return Trace(request_id, f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01")

@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.telemetry import events
 
 MOST = 1_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,6 +116,9 @@ def read(
     with connection.cursor(row_factory=class_row(ItemRow)) as cursor:
         cursor.execute(queries.text("pages", query), values)
         rows = cursor.fetchall()
+    if rows and events.told(logging.DEBUG):
+        first, last = (f"{row.updated_at.isoformat()} {row.item_id}" for row in (rows[0], rows[-1]))
+        events.debug("page read", rows=len(rows), first=first, last=last)
     full = len(rows) == limit
     return Page(rows, encode(secret, scope, Position(rows[-1].updated_at, rows[-1].item_id)) if full else None)
 

@@ -1,9 +1,10 @@
 """What is told of a job's life, and how the work of a job is marked as such."""
 
+import hashlib
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from bulk_pipelines.telemetry import context, events
+from bulk_pipelines.telemetry import context, events, spans
 from bulk_pipelines.telemetry.context import Work
 
 if TYPE_CHECKING:
@@ -11,10 +12,23 @@ if TYPE_CHECKING:
 
 
 def about(job: "Job", **more: str | None) -> AbstractContextManager[Work]:
-    """Say of the work in the block that it belongs to this job."""
+    """Say of the work in the block that it belongs to this job. Within work that belongs to the job already, it goes on
+    in the same span."""
+    if context.present().job_id == job.job_key:
+        return context.about(**more)
     return context.about(
-        job_id=job.job_key, kind=job.kind, request_id=job.request_id, trace_parent=job.trace_parent, **more
+        job_id=job.job_key, kind=job.kind, request_id=job.request_id, trace_parent=trace_parent(job), **more
     )
+
+
+def trace_parent(job: "Job") -> str:
+    """Return the trace context of the job itself. Its span's id follows from the job's key, so that all processes know
+    it; a job that came without a trace has one that follows from the key as well."""
+    digest = hashlib.sha256(job.job_key.encode()).hexdigest()
+    trace_id, flags = digest[:32], "01"
+    if job.trace_parent is not None:
+        _, trace_id, _, flags = job.trace_parent.split("-")
+    return f"00-{trace_id}-{digest[32:48]}-{flags}"
 
 
 def submitted(job: "Job") -> None:
@@ -43,8 +57,6 @@ def moved(job: "Job") -> None:
             duration_ms=round((job.finished_at - begun).total_seconds() * 1000) if job.finished_at else None,
             error=job.last_error,
         )
-
-
-def failed_fast() -> None:
-    """Tell that a burial has failed the job that the present work belongs to."""
-    events.info("job ended", state="FAILED", error="its kind fails with the first dead letter")
+        if job.finished_at is not None:
+            about_job = {"state": job.status.value, "items": job.total_items, "owner": job.owner}
+            spans.over("job", trace_parent(job), job.trace_parent, job.created_at, job.finished_at, **about_job)

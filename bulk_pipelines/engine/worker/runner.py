@@ -22,7 +22,7 @@ from bulk_pipelines.engine.items import claims, leases
 from bulk_pipelines.engine.items.claims import Claims
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Settled
-from bulk_pipelines.engine.jobs import telling
+from bulk_pipelines.engine.jobs import jobs, telling
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater, Unfinished
@@ -37,7 +37,7 @@ from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.engine.worker.work import Tally, Worked
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.telemetry import context
+from bulk_pipelines.telemetry import spans
 
 GOING_ON = (None, JobState.RUNNING)
 """The job states that allow work to go on, as the last settlement saw them; None means that nothing was settled yet."""
@@ -105,7 +105,7 @@ class Worker:
         self.status = job.status
         self.observer = Observer(pool, job.kind)
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
-        with telling.about(job, worker=self.name) as about:
+        with telling.about(job, worker=self.name):
             self.settler = Settler(
                 pool,
                 job.job_id,
@@ -116,10 +116,7 @@ class Worker:
                 self.kind.record,
             )
         self.settler.flushed = self.observer.flushed
-        several = self.kind.concurrency > 1
-        self.executor = (
-            ThreadPoolExecutor(self.kind.concurrency, "item", context.adopt, (about,)) if several else None
-        )
+        self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
         return self
@@ -131,6 +128,14 @@ class Worker:
 
     def run_once(self, until: float | None = None) -> Slice:
         """Work one slice. It is shorter when `until`, a time of the clock, comes first."""
+        with spans.span("slice") as span:
+            done = self.slice(until)
+            span.set(claimed=done.claimed, items=done.tally.total, failed=done.tally.failed)
+            if done.idle:
+                span.drop()
+        return done
+
+    def slice(self, until: float | None) -> Slice:
         begun = self.clock()
         target = begun + self.kind.slices.target_seconds
         tally = Tally()
@@ -148,6 +153,7 @@ class Worker:
         if self.failed_fast:
             self.settler.drain()  # writes the burial that fails the job, unless its lease was lost
             self.failed_fast = False
+            self.tell_failure()
         if self.waiting:
             if self.look() is not JobState.RUNNING:
                 self.give_back()
@@ -163,6 +169,13 @@ class Worker:
                 self.settler.drain()
             self.prepare(claimed, tally)
         return len(claimed)
+
+    def tell_failure(self) -> None:
+        """Tell of the job's end, which the settlement of a burial has brought about."""
+        with transaction(self.pool) as connection:
+            job = jobs.find(connection, self.job.job_key)
+        if job.finished:
+            telling.moved(job)
 
     def claim(self) -> list[Lease]:
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)

@@ -18,12 +18,11 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import leases, settling
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Record, Settled
-from bulk_pipelines.engine.jobs import telling
 from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.worker.measuring import Flush, unheard
 from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines.telemetry import context, events
+from bulk_pipelines.telemetry import context, events, spans
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +195,8 @@ class Settler:
             since, self.oldest = self.oldest, self.clock()
             self.changed.notify_all()
         if batch:
-            self.write(batch, since)
+            with spans.span("settle", items=len(batch)):
+                self.write(batch, since)
         with self.changed:
             self.writing = []
             self.changed.notify_all()
@@ -255,8 +255,6 @@ class Settler:
         lost = [each for each in written.lost if each.item_id not in known]
         with self.changed:
             self.lost_count += len(lost)
-            if written.job_status is JobState.FAILED and self.job_status is not JobState.FAILED:
-                telling.failed_fast()
             if written.job_status is not None:
                 self.job_status = written.job_status
                 self.open_items = written.open_items

@@ -18,6 +18,7 @@ from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.answers import Answer, Serving
 from bulk_pipelines.processing.providers.client import Client, Request
 from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.telemetry import spans
 
 LOOK_AGAIN = 0.05
 ANY = Serving()
@@ -93,7 +94,8 @@ class Desk:
         try:
             with self.limiter(provider).use(provider.patience) as use:
                 begun = self.clock()
-                reply = CLIENTS.of(provider).call(request, use)
+                with spans.span(f"ask {provider.name}", "client", method=request.method):
+                    reply = CLIENTS.of(provider).call(request, use)
             outcome = "nothing" if reply.value is None else "answered"
         except MustWait as error:
             outcome = "put_off"

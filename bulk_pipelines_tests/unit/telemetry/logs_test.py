@@ -93,9 +93,6 @@ def test_the_level_is_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_threads_know_what_they_work_for() -> None:
-    with context.about(job_id="J1") as work, ThreadPoolExecutor(1, initializer=context.adopt, initargs=(work,)) as pool:
-        assert pool.submit(lambda: context.present().job_id).result() == "J1"
-    assert context.present().job_id is None
     with context.about(job_id="J2"):
         carried = context.carried(lambda: context.present().job_id)
     with ThreadPoolExecutor(1) as pool:
