@@ -57,5 +57,9 @@ defs = dg.Definitions.merge(
     drops(submission.submit_drop, references(), imported),
     maintenance(passes),
     notices.notices(noticed),
-    dg.Definitions(sensors=[relay(launched), *failure_sensors(settings.current())], resources={"database": Database()}, executor=step_executor),
+    dg.Definitions(
+        sensors=[relay(launched), *failure_sensors(settings.current())],
+        resources={"database": Database()},
+        executor=step_executor,
+    ),
 )

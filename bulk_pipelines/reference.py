@@ -20,7 +20,12 @@ NOTICE = "<!-- Made by `make docs` from the code; a test compares the two. -->"
 
 def pages() -> dict[str, str]:
     """Return the content of each page, by the name of its file."""
-    return {"settings.md": settings_page(), "cli.md": cli_page(), "resources.md": documentation.page(NOTICE), "metrics.md": metrics_page()}
+    return {
+        "settings.md": settings_page(),
+        "cli.md": cli_page(),
+        "resources.md": documentation.page(NOTICE),
+        "metrics.md": metrics_page(),
+    }
 
 
 def metrics_page() -> str:

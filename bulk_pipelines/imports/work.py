@@ -176,9 +176,7 @@ def written(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: b
     return result
 
 
-def write(
-    lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool
-) -> tuple[BatchResult, Sample]:
+def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> tuple[BatchResult, Sample]:
     """Write a block in one transaction: its rows, its rejects, the checkpoint and the counters."""
     block = read.block
     begun = time.perf_counter()

@@ -48,7 +48,7 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
             address,
             [EventType(each) for each in types],
             silent_seconds=silent_hours * HOUR,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
     click.echo(f"subscription {made.subscription_id}; keep its secret now, it is not shown again:", err=True)
     click.echo(made.secret)
@@ -99,5 +99,11 @@ def test(subscription_id: str) -> None:
     with transaction(connected()) as connection:
         found = subscriptions.find(connection, subscription_id)
     notice_id = f"evt_test_{secrets.token_hex(8)}"
-    body = {"id": notice_id, "type": "test", "timestamp": datetime.now(UTC).isoformat(), "owner": found.owner, "data": {}}
+    body = {
+        "id": notice_id,
+        "type": "test",
+        "timestamp": datetime.now(UTC).isoformat(),
+        "owner": found.owner,
+        "data": {},
+    }
     click.echo(f"answered {sending.send(found, notice_id, body, settings.current())}")

@@ -1,5 +1,5 @@
-"""Emptying the outbox: events become notices to whoever has subscribed, and numbers for the metrics. An event leaves the
-outbox in the transaction that writes what follows from it, so each is told of, and none twice."""
+"""Emptying the outbox: events become notices to whoever has subscribed, and numbers for the metrics. An event leaves
+the outbox in the transaction that writes what follows from it, so each is told of, and none twice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sending one notice. Receivers are other people's servers: connections lead to public ones only (`storage.http.guard`),
+"""Sending one notice. Receivers are other people's servers. Connections lead to public ones only (`storage.http`),
 nothing that a server does holds a worker for long, and a redirect is not followed, because it could lead inside."""
 
 import json
@@ -70,7 +70,7 @@ def send(
         pool.stream(
             "POST",
             httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-            headers=headers,
+            headers=list(headers.items()),
             content=data,
             extensions={"timeout": TIMEOUTS},
         ) as response,

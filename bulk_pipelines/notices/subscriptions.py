@@ -4,6 +4,7 @@ import base64
 import secrets
 from collections.abc import Collection
 from dataclasses import asdict
+from typing import Any
 
 from psycopg.rows import class_row
 
@@ -28,24 +29,11 @@ def add(
     owner: str,
     address: str,
     types: Collection[EventType],
-    *,
-    all_owners: bool = False,
-    error_rate: float = 0.1,
-    silent_seconds: float = 86_400.0,
-    private: bool = False,
+    **terms: Any,
 ) -> Subscription:
-    """Make a subscription, and return it with its secret."""
-    made = Subscription(
-        f"sub_{secrets.token_hex(6)}",
-        owner,
-        address,
-        new_secret(),
-        tuple(dict.fromkeys(types)),
-        all_owners,
-        error_rate,
-        silent_seconds,
-        private,
-    ).checked()
+    """Make a subscription, and return it with its secret. `terms` are the other fields of a subscription."""
+    name, wanted = f"sub_{secrets.token_hex(6)}", tuple(dict.fromkeys(types))
+    made = Subscription(name, owner, address, new_secret(), wanted, **terms).checked()
     values = asdict(made) | {"types": [each.value for each in made.types]}
     connection.execute(queries.text("notices", "add_subscription"), values)
     audit.note_other(connection, by, "add subscription", owner, subscription=made.subscription_id)

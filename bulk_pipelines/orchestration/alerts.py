@@ -1,5 +1,5 @@
-"""Telling people of failed runs by mail or in Slack, where that is configured. These are Dagster's own sensors; who wants
-to be told as a program subscribes to notices."""
+"""Telling people of failed runs by mail or in Slack, where that is configured. These are Dagster's own sensors; whoever
+wants to be told as a program subscribes to notices."""
 
 import dagster as dg
 import httpx

@@ -40,7 +40,7 @@ class Work:
 
 
 UNSHOWN = {"trace_parent", "told"}
-PRESENT: ContextVar[Work] = ContextVar("bulk_pipelines_work", default=Work())
+PRESENT: ContextVar[Work] = ContextVar("bulk_pipelines_work", default=Work())  # noqa: B039 - it is frozen
 
 
 def present() -> Work:
@@ -51,7 +51,7 @@ def present() -> Work:
 def about(**facts: str | bool | None) -> Iterator[Work]:
     """Say of the work in the block what it belongs to, besides what is known already."""
     if "trace_parent" in facts:
-        facts = {"told": False} | facts
+        facts.setdefault("told", False)
     token = PRESENT.set(replace(PRESENT.get(), **facts))  # type: ignore[arg-type]
     try:
         yield PRESENT.get()

@@ -1,5 +1,5 @@
-"""Traces by OpenTelemetry: from a request to its job, to the slices of its workers, and to the calls of others that they
-make. Without `BULK_OTLP_ENDPOINT` nothing of OpenTelemetry is even imported.
+"""Traces by OpenTelemetry: from a request to its job, to the slices of its workers, and to the calls of others that
+they make. Without `BULK_OTLP_ENDPOINT` nothing of OpenTelemetry is even imported.
 
 The parent of a span is what the present work belongs to (`context`), so spans of one job come together from many
 processes. A job's own span is known before it is over: its id follows from the job's key.
@@ -120,9 +120,7 @@ def over(name: str, own: str, parent: str | None, begun: datetime, ended: dateti
         close(found, Open(attributes), ended)
 
 
-def started(
-    name: str, kind: str, parent: str | None, own: str | None = None, begun: datetime | None = None
-) -> "Span":
+def started(name: str, kind: str, parent: str | None, own: str | None = None, begun: datetime | None = None) -> "Span":
     from opentelemetry.trace import NonRecordingSpan, set_span_in_context  # noqa: PLC0415
 
     made = provider()

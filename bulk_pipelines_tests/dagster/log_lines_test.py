@@ -1,5 +1,5 @@
-"""What a job tells from the API to the steps of its run: the lines bear one request and one trace, and Dagster's run log
-has them as well."""
+"""What a job tells from the API to the steps of its run: the lines bear one request and one trace, and Dagster's run
+log has them as well."""
 
 import json
 from pathlib import Path
@@ -23,9 +23,8 @@ def told(folder: Path) -> list[dict[str, Any]]:
     found = []
     for path in folder.rglob("*"):
         if path.suffix in (".log", ".err") and path.is_file():
-            for text in path.read_text(errors="replace").splitlines():
-                if text.startswith('{"'):
-                    found.append(json.loads(text))
+            lines = path.read_text(errors="replace").splitlines()
+            found += [json.loads(text) for text in lines if text.startswith('{"')]
     return found
 
 

@@ -151,7 +151,7 @@ def test_no_alert_is_out_of_order_and_dagster_is_seen(scene: tuple[Installation,
     assert set(states) == set(rules())
     assert set(states.values()) == {"ok"}
     assert found.ask("query", query='bulk_metrics_part_up{part="dagster"}')["result"][0]["value"][1] == "1"
-    assert found.ask("query", query='bulk_metrics_part_up == 0')["result"] == []
+    assert found.ask("query", query="bulk_metrics_part_up == 0")["result"] == []
     names = set(found.ask("label/__name__/values"))
     assert {each for each in known() if each not in names} == set()
 

@@ -23,7 +23,7 @@ from bulk_pipelines_tests.dagster.processing_test import run
 from bulk_pipelines_tests.scenes.api import Api, serving_here
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
 from bulk_pipelines_tests.scenes.processing import Scene, items
-from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
+from bulk_pipelines_tests.servers.provider_server import ProviderServer
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
@@ -118,7 +118,8 @@ def test_from_the_job_to_the_call_of_a_provider(
 
 
 def moment_of(job: Job, name: str) -> int:
-    return round(getattr(job, name).timestamp() * 1_000_000)
+    seconds: float = getattr(job, name).timestamp()
+    return round(seconds * 1_000_000)
 
 
 def test_a_request_is_the_parent_of_its_job(api: Api, collector: Collector) -> None:

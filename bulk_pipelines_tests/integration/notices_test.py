@@ -1,5 +1,5 @@
-"""Notices: an end of a job is told once to each who wants to know, signed, and again until it is taken. The receivers are
-real servers that answer badly, slowly, or by leading elsewhere."""
+"""Notices: an end of a job is told once to each who wants to know, signed, and again until it is taken. The receivers
+are real servers that answer badly, slowly, or by leading elsewhere."""
 
 import base64
 import hashlib
@@ -15,16 +15,16 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import cli
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Bury, Done, Outcome
-from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
-from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.notices import outbox, sending, subscriptions
 from bulk_pipelines.notices.kind import KINDS
 from bulk_pipelines.notices.outbox import Emptied
@@ -53,7 +53,7 @@ class Receiver(WebServer):
 
 
 class Posted(Handler):
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
         receiver = self.server.web
         assert isinstance(receiver, Receiver)
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -184,12 +184,22 @@ def test_a_receiver_that_stays_down_leaves_dead_letters_that_can_be_tried_again(
 def test_what_leads_inside_is_refused(engine: Engine) -> None:
     """Names and addresses of this machine and of private networks, however they are written."""
     with Receiver() as receiver:
-        for address in (receiver.address, f"http://localhost:{receiver.port}/", f"http://[::ffff:127.0.0.1]:{receiver.port}/"):
+        for address in (
+            receiver.address,
+            f"http://localhost:{receiver.port}/",
+            f"http://[::ffff:127.0.0.1]:{receiver.port}/",
+        ):
             made = subscribed(engine, address, EventType.JOB_ENDED, private=False)
             with pytest.raises(Permanent, match="not a public web server"):
                 sending.send(made, "evt_1", {}, Settings())
         assert receiver.received == []
-    for address in ("ftp://a.example.org/", "https://me:secret@a.example.org/", "nonsense", "https:///x", "https://a/#b"):
+    for address in (
+        "ftp://a.example.org/",
+        "https://me:secret@a.example.org/",
+        "nonsense",
+        "https:///x",
+        "https://a/#b",
+    ):
         with pytest.raises(InvalidInput, match="^address"):
             subscribed(engine, address)
 

@@ -47,7 +47,9 @@ def scraping(target: str, folder: Path, key: str) -> Iterator[Prometheus]:
     text = (SHIPPED / "prometheus.yml").read_text()
     assert TARGET in text
     text = text.replace(TARGET, target).replace("15s", "1s")
-    text = text.replace("    # authorization:\n    #   credentials_file:", "    authorization:\n      credentials_file:")
+    text = text.replace(
+        "    # authorization:\n    #   credentials_file:", "    authorization:\n      credentials_file:"
+    )
     (folder / "bulk.key").write_text(key)
     (folder / "prometheus.yml").write_text(text)
     shutil.copy(SHIPPED / "rules.yml", folder / "rules.yml")

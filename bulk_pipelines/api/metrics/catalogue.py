@@ -1,4 +1,4 @@
-"""The metrics that are looked up in the database when Prometheus asks. The others are in `engine.measures.catalogue`."""
+"""The metrics that are looked up in the database when Prometheus asks. `engine.measures.catalogue` has the others."""
 
 from bulk_pipelines.engine.measures.catalogue import KEPT, Form, Metric
 
@@ -11,14 +11,16 @@ DATABASE_UP = gauge("bulk_database_up", (), "Whether the database answered this 
 PART_UP = gauge(
     "bulk_metrics_part_up",
     ("part",),
-    "Whether a part of this answer could be looked up in time. Dagster's part is 0 where Dagster keeps its runs in another "
-    "database, or the API's role may not read them.",
+    "Whether a part of this answer could be looked up in time. Dagster's part is 0 where Dagster keeps its runs in "
+    "another database, or the API's role may not read them.",
 )
 AGE = gauge("bulk_metrics_age_seconds", (), "How old this answer is: one look serves all who ask within some seconds.")
 JOBS = gauge("bulk_jobs", ("kind", "state"), "Jobs that are not over.")
 QUEUE = gauge("bulk_queue_items", ("kind", "state"), "Items of these jobs: `pending`, `running` or `retry_wait`.")
 OLDEST = gauge(
-    "bulk_queue_oldest_seconds", ("kind",), "For how long the oldest item, or job without items yet, has waited for a worker."
+    "bulk_queue_oldest_seconds",
+    ("kind",),
+    "For how long the oldest item, or job without items yet, has waited for a worker.",
 )
 DEAD = gauge("bulk_dead_letters", ("kind",), "Items in the DLQ.")
 DUE = gauge("bulk_jobs_to_end", (), "Jobs of which all items are done, and which nobody has ended yet.")
@@ -27,7 +29,9 @@ WORKERS = gauge("bulk_workers", (), "Workers that hold leases.")
 LEASES = gauge("bulk_leases", ("state",), "Leases: `held`, or `expired` and not rescued yet.")
 IN_FLIGHT = gauge("bulk_provider_in_flight", ("provider",), "Requests to a provider that are under way.")
 BLOCKED = gauge(
-    "bulk_provider_blocked_seconds", ("provider",), "For how long nobody may ask, because the provider or the breaker says so."
+    "bulk_provider_blocked_seconds",
+    ("provider",),
+    "For how long nobody may ask, because the provider or the breaker says so.",
 )
 PROVIDER_FAILURES = gauge("bulk_provider_failures", ("provider",), "Failed requests in a row.")
 SOURCE_FAILURES = gauge("bulk_source_failures", ("source",), "Looks in a row at which a drop source did not answer.")
@@ -51,7 +55,9 @@ RUNS_QUEUED = gauge(
 )
 TICKS = gauge("bulk_dagster_ticks", ("name", "status"), "Ticks of sensors and schedules within the last ten minutes.")
 TICK_SECONDS = gauge("bulk_dagster_tick_slowest_seconds", ("name",), "How long the slowest of these ticks took.")
-HEARTBEAT = gauge("bulk_dagster_heartbeat_age_seconds", ("daemon",), "The time since a daemon of Dagster was last alive.")
+HEARTBEAT = gauge(
+    "bulk_dagster_heartbeat_age_seconds", ("daemon",), "The time since a daemon of Dagster was last alive."
+)
 
 LOOKED_UP: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
 ALL = (*LOOKED_UP, *KEPT)

@@ -47,8 +47,8 @@ class Answer:
 
 
 class Scraper(Collector):
-    """Looks at most once in some seconds, however many ask. Whoever asks during a look gets the answer of the one before:
-    a look may take long, and the threads are needed for others."""
+    """Looks at most once in some seconds, however many ask. Whoever asks during a look gets the answer of the one
+    before: a look may take long, and the threads are needed for others."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ def families(samples: Iterable[Sample]) -> list[Family]:
 
 
 def measured(connection: Connection) -> Iterator[Family]:
-    """Yield what processes have measured. Ends of jobs of which nobody was told yet are not in it, so they are added."""
+    """Yield what processes have measured. Ends of jobs of which nobody was told yet are not in it: they are added."""
     pending = Measures(None)
     for (data,) in connection.execute(queries.text("metrics", "ends_in_outbox")):
         ends.note(pending, data)

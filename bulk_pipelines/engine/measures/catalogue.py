@@ -83,9 +83,7 @@ ROWS = counter(
     "Records of imports and exports: `loaded`, `rejected`, `set_aside` (decided at the end), `exported`.",
 )
 JOBS_ENDED = counter("bulk_jobs_ended_total", ("kind", "state"), "Jobs that ended, by the state that they ended in.")
-JOB_SECONDS = histogram(
-    "bulk_job_duration_seconds", ("kind",), "From the start of a job to its end.", LONG_TIMES
-)
+JOB_SECONDS = histogram("bulk_job_duration_seconds", ("kind",), "From the start of a job to its end.", LONG_TIMES)
 JOB_WAIT = histogram("bulk_job_queue_seconds", ("kind",), "From the submission of a job to its start.", LONG_TIMES)
 INGEST_SECONDS = histogram(
     "bulk_ingest_duration_seconds",

@@ -1,4 +1,5 @@
-"""What is measured and told of a worker's slices and flushes. It costs something for each of these, never for an item."""
+"""What is measured and told of a worker's slices and flushes. It costs something for each of these, and nothing for an
+item that succeeds."""
 
 import logging
 from collections import Counter

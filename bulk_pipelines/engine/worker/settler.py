@@ -214,9 +214,7 @@ class Settler:
                     if self.record is not None and (succeeded := written.succeeded(batch)):
                         self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
-                    known = (
-                        settling.settled_before(connection, written.lost) if vain_tries and written.lost else set()
-                    )
+                    known = settling.settled_before(connection, written.lost) if vain_tries and written.lost else set()
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise

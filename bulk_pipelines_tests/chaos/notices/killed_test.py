@@ -1,5 +1,5 @@
-"""A worker that is killed after a notice was sent, and before that is written down: the notice comes again, under the same
-id, and its job ends well."""
+"""A worker that is killed after a notice was sent, and before that is written down: the notice comes again, under the
+same id, and its job ends well."""
 
 import json
 import signal
@@ -25,7 +25,9 @@ from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 
 def start(url: str, job_key: str, *point: str) -> int:
     command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.notices.worker", job_key, *point]
-    return subprocess.run(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT, timeout=240).returncode
+    return subprocess.run(
+        command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT, timeout=240
+    ).returncode
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.api.metrics import catalogue
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
@@ -21,7 +22,6 @@ from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryL
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.engine_jobs import only, running
@@ -191,7 +191,7 @@ def test_a_slow_look_holds_nobody_who_knows_an_older_answer(engine: Engine) -> N
         connection.execute("LOCK TABLE job_item IN ACCESS EXCLUSIVE MODE")
         slow = threading.Thread(target=lambda: list(scraper.collect()))
         slow.start()
-        until(lambda: engine_jobs.waiting_for_locks(engine), "a look waits")
+        until(lambda: engine_jobs.waiting_for_locks(engine) > 0, "a look waits")
         assert {family.name for family in scraper.collect()} >= {"bulk_database_up"}
     slow.join()
     assert scraper.looks == 2
@@ -228,7 +228,10 @@ def test_a_scrape_names_what_the_catalogue_has(api: Api, engine: Engine) -> None
     worked(engine, engine_jobs.kind(mixed), 30)
     found = scraped(api)
     declared = {each.name for each in catalogue.ALL if each.form is not Form.HISTOGRAM} | {
-        f"{each.name}_{end}" for each in catalogue.ALL if each.form is Form.HISTOGRAM for end in ("sum", "count", "bucket")
+        f"{each.name}_{end}"
+        for each in catalogue.ALL
+        if each.form is Form.HISTOGRAM
+        for end in ("sum", "count", "bucket")
     }
     names = {name for name, _ in found if not name.endswith("_created")}
     assert names <= declared
@@ -254,7 +257,7 @@ def test_the_path_and_openness_are_settings(engine: Engine) -> None:
     from bulk_pipelines.settings import Settings
 
     def asked(chosen: Settings, path: str) -> int:
-        return TestClient(application(Door(chosen, engine))).get(path).status_code
+        return int(TestClient(application(Door(chosen, engine))).get(path).status_code)
 
     assert asked(Settings(metrics_open=True), "/metrics") == 200
     assert asked(Settings(), "/metrics") == 401
