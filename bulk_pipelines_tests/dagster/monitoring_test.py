@@ -84,6 +84,8 @@ def answer(call: Call) -> Any:
     if word == "throttled" and not answered:
         answered.append(word)
         return Said({}, 429, {"Retry-After": "1"})
+    if word == "wrong":
+        return Said({"error": "bad query"}, 400)
     return {"items": []} if word == "none" else items((word, 0.9, "1"))
 
 
@@ -125,6 +127,8 @@ def work(place: Installation, folder: Path, key: str) -> None:
     rows.write_text("title,brand\n" + "".join(f"{word},Acme\n" for word in ("lamp", "none", "throttled")))
     done = place.bulk("process", str(rows), "--recipe", "products")
     assert done.returncode == 0, done.stderr
+    rows.write_text("title,brand\nwrong,Acme\n")
+    assert place.bulk("process", str(rows), "--recipe", "products").returncode == 1, "it leaves a dead letter"
     job = api.post("/v1/imports", params={"resource": "users"}, content=users(1), headers=wait | {"Prefer": "wait=0"})
     assert job.status_code == 202
     time.sleep(7)  # the last scrape must be younger than what was done; a scrape is up to five seconds old
