@@ -72,7 +72,7 @@ class Notice:
 def error_rate(data: Mapping[str, Any]) -> float:
     """Return the share of errors of a job: of an import's records, and of another job's items."""
     told = data.get("error_rate")
-    if told is not None:
+    if isinstance(told, int | float):  # the result of a kind may have anything under this name
         return float(told)
     return data["dead_letters"] / data["items"] if data.get("items") else 0.0
 

@@ -1,8 +1,11 @@
 """Emptying the outbox: events become notices to whoever has subscribed, and numbers for the metrics. An event leaves
 the outbox in the transaction that writes what follows from it, so each is told of, and none twice."""
 
+import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Engine
 
@@ -12,7 +15,9 @@ from bulk_pipelines.engine.measures import ends
 from bulk_pipelines.engine.measures.recording import Measures, encoded
 from bulk_pipelines.notices import events, submission, subscriptions
 from bulk_pipelines.notices.events import Event, Notice
-from bulk_pipelines.notices.request import EventType
+from bulk_pipelines.notices.request import EventType, Subscription
+
+log = logging.getLogger(__name__)
 
 AT_A_TIME = 500
 FAILURES = 3
@@ -53,12 +58,33 @@ def empty_some(connection: Connection) -> Emptied:
         return Emptied()
     taken = sorted(map(Event._make, connection.execute(queries.text("notices", "take_events"), {"most": AT_A_TIME})))
     known = subscriptions.every(connection)
-    found = [each for event in taken for each in events.notices(event, known)]
+    counted = Measures(None)
+    found = [each for event in taken for each in followed(event, known, counted)]
     if any(each.of_sources for subscription in known for each in subscription.types):
         found += of_sources(connection)
     jobs = (submission.submit(connection, found).job.job_key,) if found else ()
-    measure(connection, taken)
+    # This comes last, because others write there, too.
+    if counted.sums:
+        connection.execute(queries.text("measures", "add_measures"), {"given": encoded(counted.sums)})
     return Emptied(len(taken), len(found), jobs)
+
+
+def followed(event: Event, known: Sequence[Subscription], counted: Measures) -> list[Notice]:
+    """Count an event, and return the notices that follow from it. One that nobody understands is logged and left: it
+    would keep all others from being told for ever."""
+    try:
+        if event.type == EventType.JOB_ENDED:
+            ends.note(counted, event.data)
+        return list(events.notices(event, known))
+    except Exception:
+        log.exception("event %d of %s cannot be told: %s", event.event_id, event.subject, event.data)
+        return []
+
+
+def id_of(event_type: str, source: str, told_at: datetime) -> str:
+    """Return the id of what is told of a source. It stands in a header, where a source's name may not be allowed."""
+    digest = hashlib.sha256(f"{event_type} {told_at.isoformat()} {source}".encode()).hexdigest()
+    return f"evt_{digest[:24]}"
 
 
 def of_sources(connection: Connection) -> list[Notice]:
@@ -67,7 +93,7 @@ def of_sources(connection: Connection) -> list[Notice]:
     return [
         Notice(
             subscription_id,
-            f"evt_{event_type}_{source}_{told_at:%Y%m%dT%H%M%S%f}",
+            id_of(event_type, source, told_at),
             EventType(event_type),
             told_at,
             None,
@@ -79,13 +105,3 @@ def of_sources(connection: Connection) -> list[Notice]:
         )
         for subscription_id, source, event_type, told_at, error, last_file_at in rows
     ]
-
-
-def measure(connection: Connection, taken: Sequence[Event]) -> None:
-    """Add the ends of jobs to the metrics. This comes last, because others write there, too."""
-    counted = Measures(None)
-    for event in taken:
-        if event.type == EventType.JOB_ENDED:
-            ends.note(counted, event.data)
-    if counted.sums:
-        connection.execute(queries.text("measures", "add_measures"), {"given": encoded(counted.sums)})

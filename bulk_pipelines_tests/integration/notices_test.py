@@ -258,6 +258,35 @@ def test_a_pass_that_fails_loses_no_event(engine: Engine) -> None:
     assert outbox.run_once(engine).notices == 1
 
 
+def test_an_event_that_nobody_understands_holds_up_no_other(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """Another program may have written it, or an older version of this one."""
+    subscribed(engine, "https://a.example.org/")
+    with transaction(engine) as connection:
+        connection.execute(
+            "INSERT INTO event (type, subject, data) VALUES ('job.ended', 'x', '{}'), ('later.type', 'y', '{}')"
+        )
+    ended(engine)
+    with transaction(engine) as connection:
+        connection.execute("UPDATE event SET data = data || '{\"error_rate\": \"much\"}' WHERE data ? 'kind'")
+    done = outbox.run_once(engine)
+    assert (done.events, done.notices) == (3, 1)
+    assert "of x cannot be told" in caplog.text
+    with transaction(engine) as connection:
+        assert connection.execute("SELECT count(*) FROM event").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM job_item WHERE kind = 'notice'").fetchone() == (1,)
+
+
+def test_a_source_of_any_name_can_be_told_of(engine: Engine) -> None:
+    with Receiver() as receiver:
+        made = subscribed(engine, receiver.address, EventType.SOURCE_DOWN, all_owners=True)
+        look(engine, 5)
+        with transaction(engine) as connection:
+            connection.execute("UPDATE drop_source SET source = E'Eingänge\\n\\r: 7'")
+        assert delivered(engine, outbox.run_once(engine)).status is JobState.COMPLETED
+    ((headers, body),) = receiver.received
+    assert verify(made.secret, headers, body)["data"]["source"] == "Eingänge\n\r: 7"
+
+
 def look(engine: Engine, failures: int, dropped: str | None = None) -> None:
     with transaction(engine) as connection:
         connection.execute(

@@ -46,4 +46,6 @@ def asked_for(extra: str = "") -> set[str]:
 @pytest.mark.parametrize("module", sorted(imported()))
 def test_what_is_imported_is_asked_for(module: str) -> None:
     sources = {plain(each) for each in metadata.packages_distributions().get(module, [])}
-    assert sources & asked_for(EXTRAS.get(module, "")), f"{module} comes from {sources or 'nowhere'}: add it to the dependencies"
+    assert sources & asked_for(EXTRAS.get(module, "")), (
+        f"{module} comes from {sources or 'nowhere'}: add it to the dependencies"
+    )

@@ -15,9 +15,10 @@ class Form(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Metric:
-    """A metric as it is declared once, for whoever measures, whoever reads, and the documentation."""
+    """A metric as it is declared once, for whoever measures, whoever reads, and the documentation. It is compared by
+    identity, because it is looked up with everything that is measured."""
 
     name: str
     form: Form
