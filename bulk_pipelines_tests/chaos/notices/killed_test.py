@@ -50,7 +50,9 @@ def test_killed_between_sending_and_settling(engine: Engine, database_url: str) 
             connection.execute(engine_jobs.ALL_RUN_OUT)
         rescue.run_once(engine, KINDS, lambda: 0.0)
         assert start(database_url, job_key) == 0
-        sent = [json.loads(call.body)["id"] for call in server.calls]
+        # The others that were being sent when the worker was killed may have broken off.
+        whole = [call for call in server.calls if len(call.body) == int(call.headers["Content-Length"])]
+        sent = [json.loads(call.body)["id"] for call in whole]
     with transaction(engine) as connection:
         job = jobs.find(connection, job_key)
     assert (job.status, job.succeeded_items) == (JobState.COMPLETED, 3)
