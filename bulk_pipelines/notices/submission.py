@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.intake import submission
+from bulk_pipelines.engine.intake import persist, submission
 from bulk_pipelines.engine.jobs.jobs import Request, Submitted
 from bulk_pipelines.notices.events import Notice
 from bulk_pipelines.notices.kind import KINDS
@@ -16,4 +16,5 @@ PRIORITY = 50
 
 def submit(connection: Connection, notices: Iterable[Notice]) -> Submitted:
     request = Request(KIND, OWNER, {}, origin="sensor", priority=PRIORITY)
-    return submission.submit(connection, KINDS, request, ((each.key, each.as_input()) for each in notices))
+    items = persist.checked((each.key, each.as_input()) for each in notices)
+    return submission.submit(connection, KINDS, request, items)

@@ -3,11 +3,10 @@ sent back."""
 
 import logging
 import re
-import secrets
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import getrandbits
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +18,8 @@ from bulk_pipelines.telemetry import context, events, spans
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 SHOWN = 200
+NOBODY_LEFT = 499
+"""What counts as the status of a request whose client went away before there was an answer."""
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -48,7 +49,7 @@ class Traced:
         trace = trace_of(Headers(scope=scope))
         scope.setdefault("state", {})["trace"] = trace
 
-        status = 500
+        status = NOBODY_LEFT
         begun = self.clock()
 
         async def send_named(message: Message) -> None:
@@ -66,6 +67,9 @@ class Traced:
         ):
             try:
                 await self.app(scope, receive, send_named)
+            except Exception:
+                status = 500
+                raise
             finally:
                 span.set(status=status, route=route_of(scope))
                 self.tell(scope, status, self.clock() - begun)
@@ -89,10 +93,12 @@ def route_of(scope: Scope) -> str:
 def trace_of(headers: Headers) -> Trace:
     """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
     come into logs and into calls of others."""
+    # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
+    random = f"{getrandbits(320):080x}"
     given = headers.get("x-request-id", "")
-    request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
     parent = headers.get("traceparent", "")
     if TRACE_PARENT.fullmatch(parent):
         version, trace_id, _, flags = parent.split("-")
-        return Trace(request_id, f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}", parent)
-    return Trace(request_id, f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01")
+        return Trace(request_id, f"{version}-{trace_id}-{random[32:48]}-{flags}", parent)
+    return Trace(request_id, f"00-{random[48:]}-{random[32:48]}-01")

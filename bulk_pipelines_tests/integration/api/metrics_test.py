@@ -1,7 +1,9 @@
 """What Prometheus is told: numbers that are those of the database, whoever worked and whoever is asked."""
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,9 +12,13 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.api.metrics import catalogue
 from bulk_pipelines.api.metrics.scraping import Scraper
+from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.api.serving.application import routers
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.measures import recording
@@ -22,8 +28,10 @@ from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryL
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes import engine_jobs
-from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.api import Api, serving_here
 from bulk_pipelines_tests.scenes.engine_jobs import only, running
 from bulk_pipelines_tests.scenes.waiting import until
 
@@ -246,26 +254,33 @@ def test_requests_are_measured_by_the_form_of_their_path(api: Api, engine: Engin
     assert value(fresh(api, engine), "bulk_http_request_duration_seconds_count", **labels) == 2
 
 
-def test_the_path_and_openness_are_settings(engine: Engine) -> None:
-    from dataclasses import replace
+def test_the_path_and_openness_are_settings(engine: Engine, tmp_path: Path) -> None:
+    def asked(path: str, **options: object) -> int:
+        with serving_here(engine, tmp_path, **options) as api:
+            return api.client(None).get(path).status_code
 
-    from fastapi.testclient import TestClient
-
-    from bulk_pipelines.api.door import Door
-    from bulk_pipelines.api.serving.application import application
-    from bulk_pipelines.errors import InvalidInput
-    from bulk_pipelines.settings import Settings
-
-    def asked(chosen: Settings, path: str) -> int:
-        return int(TestClient(application(Door(chosen, engine))).get(path).status_code)
-
-    assert asked(Settings(metrics_open=True), "/metrics") == 200
-    assert asked(Settings(), "/metrics") == 401
-    moved = replace(Settings(metrics_open=True), metrics_path="/internal/numbers")
-    assert (asked(moved, "/internal/numbers"), asked(moved, "/metrics")) == (200, 404)
-    assert asked(Settings(metrics=False), "/metrics") == 404
+    with transaction(engine) as connection:
+        keys.create(connection, "ada", Scope.READ, None, Actor("root", "cli"))
+    assert asked("/metrics", metrics_open=True) == 200
+    assert asked("/metrics") == 401
+    moved = {"metrics_open": True, "metrics_path": "/internal/numbers"}
+    assert (asked("/internal/numbers", **moved), asked("/metrics", **moved)) == (200, 404)
+    assert asked("/metrics", metrics=False) == 404
     with pytest.raises(InvalidInput, match="BULK_METRICS_PATH"):
-        asked(Settings(metrics_path="{x}"), "/")
+        routers(Settings(metrics_path="{x}"))
+
+
+def test_a_client_that_goes_away_is_no_failure_of_ours(api: Api, engine: Engine) -> None:
+    headers = f"Authorization: Bearer {api.text('ada', Scope.WRITE)}\r\nContent-Type: text/csv\r\nContent-Length: 1000"
+    with socket.create_connection(("127.0.0.1", api.settings.api_port)) as client:
+        client.sendall(f"POST /v1/imports?resource=users HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\nid,".encode())
+    name = "bulk_http_request_duration_seconds_count"
+
+    def counted(status: str) -> float | None:
+        return value(fresh(api, engine), name, method="POST", route="/v1/imports", status=status)
+
+    until(lambda: counted("4xx") == 1, "the request is counted", 60)
+    assert counted("5xx") is None
 
 
 def test_jobs_that_fail_fast_are_counted_as_ended(engine: Engine) -> None:
