@@ -11,7 +11,10 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.reading import frozen
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage import addresses
@@ -152,18 +155,24 @@ def file_of(row: dict[str, Any]) -> ImportFile:
 
 
 def layout_as_json(layout: Layout) -> dict[str, Any]:
-    return vars(layout) | {"columns": list(layout.columns), "header": layout.header.decode("latin-1")}
+    mapping = None if layout.mapping is None else vars(layout.mapping)
+    parts = {"header": layout.header.decode("latin-1"), "dialect": vars(layout.dialect), "mapping": mapping}
+    return vars(layout) | {"columns": list(layout.columns)} | parts
 
 
 def layout_from_json(value: Any) -> Layout | None:
     if value is None:
         return None
+    dialect, mapping = value.get("dialect") or {}, value.get("mapping")
     return Layout(
         Format(value["format"]),
         tuple(value["columns"]),
         value["start"],
         value["first_line"],
         value["header"].encode("latin-1"),
+        Dialect(**{name: frozen(each) for name, each in dialect.items()}),
+        None if mapping is None else FieldMapping(**{name: frozen(each) for name, each in mapping.items()}),
+        value.get("numbered", False),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sqlalchemy import Engine
 
@@ -23,7 +23,7 @@ from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.records import blocks
+from bulk_pipelines.imports.records import blocks, expressions
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate
@@ -37,6 +37,7 @@ MAX_RECORD_BYTES = 32 * 1024 * 1024
 class Plan:
     """What all ranges of an import have in common: the request, and the files by their numbers."""
 
+    pool: Engine
     request: ImportRequest
     files: dict[int, ImportFile]
 
@@ -55,11 +56,12 @@ class Plan:
             file.base_line,
             match_on,
             max_record_bytes=MAX_RECORD_BYTES,
+            evaluate=partial(expressions.evaluate, self.pool),
         )
 
 
 def plan_of(pool: Engine, job: Job) -> Plan:
-    return Plan(ImportRequest.from_params(job.params), files_of(pool, job.job_id))
+    return Plan(pool, ImportRequest.from_params(job.params), files_of(pool, job.job_id))
 
 
 @lru_cache(maxsize=4)

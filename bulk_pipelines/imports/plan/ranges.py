@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,23 +60,25 @@ def blocks(source: LandedFile, start: int, end: int, judgeable: Callable[[bytes]
 
 
 def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
-    line, state, visible = layout.first_line, csv_ends.START, False
+    line, state, visible, dialect = layout.first_line, csv_ends.START, False, layout.dialect
     yield layout.start, line
     target = layout.start + step
-    for base, data in blocks(source, layout.start, source.size, csv_ends.judgeable_length):
-        visible = visible or bool(data.strip(b"\r\n"))
+    for base, raw in blocks(source, layout.start, source.size, dialect.judgeable_length):
+        visible = visible or bool(raw.strip(b"\r\n"))
+        data = dialect.structure(raw)
         if csv_ends.is_plain(data) and not state.quoted:
-            count, ends, state = csv_ends.count_newlines, None, csv_ends.QuoteState(False, data[-1])
+            ends, state = None, csv_ends.QuoteState(False, data[-1])
+            count = partial(count_plain, data)
         else:
-            count = count_lines
             ends, state = csv_ends.record_ends(data, state)
+            count = partial(count_ends, ends) if layout.numbered else partial(count_lines, raw)
         while target < base + len(data):
             end = next_line(data, target - base) if ends is None else next_end(ends, target - base)
             if end is None:
                 break
-            yield base + end, line + count(data[:end])
+            yield base + end, line + count(end)
             target = following(target, base + end, step)
-        line += count(data)
+        line += count(len(data))
     if not visible:
         raise InvalidInput("source", "the file has a header and no records")
     yield source.size, line
@@ -150,5 +153,13 @@ def next_end(ends: csv_ends.Positions, target: int) -> int | None:
     return int(ends[index]) if index < len(ends) else None
 
 
-def count_lines(data: bytes) -> int:
-    return len(csv_ends.line_ends(data))
+def count_lines(data: bytes, stop: int | None = None) -> int:
+    return len(csv_ends.line_ends(data[:stop]))
+
+
+def count_plain(data: bytes, stop: int) -> int:
+    return csv_ends.count_newlines(data[:stop])
+
+
+def count_ends(ends: csv_ends.Positions, stop: int) -> int:
+    return int(np.searchsorted(ends, stop, side="right"))

@@ -13,7 +13,7 @@ from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.records import csv_parsing, json_parsing
+from bulk_pipelines.imports.records import csv_parsing, json_parsing, mapping
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.imports.validate import rules
@@ -67,9 +67,10 @@ class Findings:
 def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     resource = context.resource
     if layout.format is Format.CSV:
-        parsed = csv_parsing.parse(block, layout.columns)
+        parsed = csv_parsing.parse(block, layout.fields, layout.dialect)
     else:
-        parsed = json_parsing.parse(block, resource)
+        parsed = json_parsing.parse(block, resource, ignore_extra=bool(layout.mapping and layout.mapping.ignore_extra))
+    parsed = mapping.mapped(parsed, layout, resource, context.evaluate)
     findings = Findings(np.zeros(parsed.table.num_rows, dtype=bool))
     values = checked(resource, block, parsed, findings)
     rejects = []
