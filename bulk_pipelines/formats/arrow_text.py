@@ -41,7 +41,13 @@ def is_binary(kind: pa.DataType) -> bool:
 
 def uuid_text(storage: Column) -> Column:
     texts = [None if each is None else each.hex() for each in storage.to_pylist()]
-    return pa.array([None if each is None else f"{each[:8]}-{each[8:12]}-{each[12:16]}-{each[16:20]}-{each[20:]}" for each in texts], pa.string())
+    return pa.array(
+        [
+            None if each is None else f"{each[:8]}-{each[8:12]}-{each[12:16]}-{each[16:20]}-{each[20:]}"
+            for each in texts
+        ],
+        pa.string(),
+    )
 
 
 def time_text(values: Column) -> Column:

@@ -55,7 +55,7 @@ def is_variable(kind: pa.DataType) -> bool:
     )
 
 
-def arrow(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def arrow(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the schema and the batches of an Arrow file or stream."""
     head = file.read(len(ARROW))
     file.seek(0, io.SEEK_SET)

@@ -22,7 +22,7 @@ OWN = (pa.field(NUMBER, pa.int64()), pa.field(SURPLUS, pa.int32()))
 BATCH_ROWS = 8_192
 BATCH_BYTES = 16 << 20
 """A batch is cut to about so many bytes."""
-MOST_BYTES = 128 << 20
+MOST_BYTES = 64 << 20
 """How much a batch may take if each of its values is as long as the longest of its dictionary."""
 
 
@@ -48,7 +48,8 @@ class Place:
 def written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Yield the file in pieces. The batches have the own columns and then those of the schema."""
     plain = [field.with_type(value_type(field.type)) for field in schema]
-    whole = pa.schema([*OWN, *plain], schema.metadata)
+    metadata: Any = schema.metadata
+    whole = pa.schema([*OWN, *plain], metadata)
     head = bytes(memoryview(whole.serialize()))
     yield HEAD.pack(MAGIC, len(head)) + head
     for batch in batches:

@@ -11,7 +11,7 @@ from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.reading import FileFormat, Reading
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
@@ -75,6 +75,8 @@ class RequestedFile:
     format: Format | None = None
     """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
     is None, the format is recognised."""
+    layout: Layout | None = None
+    """How the records of such a file are read, but for where they begin."""
     name: str | None = None
     """What people call the file, if that is not its address."""
 

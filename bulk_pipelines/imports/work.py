@@ -21,9 +21,10 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
+from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.records import blocks, expressions
+from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate

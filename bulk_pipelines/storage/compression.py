@@ -193,7 +193,8 @@ def tiny(name: str, shown: str, finished: int, arrived: int) -> OverLimit:
 
 def too_long_xz(shown: str) -> OverLimit:
     return OverLimit(
-        "source", f"{shown} needs more than {MOST_MEMORY >> 20} MiB of memory to be unpacked: compress it with xz -9 or less"
+        "source",
+        f"{shown} needs more than {MOST_MEMORY >> 20} MiB of memory to be unpacked: compress it with xz -9 or less",
     )
 
 

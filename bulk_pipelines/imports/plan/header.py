@@ -5,6 +5,7 @@ import csv
 from dataclasses import dataclass
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.sheets import Sheet
 from bulk_pipelines.imports.plan import naming
 from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
@@ -111,17 +112,34 @@ def refuse_preamble(
         if position >= source.size:
             return
         try:
-            later, _, _ = read_header(source, resource, reading, position, line)
+            later, _, number = read_header(source, resource, reading, position, line + skipped)
         except InvalidInput:
             continue
         names = {naming.alike(field) for field in later.fields}
         if naming.fitting(later.fields, resource) > best and needed <= names:
-            lines = line - 1 + skipped
+            lines = number - 1
             raise Unfit(
                 "source",
                 f"line {lines + 1} looks like the header of {resource.name}: --skip-lines {lines} leaves out what"
                 " stands before it",
                 {"skip_lines": lines},
+            )
+
+
+def refuse_rows_before(sheet: Sheet, resource: Resource, reading: Reading) -> None:
+    """Raise `Unfit` if a later row of a sheet looks like the header, and the first one does not."""
+    needed = {naming.alike(column.name) for column in resource.columns if column.required}
+    if reading.no_header or needed <= {naming.alike(field) for field in sheet.fields}:
+        return
+    for number, cells in sheet.first:
+        if naming.fitting(cells, resource) > naming.fitting(sheet.fields, resource) and needed <= {
+            naming.alike(cell) for cell in cells
+        }:
+            raise Unfit(
+                "source",
+                f"row {number} of the sheet {sheet.name} looks like the header of {resource.name}:"
+                f" --skip-lines {number - 1} leaves out what stands before it",
+                {"skip_lines": number - 1},
             )
 
 

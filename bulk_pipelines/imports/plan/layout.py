@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats import arrow_text, rows, sheets
 from bulk_pipelines.imports.plan import header as headers
 from bulk_pipelines.imports.plan import naming
 from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.naming import FieldMapping
-from bulk_pipelines.imports.plan.reading import Reading
+from bulk_pipelines.imports.plan.reading import FileFormat, Reading
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"
@@ -28,6 +29,8 @@ class Format(StrEnum):
     CSV = "csv"
     NDJSON = "ndjson"
     JSON = "json"
+    ROWS = "rows"
+    """Batches of Arrow: the form in which tables are landed, of Parquet, Arrow and XLSX files."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,18 @@ class Layout:
         """The names of the fields of a CSV file, by which it is parsed."""
         return self.columns if self.mapping is None else self.mapping.fields
 
+    def written_like(self, other: "Layout") -> bool:
+        """Tell whether records of both layouts can stand in one file."""
+        mine = (self.format, self.header, self.dialect, self.mapping)
+        return mine == (other.format, other.header, other.dialect, other.mapping)
+
+    @property
+    def as_text(self) -> "Layout":
+        """The layout of files to which records are written as they stood: rows are written as CSV."""
+        if self.format is not Format.ROWS or self.mapping is None:
+            return self
+        return replace(self, format=Format.CSV, dialect=Dialect(nulls=self.mapping.nulls), numbered=False)
+
 
 def inspect(
     source: LandedFile,
@@ -72,6 +87,8 @@ def inspect(
     for magic, name in FOREIGN.items():
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {name}; it must be CSV, NDJSON or a JSON array, in UTF-8")
+    if rows.is_rows(head):
+        return rows_layout(source, resource, reading)
     start = len(BOM) if head.startswith(BOM) else 0
     start, line = headers.behind_lines(source, start, reading.skip_lines), 1 + reading.skip_lines
     opening, position = first_visible(source, start)
@@ -87,13 +104,17 @@ def inspect(
             return json_layout(Format.NDJSON, resource, reading, start, line)
         case Format.JSON:
             return json_layout(Format.JSON, resource, reading, position + 1, 1)
+        case Format.ROWS:
+            raise InvalidInput("source", "the file is none of those that the program wrote itself")
 
 
 def told_format(told: str | None) -> Format | None:
     try:
-        return Format(told.lower()) if told else None
+        return Format(FileFormat(told.lower())) if told else None
     except ValueError:
-        raise InvalidInput("format", f"{told!r} is not one of {', '.join(Format)}") from None
+        if told in set(FileFormat):
+            raise InvalidInput("format", f"the file was said to be {told}, and is not") from None
+        raise InvalidInput("format", f"{told!r} is not one of {', '.join(FileFormat)}") from None
 
 
 def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
@@ -132,10 +153,31 @@ def csv_layout(source: LandedFile, resource: Resource, reading: Reading, start: 
     )
 
 
+def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Layout:
+    """Return the layout of a file of rows. Its fields are known, and so is where a sheet has its header."""
+    schema, start = rows.opened(source)
+    sheet = sheets.told(schema)
+    if sheet is None:
+        fields, reading = tuple(schema.names[len(rows.OWN) :]), replace(reading, no_header=False, fields=())
+    else:
+        fields = sheet.fields
+        headers.refuse_rows_before(sheet, resource, reading)
+    mapping = naming.mapping(fields, resource, reading)
+    columns = tuple(dict.fromkeys([*(name for name in mapping.columns if name), *mapping.made]))
+    first = next(rows.places(source, start), None)
+    if first is None:
+        raise InvalidInput("source", "the table holds no records")
+    header = arrow_text.header_line(list(fields))
+    mapping = replace(mapping, nulls=reading.nulls)
+    return Layout(Format.ROWS, columns, start, first.first, header, mapping=mapping, numbered=True)
+
+
 def json_layout(kind: Format, resource: Resource, reading: Reading, start: int, line: int) -> Layout:
     for option in ("map", "ignore", "fields"):
         if getattr(reading, option):
-            raise InvalidInput(option, f"is for CSV and tables: the fields of {kind} must have the names of the columns")
+            raise InvalidInput(
+                option, f"is for CSV and tables: the fields of {kind} must have the names of the columns"
+            )
     naming.check_told((), resource, replace(reading, no_header=False))
     mapping = FieldMapping(
         constants=reading.constants,

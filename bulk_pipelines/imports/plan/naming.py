@@ -40,6 +40,10 @@ class FieldMapping:
     dates: tuple[tuple[str, str], ...] = ()
     decimal: str | None = None
     ignore_extra: bool = False
+    titles: tuple[str, ...] = ()
+    """The names of the fields as the file has them."""
+    nulls: tuple[str, ...] = ()
+    """Spellings of no value in a table, where the parser of CSV does not see to them."""
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     check_told(fields, resource, reading)
     made = {column for column, _ in (*reading.constants, *reading.expressions)}
     left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
-    chosen: dict[int, str] = {place: "" for place in left_out}
+    chosen: dict[int, str] = dict.fromkeys(left_out, "")
     for column, field in reading.map:
         place = places_of(field, fields, "map")[0]
         chosen[place] = column
@@ -102,7 +106,8 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
         if place not in chosen and place not in used and field not in made and not reading.ignore_extra
     ]
     refuse(fields, columns, extra, resource, made)
-    return FieldMapping(names, columns, reading.constants, reading.expressions, reading.dates, reading.decimal)
+    made_of = (reading.constants, reading.expressions, reading.dates, reading.decimal)
+    return FieldMapping(names, columns, *made_of, titles=tuple(fields))
 
 
 def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
@@ -166,7 +171,9 @@ def refuse(
         remedy = {}
     if problems:
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
-        raise Unfit("source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}", remedy)
+        raise Unfit(
+            "source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}", remedy
+        )
 
 
 def first_of(names: list[str], said: Callable[[str], str]) -> str:

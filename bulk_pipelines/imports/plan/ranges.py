@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats import rows
 from bulk_pipelines.imports.plan import csv_ends, json_ends
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
@@ -42,6 +43,8 @@ def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
             borders = line_borders(source, layout, step)
         case Format.JSON:
             borders = array_borders(source, layout, step)
+        case Format.ROWS:
+            borders = row_borders(source, layout, step)
     ranges = [Range(start, stop, line) for (start, line), (stop, _) in itertools.pairwise(borders)]
     return [each for each in ranges if each.stop > each.start]
 
@@ -125,6 +128,18 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
         empty = number == layout.first_line
         raise InvalidInput("source", "the JSON array " + ("holds no records" if empty else "ends with a comma"))
     yield close, number
+
+
+def row_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+    """Cut between batches."""
+    target, shift, line = layout.start, None, layout.first_line
+    for place in rows.places(source, layout.start):
+        shift = layout.first_line - place.first if shift is None else shift
+        if place.start >= target:
+            yield place.start, place.first + shift
+            target = place.start + step
+        line = place.first + shift + place.rows
+    yield source.size, line
 
 
 def check_behind(data: bytes, position: int) -> None:

@@ -64,7 +64,9 @@ class Reading:
     def of(cls, given: Mapping[str, Any]) -> Self:
         """Read and check what a person or a configuration tells. Lists and pairs may also be given as text."""
         known = {field.name for field in fields(cls)}
-        values = {name: CHECKS[name](name, value) for name, value in given.items() if name in known}
+        values = {
+            name: CHECKS[name](name, value) for name, value in given.items() if name in known and value is not None
+        }
         told = cls(**{name: value for name, value in values.items() if value is not None})
         told.check()
         return told
@@ -144,7 +146,9 @@ def encoding(name: str, value: object) -> str | None:
     except (LookupError, UnicodeError, ValueError):
         found = ""
     if not found.replace("-", "_").startswith(ENCODINGS) or found in {"utf-7"}:
-        raise InvalidInput(name, f"{told[:100]!r} is not the name of an encoding, such as utf-8, utf-16, cp1252, latin-1")
+        raise InvalidInput(
+            name, f"{told[:100]!r} is not the name of an encoding, such as utf-8, utf-16, cp1252, latin-1"
+        )
     return found
 
 
@@ -226,23 +230,3 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "decimal": decimal,
     "dates": date_forms,
 }
-HELP = {
-    "delimiter": "CSV: what separates fields: comma, semicolon, tab, pipe or a character; recognised when left out.",
-    "quote": 'CSV: what quotes a field, " when left out; none: nothing does.',
-    "escape": "CSV: what stands before a character that means itself, such as \\; nothing when left out.",
-    "encoding": "utf-8, utf-16, cp1252, latin-1, …; UTF-8, or what a byte order mark tells, when left out.",
-    "skip_lines": "How many lines (of a sheet: rows) stand before the header.",
-    "no_header": "The first line is a record. Its fields are those that are named, or the columns in their order.",
-    "fields": "The names of the fields of a file without a header: id,email,name.",
-    "nulls": "A spelling of no value, such as NULL or -, beside the empty field; may be there several times.",
-    "decimal": "comma: numbers are written 1.234,56.",
-    "dates": "COLUMN=FORM, such as born=%d.%m.%Y: how dates are written that are not ISO 8601.",
-    "sheet": "XLSX: the name or the number of the sheet; the only one with content when left out.",
-    "member": "Archives: which of the files are meant, such as *.csv; all when left out.",
-    "map": "COLUMN=FIELD: the field of the file that goes to a column.",
-    "ignore": "A field that is left out; may be there several times.",
-    "ignore_extra": "Leave out all fields that fit no column.",
-    "constants": "COLUMN=VALUE: the column gets this value in every record.",
-    "expressions": "COLUMN=SQL: PostgreSQL makes the value of the fields: full_name=first || ' ' || last.",
-}
-"""What each option is, for the doors."""

@@ -6,7 +6,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from bulk_pipelines.formats import arrow_text, rows
+from bulk_pipelines.formats.rows import Place
 from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
 from bulk_pipelines.imports.plan.csv_ends import Positions
 from bulk_pipelines.imports.plan.dialect import Dialect
@@ -63,6 +66,10 @@ class Block:
     unclosed: bool = False
     oversized: bool = False
     numbered: bool = False
+    batch: pa.RecordBatch | None = None
+    """The rows, if the file has rows instead of bytes that are to be parsed."""
+    lines: Positions | None = None
+    """The numbers of these rows."""
 
     @property
     def size(self) -> int:
@@ -72,6 +79,9 @@ class Block:
     def spans(self) -> Spans:
         """Where the records stand. Blank lines are no records, and are left out; an element of an array is always a
         record."""
+        if self.lines is not None:
+            places = np.arange(len(self.lines))
+            return Spans(places, places + 1, self.lines)
         if self.oversized:
             return Spans(np.array([0]), np.array([len(self.data)]), np.array([self.at.line]))
         stops = csv_ends.newline_ends(self.data) if self.ends is None else self.ends
@@ -99,7 +109,10 @@ class Block:
         return np.flatnonzero(keep)
 
     def raw(self, index: int) -> bytes:
-        """Return a record as it stands in the file, without what separates it from the next one."""
+        """Return a record as it stands in the file, without what separates it from the next one. A row is written as a
+        line of CSV."""
+        if self.batch is not None:
+            return arrow_text.csv_line(self.batch.slice(index, 1).select(self.batch.schema.names[len(rows.OWN) :]))
         text = self.data[self.spans.starts[index] : self.spans.stops[index]]
         if self.format is Format.CSV:
             return text.removesuffix(b"\n").removesuffix(b"\r")
@@ -116,6 +129,9 @@ def read(
     resume: Position | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
+    if layout.format is Format.ROWS:
+        yield from row_blocks(source, piece, sizer, resume)
+        return
     at = resume or Position(piece.start, piece.first_line)
     record_bytes = float(FIRST_GUESS)
     wanted = 0
@@ -144,6 +160,8 @@ def whole_records(layout: Layout, data: bytes, at: Position, rows: int, is_end: 
             ends, unclosed = None, False
         case Format.JSON:
             ends, unclosed = array_elements(data, is_end), False
+        case Format.ROWS:
+            raise AssertionError("rows are read by `row_blocks`")
     if ends is None:
         return plain_lines(kind, data, at, rows, is_end)
     if not len(ends):
@@ -205,7 +223,9 @@ def first_ends(source: LandedFile, layout: Layout, start: int, stop: int) -> Ite
     """Yield a part of the file in blocks: the position and the bytes of each, and where in it the first record ends
     (None if none ends there)."""
     kind, dialect = layout.format, layout.dialect
-    judgeable = {Format.CSV: dialect.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[kind]
+    judgeable = {Format.CSV: dialect.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[
+        kind
+    ]
     quotes, nesting = csv_ends.START, json_ends.START
     for base, data in ranges.blocks(source, start, stop, judgeable):
         match kind:
@@ -217,3 +237,29 @@ def first_ends(source: LandedFile, layout: Layout, start: int, stop: int) -> Ite
                 found = json_ends.scan(data, nesting)
                 ends, nesting = found.ends, found.state
         yield base, data, int(ends[0]) if len(ends) else None
+
+
+def row_blocks(source: LandedFile, piece: Range, sizer: Sizer, resume: Position | None = None) -> Iterator[Block]:
+    """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
+    at = resume or Position(piece.start, piece.first_line)
+    schema, _ = rows.opened(source)
+    waiting: list[Place] = []
+    for place in rows.places(source, at.start, piece.stop):
+        taken = [*waiting, place]
+        many = sum(each.rows for each in taken) > sizer.rows
+        if waiting and (many or sum(each.stop - each.start for each in taken) > sizer.max_bytes):
+            block = block_of(source, waiting, at, schema, place)
+            yield block
+            at, taken = block.following, [place]
+        waiting = taken
+    if waiting:
+        yield block_of(source, waiting, at, schema, None)
+
+
+def block_of(source: LandedFile, places: list[Place], at: Position, schema: pa.Schema, behind: Place | None) -> Block:
+    table = pa.Table.from_batches([rows.read(source, each, schema) for each in places]).combine_chunks()
+    batch = table.to_batches()[0]
+    numbers = batch.column(0).to_numpy()
+    shift = at.line - int(numbers[0])
+    following = Position(places[-1].stop, shift + (int(numbers[-1]) + 1 if behind is None else behind.first))
+    return Block(Format.ROWS, b"", at, None, following, batch=batch, lines=numbers.astype(np.int64) + shift)

@@ -149,5 +149,7 @@ def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> 
         for record in [record for record, single in singles.items() if single is None]:
             faults.add(record, Reason("malformed_record", detail="the JSON cannot be read"))
         lines = {record: lines[record] for record, single in singles.items() if single is not None}
-        table = pa.concat_tables([wanted.schema.empty_table(), *(single for single in singles.values() if single is not None)])
+        table = pa.concat_tables(
+            [wanted.schema.empty_table(), *(single for single in singles.values() if single is not None)]
+        )
     return np.array(list(lines), dtype=np.int64), table
