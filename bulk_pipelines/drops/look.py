@@ -14,6 +14,7 @@ from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.storage.contract import Storage
 
 TAKEN_AT_A_TIME = 5_000
@@ -42,8 +43,10 @@ class Submit(Protocol):
         resource: str,
         mode: str,
         file_format: str | None,
+        compression: str | None,
         on_error: str,
         within: str | None,
+        reading: Reading,
     ) -> tuple[int, str]:
         """Submit an import of these files, which numbers them from 1 on as they are given. `within` is the folder of
         this machine that they lie in."""
@@ -221,7 +224,9 @@ def take(
                 resource=group.rule.resource,
                 mode=group.rule.mode,
                 file_format=group.rule.format,
+                compression=group.rule.compression,
                 on_error=group.rule.on_error,
+                reading=group.rule.reading,
                 within=source.folder,
             )
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)

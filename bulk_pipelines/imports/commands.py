@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bulk_pipelines import settings
-from bulk_pipelines.imports.plan.options import FLAGS, HELP, REPEATED, SEVERAL
+from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -49,7 +49,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
     """Gather what tells how a file is to be read, as one of the options of a request."""
-    from bulk_pipelines.imports.plan.reading import Reading
+    from bulk_pipelines.formats.reading import Reading
 
     given = {name: value for name, value in options.items() if name in HELP}
     rest = {name: value for name, value in options.items() if name not in HELP}

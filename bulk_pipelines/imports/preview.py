@@ -23,7 +23,7 @@ from bulk_pipelines.imports.plan import archives, conversion, encodings, express
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.naming import Unfit
-from bulk_pipelines.imports.plan.reading import Reading
+from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
@@ -86,7 +86,7 @@ class Preview:
     problem: str | None = None
     remedy: Mapping[str, Any] = field(default_factory=dict)
     """Options that are needed beside those that were given."""
-    reading: Reading = Reading()
+    reading: Reading = STANDARD
     """How the file is to be read, with the remedy."""
 
 

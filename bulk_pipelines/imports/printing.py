@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bulk_pipelines.imports.plan.options import FLAGS, REPEATED
-from bulk_pipelines.imports.plan.reading import Reading
+from bulk_pipelines.formats.options import FLAGS, REPEATED
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.preview import Mapped, Preview
 from bulk_pipelines.imports.request import Options
 

@@ -15,7 +15,7 @@ from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.naming import FieldMapping
 from bulk_pipelines.imports.plan.ranges import Range
-from bulk_pipelines.imports.plan.reading import frozen
+from bulk_pipelines.formats.reading import frozen
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage import addresses
 

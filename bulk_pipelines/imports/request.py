@@ -12,7 +12,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.reading import FileFormat, Reading
+from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
@@ -103,7 +103,7 @@ class ImportRequest:
     within: str | None = None
     """The folder of this machine in which the files were found. Others may put links there, so no link that leads out
     of it is followed."""
-    reading: Reading = Reading()
+    reading: Reading = STANDARD
     """How the files are to be read, as far as it was told."""
 
     @property
@@ -192,7 +192,14 @@ class Options:
     validate_only: bool = False
     replay_of: str | None = None
     within: str | None = None
-    reading: Reading = Reading()
+    reading: Reading = STANDARD
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self) | {"reading": self.reading.as_params()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(**dict(value) | {"reading": Reading.from_params(value.get("reading"))})
 
     def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):

@@ -12,6 +12,7 @@ from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import KINDS
@@ -43,15 +44,17 @@ def submit_drop(
     resource: str,
     mode: str,
     file_format: str | None,
+    compression: str | None,
     on_error: str,
     within: str | None,
+    reading: Reading,
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
     was taken before. `within` is the folder of this machine that the files lie in.
     """
-    options = Options(resource, mode, file_format, on_error=on_error, within=within)
+    options = Options(resource, mode, file_format, compression, on_error=on_error, within=within, reading=reading)
     request = options.request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )

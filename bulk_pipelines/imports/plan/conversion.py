@@ -19,7 +19,7 @@ from bulk_pipelines.imports.plan import archives, encodings
 from bulk_pipelines.imports.plan.archives import Archive
 from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
 from bulk_pipelines.imports.plan.naming import Unfit
-from bulk_pipelines.imports.plan.reading import FileFormat, Reading
+from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage

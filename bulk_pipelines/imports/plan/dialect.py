@@ -1,14 +1,10 @@
 """How the records of a CSV file are written: what separates their fields, and what protects a separator in a field."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from bulk_pipelines.imports.plan import csv_ends
-
-RUN = 256
-"""So many escape characters at the end of a block are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,3 @@ class Dialect:
 
 
 STANDARD = Dialect()
-
-MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
-DELIMITER = re.compile(r"[\x09\x20-\x7e]")

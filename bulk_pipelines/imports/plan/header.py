@@ -10,7 +10,7 @@ from bulk_pipelines.imports.plan import naming
 from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.naming import Unfit
-from bulk_pipelines.imports.plan.reading import Reading
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.resources.declaration import Resource
 
 LONGEST_HEADER = 1024 * 1024

@@ -10,7 +10,8 @@ from bulk_pipelines.imports.plan import naming
 from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.naming import FieldMapping
-from bulk_pipelines.imports.plan.reading import FileFormat, Reading
+from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
+from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"
@@ -75,7 +76,7 @@ def inspect(
     source: LandedFile,
     resource: Resource,
     told: str | None = None,
-    reading: Reading = Reading(),
+    reading: Reading = NOTHING_TOLD,
     *,
     certain: Format | Layout | None = None,
 ) -> Layout:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.plan.reading import Reading
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.resources.declaration import Resource
 
 SHOWN = 10
@@ -61,14 +61,15 @@ def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the fields as expressions call them: in lower case, with an underscore for all that is no
     letter and no digit. No two are the same."""
     found: dict[str, None] = {}
+    counts: Counter[str] = Counter()
     for number, field in enumerate(fields, 1):
         plain = re.sub(r"\W+", "_", field.casefold()).strip("_") or f"field_{number}"
         plain = f"field_{plain}" if plain[0].isdigit() else plain
         plain = plain.encode()[:50].decode(errors="ignore")
-        name, count = plain, 1
+        name = plain
         while name in found:
-            count += 1
-            name = f"{plain}_{count}"
+            counts[plain] += 1
+            name = f"{plain}_{counts[plain] + 1}"
         found[name] = None
     return tuple(found)
 

@@ -3,14 +3,16 @@ What nobody tells is recognised, if it is certain."""
 
 import codecs
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.plan.dialect import DELIMITER, MARKS
 
+MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
+CHARACTER = re.compile(r"[\x09\x20-\x7e]")
 ENCODINGS = ("utf", "iso8859", "latin", "cp", "koi8", "mac", "shift_jis", "euc", "gb", "big5", "hz", "iso2022", "tis")
 """How the names of the encodings begin that a file may have. Python has others, which are no encodings of text."""
 DATE_PARTS = "aAbBdDeFHIjmMnpSTyY%"
@@ -131,7 +133,7 @@ def character(name: str, value: object) -> str | None:
     mark = MARKS.get(str(value).lower(), value)
     if name == "quote" and str(value).lower() == "none":
         return ""
-    if not isinstance(mark, str) or not DELIMITER.fullmatch(mark) or (name == "delimiter" and mark.isalnum()):
+    if not isinstance(mark, str) or not CHARACTER.fullmatch(mark) or (name == "delimiter" and mark.isalnum()):
         named = ", ".join(MARKS) if name == "delimiter" else "none" if name == "quote" else "\\"
         raise InvalidInput(name, f"{str(value)[:100]!r} is not a character of ASCII (or {named})")
     return mark
@@ -230,3 +232,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "decimal": decimal,
     "dates": date_forms,
 }
+
+STANDARD = Reading()
+"""Nothing was told."""
