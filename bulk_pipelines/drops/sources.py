@@ -165,9 +165,9 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     if table.get("mode", "insert") not in ("insert", "upsert"):
         raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
     allowed: dict[str, tuple[str, ...]] = {"format": tuple(FileFormat), "compression": tuple(Compression)}
-    for name, known in allowed.items():
-        if table.get(name, known[0]) not in set(known):
-            raise InvalidInput(FIELD, f"{place}: {name} {table[name]!r} is none of {', '.join(known)}")
+    for option, known in allowed.items():
+        if table.get(option, known[0]) not in set(known):
+            raise InvalidInput(FIELD, f"{place}: {option} {table[option]!r} is none of {', '.join(known)}")
     if not is_limit(table.get("on_error", "continue")):
         told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
