@@ -43,7 +43,9 @@ class Cells:
 def scan(data: bytes, root: bytes, prefix: bytes) -> Cells:
     """Return the cells of whole rows. `root` is the first tag of the part, and `prefix` what stands before the names of
     tags."""
-    if not prefix and b"<!" not in data and b"='" not in data:
+    # One byte is looked for much quicker than two that begin with a frequent one.
+    is_odd = (b"!" in data and b"<!" in data) or (b"'" in data and b"='" in data)
+    if not prefix and not is_odd:
         found = quickly(data)
         if found is not None:
             return found

@@ -19,10 +19,10 @@ from bulk_pipelines.formats import parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
-from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, ranges
+from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.imports.plan.naming import FieldMapping, Unfit
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
@@ -190,23 +190,26 @@ def described(source: LandedFile, found: Layout, reading: Reading) -> dict[str, 
 
 
 def with_mapping(known: Preview, request: ImportRequest, found: Layout) -> Preview:
-    mapping = found.mapping
-    if mapping is None or not mapping.fields:
-        pairs = [(name, name) for name in found.fields or found.columns]
-    else:
-        titles = (
-            t if t == f else f"{t} (in expressions: {f})" for t, f in zip(mapping.titles, mapping.fields, strict=True)
-        )
-        pairs = list(zip(titles, mapping.columns, strict=True))
-    columns = [Mapped(column, field=name) for name, column in pairs if column]
-    if mapping is not None:
-        columns += [Mapped(column, constant=value) for column, value in mapping.constants]
-        columns += [Mapped(column, expression=value) for column, value in mapping.expressions]
-    given = {each.column for each in columns}
+    """Say where the values of the columns come from. A field that expressions read is not left out."""
+    mapping = found.mapping or FieldMapping()
+    names = mapping.fields or found.fields or found.columns
+    columns = mapping.columns or names
+    titles = mapping.titles or names
+    told = [
+        f"{title} (in expressions: {name})" if title != name else name
+        for title, name in zip(titles, names, strict=True)
+    ]
+    made = [Mapped(column, field=field) for field, column in zip(told, columns, strict=True) if column]
+    made += [Mapped(column, constant=value) for column, value in mapping.constants]
+    made += [Mapped(column, expression=value) for column, value in mapping.expressions]
+    read = {name for name in names for _, text in mapping.expressions if naming.mentions(text, name)}
+    given = {each.column for each in made}
     return replace(
         known,
-        columns=tuple(columns),
-        left_out=tuple(name for name, column in pairs if not column),
+        columns=tuple(made),
+        left_out=tuple(
+            title for title, name, column in zip(titles, names, columns, strict=True) if not column and name not in read
+        ),
         without=tuple(name for name in request.declared.column_names if name not in given),
     )
 

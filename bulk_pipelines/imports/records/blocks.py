@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from bulk_pipelines.columns import arrow
 from bulk_pipelines.formats import arrow_text, rows
 from bulk_pipelines.formats.rows import Place
 from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
@@ -70,6 +71,17 @@ class Block:
     """The rows, if the file has rows instead of bytes that are to be parsed."""
     lines: Positions | None = None
     """The numbers of these rows."""
+
+    @property
+    def may_hold_nul(self) -> bool:
+        """Whether some value may hold a NUL character, as it is or escaped in JSON."""
+        if self.batch is None:
+            return b"\0" in self.data or (b"\\" in self.data and rb"\u0000" in self.data)
+        return any(
+            not pa.types.is_primitive(values.type)
+            and not (pa.types.is_string(values.type) and arrow.text_bytes(values).all())
+            for values in self.batch.columns
+        )
 
     @property
     def size(self) -> int:

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns import conversion, timestamps
-from bulk_pipelines.columns.arrow import Column, Mask, compute
+from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.arrow_text import text_of
@@ -30,16 +30,25 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
         kind = resource.column(column).kind if column else ColumnKind.TEXT
         columns[field] = readable(as_kind(without(values, layout.mapping.nulls), kind), column or field, faults)
     if block.batch.nbytes > max_record_bytes:
-        for row in range(block.batch.num_rows):
-            size = block.batch.slice(row, 1).nbytes
-            if size > max_record_bytes:
-                faults.add(row, Reason("record_too_large", detail=f"{size} bytes"))
+        sizes = sizes_of(block.batch)
+        for row in np.flatnonzero(sizes > max_record_bytes).tolist():
+            faults.add(row, Reason("record_too_large", detail=f"{sizes[row]} bytes"))
     lines = block.spans.lines
     kept: Mask = np.ones(len(lines), dtype=bool)
     kept[[row for row, found in faults.items() if any(reason.field is None for reason in found)]] = False
     records = np.flatnonzero(kept)
     table = pa.table(columns).filter(pa.array(kept)).combine_chunks()
     return Parsed(table, records, lines[records], dict(faults))
+
+
+def sizes_of(batch: pa.RecordBatch) -> Numbers:
+    """Return how many bytes the texts of each row have."""
+    sizes: Numbers = np.zeros(batch.num_rows, dtype=np.int64)
+    for values in batch.columns:
+        kind = values.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+            sizes += compute.fill_null(compute.binary_length(values), 0).to_numpy()
+    return sizes
 
 
 def without(values: Column, nulls: tuple[str, ...]) -> Column:

@@ -91,7 +91,7 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
     """Return the columns of the resource in their own types, and note everything that is wrong with their values."""
-    has_nul = block.batch is not None or b"\0" in block.data or (b"\\" in block.data and rb"\u0000" in block.data)
+    has_nul = block.may_hold_nul
     values = []
     for column in resource.columns:
         if column.name not in parsed.table.column_names:
