@@ -30,9 +30,9 @@ def calamine(place: Scene, source: Path) -> float:
     frame = pandas.read_excel(source, engine="calamine")
     text = io.StringIO()
     frame.to_csv(text, index=False)
-    with single(place.url) as connection, connection.cursor() as cursor:
-        with cursor.copy(f"COPY users ({COLUMNS}) FROM STDIN WITH (FORMAT csv, HEADER)") as copy:
-            copy.write(text.getvalue())
+    command = f"COPY users ({COLUMNS}) FROM STDIN WITH (FORMAT csv, HEADER)"
+    with single(place.url) as connection, connection.cursor() as cursor, cursor.copy(command) as copy:
+        copy.write(text.getvalue())
     seconds = time.perf_counter() - begun
     place.check(ROWS)
     return seconds

@@ -47,6 +47,11 @@ class Rule:
     reading: Reading = STANDARD
     """How the files are to be read. In the TOML file, its options stand beside the others."""
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the import's request, but for the resource."""
+        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource"}}
+
 
 @dataclass(frozen=True)
 class DropSource:
@@ -154,7 +159,7 @@ def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) ->
 
 
 def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> Rule:
-    told = {name: value for name, value in table.items() if name in HELP}
+    reading = {name: value for name, value in table.items() if name in HELP}
     table = {name: value for name, value in table.items() if name not in HELP}
     check(table, Rule, f"{place}: files", {"reading"})
     for required in ("glob", "resource"):
@@ -173,7 +178,7 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
     Pattern(table["glob"])
     try:
-        return Rule(**table, reading=Reading.of(told))
+        return Rule(**table, reading=Reading.of(reading))
     except InvalidInput as error:
         raise InvalidInput(FIELD, f"{place}: {error.field}: {error.message}") from None
 

@@ -19,20 +19,21 @@ def text_of(values: Column) -> Column:
         return uuid_text(values.storage) if kind.extension_name == "arrow.uuid" else text_of(values.storage)
     if pa.types.is_dictionary(kind):
         return text_of(values.dictionary).take(values.indices)
-    if pa.types.is_string(kind):
-        return values
-    if pa.types.is_null(kind):
-        return pa.nulls(len(values), pa.string())
     if is_binary(kind):
         return pa.array([None if each is None else "\\x" + each.hex() for each in values.to_pylist()], pa.string())
+    if pa.types.is_nested(kind):
+        return pa.array([None if each is None else as_json(each) for each in values.to_pylist()], pa.string())
+    return simple_text(values)
+
+
+def simple_text(values: Column) -> Column:
+    kind = values.type
     if pa.types.is_timestamp(kind):
         return time_text(values)
     if pa.types.is_duration(kind):
-        seconds = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
-        return compute.binary_join_element_wise(seconds, "microseconds", " ")
-    if pa.types.is_nested(kind):
-        return pa.array([None if each is None else as_json(each) for each in values.to_pylist()], pa.string())
-    return values.cast(pa.string())
+        numbers = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
+        return compute.binary_join_element_wise(numbers, "microseconds", " ")
+    return values if pa.types.is_string(kind) else values.cast(pa.string())
 
 
 def is_binary(kind: pa.DataType) -> bool:

@@ -1,5 +1,5 @@
-"""The options that tell how a file is to be read, in words for the doors. Nothing is imported here, so that a command line
-shows its help at once."""
+"""The options that tell how a file is to be read, in words for the doors. Nothing is imported here, so that a
+command line shows its help at once."""
 
 FLAGS = ("no_header", "ignore_extra")
 SEVERAL = ("nulls", "dates", "map", "ignore", "constants", "expressions")

@@ -1,11 +1,11 @@
-"""How a file is to be read, as far as somebody has told: its dialect and encoding, and which field goes to which column.
-What nobody tells is recognised, if it is certain."""
+"""How a file is to be read, as far as somebody has told: its dialect and encoding, and which field goes to which
+column. What nobody tells is recognised, if it is certain."""
 
 import codecs
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -72,6 +72,12 @@ class Reading:
         told = cls(**{name: value for name, value in values.items() if value is not None})
         told.check()
         return told
+
+    def of_records(self, *, of_table: bool) -> Self:
+        """Return how a file is to be read to which records of such files were written: in UTF-8, with nothing before
+        them, and as CSV with a header if the files were tables."""
+        same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
+        return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
 
     def check(self) -> None:
         marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]

@@ -1,8 +1,8 @@
 """Rows: batches of Arrow in a file that can be cut into byte ranges. Files that are tables are landed in this form.
 
-The file begins with its schema. Each batch stands behind a head that says how long it is, how many rows it has, and which
-number the first of them has. The first two columns of a batch are the number of each row in its source, and how many
-values it had beyond the fields of the table.
+The file begins with its schema. Each batch stands behind a head that says how long it is, how many rows it has, and
+which number the first of them has. The first two columns of a batch are the number of each row in its source,
+and how many values it had beyond the fields of the table.
 """
 
 import struct

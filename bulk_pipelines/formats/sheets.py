@@ -12,8 +12,8 @@ KEY = b"bulk_sheet"
 
 @dataclass(frozen=True)
 class Sheet:
-    """`fields` are the names of its columns, `header` is the number of the row that names the fields, or 0 if there is none. `first` has the first rows that
-    are not empty, each with its number."""
+    """`fields` are the names of its columns, and `header` is the number of the row that names them, or 0 if there is
+    none. `first` has the first rows that are not empty, each with its number."""
 
     name: str
     fields: tuple[str, ...]

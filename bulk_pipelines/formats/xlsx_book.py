@@ -1,4 +1,5 @@
-"""The parts of an XLSX workbook that its sheets need: their names, the texts that they share, and which styles are dates."""
+"""The parts of an XLSX workbook that its sheets need: their names, the texts that they share, and which styles are
+dates."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -70,10 +70,10 @@ def quickly(data: bytes) -> Cells | None:
     close = ends[np.searchsorted(ends, cells)]
     starts, stops = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells), dtype=np.int64)
     for values in reversed(opening):
-        begin = ends[np.searchsorted(ends, values)]
-        kept = view[begin - 1] != ord("/")
-        values, begin = values[kept], begin[kept] + 1
-        owner = np.searchsorted(cells, values, side="right") - 1
+        behind_tag = ends[np.searchsorted(ends, values)]
+        is_open = view[behind_tag - 1] != ord("/")
+        begin = behind_tag[is_open] + 1
+        owner = np.searchsorted(cells, values[is_open], side="right") - 1
         if len(owner) and (owner[0] < 0 or (np.diff(owner) == 0).any()):
             return None
         starts[owner] = begin

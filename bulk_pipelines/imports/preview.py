@@ -1,5 +1,6 @@
-"""Looking at a file before it is imported: how it is read, which field goes to which column, its first records, what would
-be rejected, and the options that are needed. Nothing is submitted, and nothing is written but to a folder that is removed."""
+"""Looking at a file before it is imported: how it is read, which field goes to which column, its first records, what
+would be rejected, and the options that are needed. Nothing is submitted, and nothing is written but to a folder that is
+removed."""
 
 import tempfile
 from collections import Counter
@@ -18,12 +19,12 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
+from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.naming import FieldMapping, Unfit
-from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
@@ -60,8 +61,8 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Preview:
-    """What is known of a file. If `problem` says why it cannot be imported as it was asked, `remedy` has the options with
-    which it can, as far as that is known; the rest then is what is found with them."""
+    """What is known of a file. If `problem` says why it cannot be imported as it was asked, `remedy` has the options
+    with which it can, as far as that is known; the rest then is what is found with them."""
 
     source: str
     resource: str

@@ -1,6 +1,7 @@
 """Submitting imports, and replays: imports of the rejects of another import."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import KINDS
@@ -42,20 +42,15 @@ def submit_drop(
     files: Sequence[tuple[str, int, str, list[str]]],
     *,
     resource: str,
-    mode: str,
-    file_format: str | None,
-    compression: str | None,
-    on_error: str,
-    within: str | None,
-    reading: Reading,
+    options: Mapping[str, Any],
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
-    was taken before. `within` is the folder of this machine that the files lie in.
+    was taken before. The options are those of a request; `within` among them is the folder of this machine that the
+    files lie in.
     """
-    options = Options(resource, mode, file_format, compression, on_error=on_error, within=within, reading=reading)
-    request = options.request(
+    request = Options(resource, **options).request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )
     job = submit(connection, request, Sender(source, "sensor")).job
@@ -143,3 +138,33 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
         if submitted.created:
             audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
         return submitted
+
+
+def replay_mended(
+    connection: Connection, job_key: str, file: RequestedFile, by: Actor, idempotency_key: str | None = None
+) -> Submitted:
+    """Import records that a person has mended, as the import that rejected them was asked for. The new import belongs
+    to the owner of the first one, and names it. There may be any number of them: what is still wrong is rejected again,
+    and can be mended again."""
+    job = import_job(connection, job_key, by.sees)
+    if not job.finished:
+        raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
+    first = ImportRequest.from_params(job.params)
+    files = progress.files(connection, job.job_id)
+    of_table = any(each.layout is not None and each.layout.as_text is not each.layout for each in files)
+    request = replace(
+        first,
+        files=(file,),
+        format=None if of_table else first.format,
+        compression=None,
+        replay_of=job_key,
+        within=None,
+        reading=first.reading.of_records(of_table=of_table),
+    ).check()
+    sender = Sender(
+        job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
+    )
+    submitted = submit(connection, request, sender)
+    if submitted.created:
+        audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
+    return submitted

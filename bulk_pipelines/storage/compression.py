@@ -1,7 +1,7 @@
 """Unpacking compressed sources under limits, and recognising their compression.
 
-gzip may have several members and zero bytes after them, zstd several frames, bzip2 and xz several streams. A stream that
-ends too early is an error. Archives hold files, so they are opened where files are planned.
+gzip may have several members and zero bytes after them, zstd several frames, bzip2 and xz several streams. A stream
+that ends too early is an error. Archives hold files, so they are opened where files are planned.
 """
 
 import bz2
@@ -161,17 +161,13 @@ def unstreamed(
         data = piece
         arrived += len(piece)
         while data or (stream and not stream.needs_input):
-            if stream is None:
-                data = data.lstrip(b"\0") if finished else data
-                if not data:
-                    break
-                stream = begin()
+            if stream is None and not (data := data.lstrip(b"\0") if finished else data):
+                break
+            stream = stream or begin()
             try:
                 out = stream.decompress(data, PIECE)
-            except lzma.LZMAError as error:
+            except (lzma.LZMAError, OSError, EOFError, ValueError) as error:
                 raise too_long_xz(shown) if "limit" in str(error).lower() else damaged(name, shown, finished) from None
-            except (OSError, EOFError, ValueError):
-                raise damaged(name, shown, finished) from None
             data = b""
             if out:
                 yield out
@@ -186,8 +182,8 @@ def unstreamed(
 def tiny(name: str, shown: str, finished: int, arrived: int) -> OverLimit:
     return OverLimit(
         "source",
-        f"{shown} is cut into very many tiny {name} frames, {finished} of them in its first {arrived} bytes: compress it"
-        " as a whole",
+        f"{shown} is cut into very many tiny {name} frames, {finished} of them in its first {arrived} bytes: compress"
+        " it as a whole",
     )
 
 

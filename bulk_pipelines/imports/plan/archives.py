@@ -1,5 +1,5 @@
-"""Zip archives: which of their files are meant, and unpacking these within limits. The names in an archive are shown and
-compared with a pattern; no file is ever written under one of them."""
+"""Zip archives: which of their files are meant, and unpacking these within limits. The names in an archive are shown
+and compared with a pattern; no file is ever written under one of them."""
 
 import zipfile
 import zlib

@@ -1,5 +1,5 @@
-"""Converting landed files that records cannot be read from as they are: archives are opened, tables become rows, and text
-becomes UTF-8. All of it is done once, while a job is planned."""
+"""Converting landed files that records cannot be read from as they are: archives are opened, tables become rows, and
+text becomes UTF-8. All of it is done once, while a job is planned."""
 
 import hashlib
 import io
@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
+from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_book import Book
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.imports.plan import archives, encodings
 from bulk_pipelines.imports.plan.archives import Archive
 from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
 from bulk_pipelines.imports.plan.naming import Unfit
-from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage

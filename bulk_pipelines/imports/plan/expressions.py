@@ -1,5 +1,5 @@
-"""Expressions of SQL that make a column of the fields of a record. PostgreSQL evaluates them, for a whole block at once,
-in a transaction that may only read."""
+"""Expressions of SQL that make a column of the fields of a record. PostgreSQL evaluates them, for a whole block at
+once, in a transaction that may only read."""
 
 import re
 from collections.abc import Sequence

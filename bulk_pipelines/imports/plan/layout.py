@@ -5,13 +5,13 @@ from enum import StrEnum
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import arrow_text, rows, sheets
+from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
+from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.imports.plan import header as headers
 from bulk_pipelines.imports.plan import naming
 from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.naming import FieldMapping
-from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
-from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"
@@ -81,8 +81,8 @@ def inspect(
     certain: Format | Layout | None = None,
 ) -> Layout:
     """Find out the layout of the file for this resource. `told` names the format that the file must look like, and
-    `reading` has what else was told. With a `certain` format it does not matter what the file looks like; with a certain
-    layout, only its beginning is found."""
+    `reading` has what else was told. With a `certain` format it does not matter what the file looks like; with a
+    certain layout, only its beginning is found."""
     wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():

@@ -1,5 +1,5 @@
-"""Which field of a file goes to which column: by what was told, by the same name, or by a name that differs only in case,
-spaces and punctuation."""
+"""Which field of a file goes to which column: by what was told, by the same name, or by a name that differs only in
+case, spaces and punctuation."""
 
 import difflib
 import json

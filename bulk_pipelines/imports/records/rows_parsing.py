@@ -77,8 +77,8 @@ def as_kind(values: Column, kind: ColumnKind) -> Column:
 
 
 def moments(values: Column, stored: pa.DataType) -> Column:
-    """Return times as the kind holds them; one without a zone is in UTC. One that PostgreSQL does not know becomes text,
-    and so do all of its block."""
+    """Return times as the kind holds them; one without a zone is in UTC. One that PostgreSQL does not know becomes
+    text, and so do all of its block."""
     found = values.cast(pa.timestamp("us", tz=values.type.tz)).cast(stored)
     if timestamps.within_range(found).null_count > found.null_count:
         raise pa.ArrowInvalid("a time is out of range")

@@ -1,5 +1,6 @@
 """Files as people have them: whatever they are written by, the same records come to the same table."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.formats.reading import Reading
@@ -26,7 +27,7 @@ from bulk_pipelines_tests.scenes.whole_imports import begun, imported, refreshed
 
 pytestmark = pytest.mark.usefixtures("home")
 
-ORDINARY = {
+ORDINARY: dict[str, Callable[[list[people_files.User]], bytes]] = {
     "semicolon": lambda found: text_of(found, delimiter=";").encode(),
     "tab": lambda found: text_of(found, delimiter="\t").encode(),
     "cp1252": lambda found: text_of(found).encode("cp1252"),
