@@ -45,8 +45,9 @@ class Landing:
             self.sources, file.source, self.into, name, self.limits, self.request.compression, version=file.version
         )
 
-    def convert(self, file: ImportFile, name: str, *, inside: bool = False) -> list[ImportFile]:
-        """Convert a landed file if its records cannot be read as it is. Return the file as it is read then, or the
+    def convert(self, file: ImportFile, name: str, *, inside: bool = False, sent: bool = False) -> list[ImportFile]:
+        """Convert a landed file if its records cannot be read as it is. The copy that was landed first is removed, but
+        for one that was `sent` with a request, which belongs to its upload. Return the file as it is read then, or the
         files of an archive that holds several, behind the archive itself."""
         assert file.landed is not None
         made = Conversion(self.request.reading, self.request.format, self.into, self.limits)
@@ -55,7 +56,8 @@ class Landing:
             parts = made.parts(source, target, file.source, inside=inside)
         if parts is None:
             return [file]
-        self.remove(file, name)
+        if not sent:
+            self.remove(file, name)
         found = []
         for part in parts:
             size, sha256, version = part.landed.bytes, part.landed.sha256, part.landed.version
@@ -77,7 +79,7 @@ class Landing:
             return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
 
     def remove(self, file: ImportFile, name: str) -> None:
-        """Remove a landed file that was converted. One that was sent with a request belongs to its upload."""
+        """Remove a landed file that was converted, if it has the name of the job's file."""
         key = f"{name.rpartition('/')[0]}/{(file.landed or '').rpartition('/')[2]}"
         if key.startswith(name) and self.into.url_of(key) == file.landed:
             self.into.delete(key)

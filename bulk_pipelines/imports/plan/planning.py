@@ -51,7 +51,7 @@ def plan(pool: Engine, job: Job) -> Job:
     else:
         sent_files = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
         with landing.begun(request, chosen) as lands:
-            copies = [each for file in sent_files for each in converted(job.job_key, lands, file)]
+            copies = [each for file in sent_files for each in converted(job.job_key, lands, file, sent=True)]
     copies = in_order(copies)
     files: list[ImportFile] = []
     pieces: list[Piece] = []
@@ -90,12 +90,12 @@ def landed(
         return [each for several in found for each in several]
 
 
-def converted(job_key: str, lands: Landing, file: ImportFile) -> list[ImportFile]:
+def converted(job_key: str, lands: Landing, file: ImportFile, *, sent: bool = False) -> list[ImportFile]:
     """Convert a landed file, unless its records can be read as it is. If it cannot be used, note why."""
     if file.landed is None or file.layout is not None or file.requested.format is not None:
         return [file]
     try:
-        found = lands.convert(file, f"{job_key}/{file.number:06}")
+        found = lands.convert(file, f"{job_key}/{file.number:06}", sent=sent)
     except BulkError as error:
         if isinstance(error, Unavailable):
             raise
