@@ -1,11 +1,20 @@
 """What every batch of an import must know of it, and the key that an upsert goes by."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+import pyarrow as pa
+
+from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Key, Resource
+
+Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
+"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
+Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...]], Made]
+"""A function that makes columns of the fields of a block by expressions, each with the name of its column."""
 
 
 class Mode(StrEnum):
@@ -34,6 +43,8 @@ class ImportContext:
     """The key that tells which row a record is about; only upserts have one."""
     max_record_bytes: int = 16 * 1024 * 1024
     """The largest record that is accepted; a larger one is rejected."""
+    evaluate: Evaluate | None = None
+    """Evaluates the expressions that make columns; it is needed only if there are any."""
 
 
 def matching_key(resource: Resource, column: str | None, columns: tuple[str, ...]) -> Key:

@@ -8,6 +8,8 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
@@ -139,11 +141,32 @@ class ImportConfig(SubmissionConfig):
     )
     resource: str = Field(description="What the records are: users, articles or comments.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
-    format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
-    compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
+    format: str | None = Field(
+        default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
+    )
+    compression: str | None = Field(
+        default=None, description="none, gzip, zstd, bzip2 or xz; recognised when left out."
+    )
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
+    delimiter: str | None = Field(default=None, description=HELP["delimiter"])
+    quote: str | None = Field(default=None, description=HELP["quote"])
+    escape: str | None = Field(default=None, description=HELP["escape"])
+    encoding: str | None = Field(default=None, description=HELP["encoding"])
+    skip_lines: int = Field(default=0, description=HELP["skip_lines"])
+    no_header: bool = Field(default=False, description=HELP["no_header"])
+    fields: list[str] = Field(default=[], description=HELP["fields"])
+    nulls: list[str] = Field(default=[], description=HELP["nulls"])
+    decimal: str | None = Field(default=None, description=HELP["decimal"])
+    dates: dict[str, str] = Field(default={}, description=HELP["dates"])
+    sheet: str | None = Field(default=None, description=HELP["sheet"])
+    member: str | None = Field(default=None, description=HELP["member"])
+    map: dict[str, str] = Field(default={}, description=HELP["map"])
+    ignore: list[str] = Field(default=[], description=HELP["ignore"])
+    ignore_extra: bool = Field(default=False, description=HELP["ignore_extra"])
+    constants: dict[str, str] = Field(default={}, description=HELP["constants"])
+    expressions: dict[str, str] = Field(default={}, description=HELP["expressions"])
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
@@ -156,6 +179,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         config.match_on,
         config.on_error,
         config.validate_only,
+        reading=Reading.of({name: getattr(config, name) for name in HELP}),
     )
     request = options.request((submission.local_file(config.source),))
     with transaction(database.engine) as connection:

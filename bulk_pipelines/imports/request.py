@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
@@ -74,6 +75,8 @@ class RequestedFile:
     format: Format | None = None
     """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
     is None, the format is recognised."""
+    layout: Layout | None = None
+    """How the records of such a file are read, but for where they begin."""
     name: str | None = None
     """What people call the file, if that is not its address."""
 
@@ -91,7 +94,7 @@ class ImportRequest:
     files: tuple[RequestedFile, ...]
     """What is to be imported, as it is submitted; empty in a request that was read from its job."""
     mode: Mode = Mode.INSERT
-    format: Format | None = None
+    format: FileFormat | None = None
     compression: Compression | None = None
     match_on: str | None = None
     on_error: str = "continue"
@@ -100,6 +103,8 @@ class ImportRequest:
     within: str | None = None
     """The folder of this machine in which the files were found. Others may put links there, so no link that leads out
     of it is followed."""
+    reading: Reading = STANDARD
+    """How the files are to be read, as far as it was told."""
 
     @property
     def declared(self) -> Resource:
@@ -145,7 +150,8 @@ class ImportRequest:
             "on_error": self.on_error,
             "replay_of": self.replay_of,
         }
-        return told if self.within is None else told | {"within": self.within}
+        rare = {"within": self.within, "reading": self.reading.as_params() or None}
+        return told | {name: value for name, value in rare.items() if value is not None}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "ImportRequest":
@@ -163,12 +169,13 @@ def parsed(text: str) -> ImportRequest:
         params["resource"],
         (),
         Mode(params["mode"]),
-        None if told is None else Format(told),
+        None if told is None else FileFormat(told),
         None if packed is None else Compression(packed),
         params["match_on"],
         params["on_error"],
         params["replay_of"],
         params.get("within"),
+        Reading.from_params(params.get("reading")),
     )
 
 
@@ -185,24 +192,33 @@ class Options:
     validate_only: bool = False
     replay_of: str | None = None
     within: str | None = None
+    reading: Reading = STANDARD
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self) | {"reading": self.reading.as_params()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(**dict(value) | {"reading": Reading.from_params(value.get("reading"))})
 
     def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):
             raise InvalidInput("mode", f"{self.mode!r} is neither insert nor upsert")
         if self.validate_only and self.mode == "upsert":
             raise InvalidInput("validate_only", "reports what inserting would do; it does not go with upsert")
-        if self.format is not None and self.format not in set(Format):
-            raise InvalidInput("format", f"{self.format!r} is none of {', '.join(Format)}")
+        if self.format is not None and self.format not in set(FileFormat):
+            raise InvalidInput("format", f"{self.format!r} is none of {', '.join(FileFormat)}")
         if self.compression is not None and self.compression not in set(Compression):
             raise InvalidInput("compression", f"{self.compression!r} is none of {', '.join(Compression)}")
         return ImportRequest(
             self.resource,
             files,
             Mode.VALIDATE if self.validate_only else Mode(self.mode),
-            None if self.format is None else Format(self.format),
+            None if self.format is None else FileFormat(self.format),
             None if self.compression is None else Compression(self.compression),
             self.match_on,
             self.on_error,
             self.replay_of,
             self.within,
+            self.reading,
         ).check()

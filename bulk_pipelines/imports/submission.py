@@ -43,18 +43,15 @@ def submit_drop(
     files: Sequence[tuple[str, int, str, list[str]]],
     *,
     resource: str,
-    mode: str,
-    file_format: str | None,
-    on_error: str,
-    within: str | None,
+    options: Mapping[str, Any],
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
-    was taken before. `within` is the folder of this machine that the files lie in.
+    was taken before. The options are those of a request; `within` among them is the folder of this machine that the
+    files lie in.
     """
-    options = Options(resource, mode, file_format, on_error=on_error, within=within)
-    request = options.request(
+    request = Options(resource, **options).request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )
     job = submit(connection, request, Sender(source, "sensor")).job
@@ -159,7 +156,17 @@ def replay_mended(
     if not job.finished:
         raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
     first = ImportRequest.from_params(job.params)
-    request = replace(first, files=(file,), compression=None, replay_of=job_key, within=None).check()
+    files = progress.files(connection, job.job_id)
+    of_table = any(each.layout is not None and each.layout.as_text is not each.layout for each in files)
+    request = replace(
+        first,
+        files=(file,),
+        format=None if of_table else first.format,
+        compression=None,
+        replay_of=job_key,
+        within=None,
+        reading=first.reading.of_records(of_table=of_table),
+    ).check()
     sender = Sender(
         job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sqlalchemy import Engine
 
@@ -23,6 +23,7 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
+from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
@@ -38,6 +39,7 @@ MAX_RECORD_BYTES = 32 * 1024 * 1024
 class Plan:
     """What all ranges of an import have in common: the request, and the files by their numbers."""
 
+    pool: Engine
     request: ImportRequest
     files: dict[int, ImportFile]
 
@@ -56,11 +58,12 @@ class Plan:
             file.base_line,
             match_on,
             max_record_bytes=MAX_RECORD_BYTES,
+            evaluate=partial(expressions.evaluate, self.pool),
         )
 
 
 def plan_of(pool: Engine, job: Job) -> Plan:
-    return Plan(ImportRequest.from_params(job.params), files_of(pool, job.job_id))
+    return Plan(pool, ImportRequest.from_params(job.params), files_of(pool, job.job_id))
 
 
 @lru_cache(maxsize=4)

@@ -28,5 +28,6 @@ REASONS = {
     "invalid_author_id": "no user has this id",
     "invalid_article_id": "no article has this id",
     "invalid_user_id": "no user has this id",
+    "failed_expression": "an expression that makes a value failed; the detail says what PostgreSQL said",
     "refused_by_table": "the table objects for a reason that is not declared: a constraint or trigger added to it",
 }

@@ -17,6 +17,7 @@ OF_ALL_RESOURCES = {
     "malformed_record",
     "unknown_field",
     "record_too_large",
+    "failed_expression",
     "invalid_encoding",
     "invalid_character",
     "refused_by_table",

@@ -20,7 +20,7 @@ class Doubled(ValueError):
     """An object has a name twice."""
 
 
-def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
+def judge(raw: bytes, resource: Resource, *, ignore_extra: bool = False) -> tuple[bytes | None, list[Reason]]:
     """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
     for each value of a wrong kind. The line is None if the record is not a JSON object."""
     try:
@@ -32,6 +32,8 @@ def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
     reasons, kept = [], {}
     for name, value in record.items():
         if name not in resource.column_names:
+            if ignore_extra:
+                continue
             reasons.append(Reason("unknown_field", shown(name), written(value)))
             continue
         column = resource.column(name)

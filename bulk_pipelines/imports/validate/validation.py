@@ -13,7 +13,7 @@ from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.records import csv_parsing, json_parsing
+from bulk_pipelines.imports.records import csv_parsing, json_parsing, mapping, rows_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.imports.validate import rules
@@ -66,10 +66,13 @@ class Findings:
 
 def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     resource = context.resource
-    if layout.format is Format.CSV:
-        parsed = csv_parsing.parse(block, layout.columns)
+    if layout.format is Format.ROWS:
+        parsed = rows_parsing.parse(block, layout, resource, context.max_record_bytes)
+    elif layout.format is Format.CSV:
+        parsed = csv_parsing.parse(block, layout.fields, layout.dialect)
     else:
-        parsed = json_parsing.parse(block, resource)
+        parsed = json_parsing.parse(block, resource, ignore_extra=bool(layout.mapping and layout.mapping.ignore_extra))
+    parsed = mapping.mapped(parsed, layout, resource, context.evaluate)
     findings = Findings(np.zeros(parsed.table.num_rows, dtype=bool))
     values = checked(resource, block, parsed, findings)
     rejects = []
@@ -88,7 +91,7 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
     """Return the columns of the resource in their own types, and note everything that is wrong with their values."""
-    has_nul = b"\0" in block.data or (b"\\" in block.data and rb"\u0000" in block.data)
+    has_nul = block.may_hold_nul
     values = []
     for column in resource.columns:
         if column.name not in parsed.table.column_names:
