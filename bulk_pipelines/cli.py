@@ -20,6 +20,7 @@ from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.resources import commands as resources
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -188,7 +189,7 @@ def upkeep(name: str, *options: str) -> None:
         raise SystemExit(1)
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group):
+for slice_command in (imports.group, exports.command, distribution.group, drops.group, resources.group):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,

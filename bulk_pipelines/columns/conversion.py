@@ -8,6 +8,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
+FINER = r"\.\d{6}\d*[1-9]"
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
 """The Arrow type in which the values of each kind are held: the declared one, but sixteen bytes for ids, as PostgreSQL
@@ -37,3 +38,45 @@ def from_text(text: Column, kind: ColumnKind) -> Column:
             return timestamps.convert(text)
         case ColumnKind.TEXT_LIST:
             return text_lists.parse(text)
+        case _:
+            return loosely(text, kind)
+
+
+def loosely(text: Column, kind: ColumnKind) -> Column:
+    """Convert texts to the values of their kind if all of them have its plain form. Otherwise return the texts, which
+    the table reads itself: it knows forms such as `infinity`, and says what is wrong with the others."""
+    if text.null_count == len(text):
+        return pa.nulls(len(text), STORED[kind])
+    try:
+        values = plainly(text, kind)
+    except pa.ArrowInvalid:
+        return text
+    return text if values.null_count > text.null_count else values
+
+
+def plainly(text: Column, kind: ColumnKind) -> Column:
+    match kind:
+        case ColumnKind.SMALLINT | ColumnKind.INTEGER | ColumnKind.BIGINT:
+            # Arrow would read hexadecimal digits as the bits of a negative number.
+            return text if compute.any(compute.match_substring_regex(text, "[xX]")).as_py() else text.cast(kind.arrow)
+        case ColumnKind.REAL | ColumnKind.DOUBLE:
+            return floats(text, kind.arrow)
+        case ColumnKind.DATE | ColumnKind.LOCAL_TIMESTAMP:
+            return text.cast(kind.arrow)
+        case ColumnKind.TIMESTAMP:
+            # PostgreSQL rounds what is finer than a microsecond, `timestamps` cuts it off: neither is wanted here.
+            return text if compute.any(compute.match_substring_regex(text, FINER)).as_py() else from_text(text, kind)
+        case ColumnKind.UUID | ColumnKind.BOOLEAN:
+            return from_text(text, kind)
+        case _:
+            return text
+
+
+def floats(text: Column, kind: pa.DataType) -> Column:
+    """Read floating-point numbers. A number that is too large, or so small that it would become zero, is left to the
+    table, which refuses it."""
+    values = text.cast(kind)
+    if compute.any(compute.is_inf(values)).as_py():
+        return text
+    zeros = compute.fill_null(compute.equal(values, 0.0), False)
+    return text if compute.any(compute.match_substring_regex(text.filter(zeros), "^[^eE]*[1-9]")).as_py() else values

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.request import kind_name
@@ -61,8 +61,8 @@ class Wanted:
     @property
     def kinds(self) -> list[str]:
         if self.resource is None:
-            return list(KINDS)
-        return [KINDS[kind_name(self.resource)].name] if kind_name(self.resource) in KINDS else []
+            return list(known_kinds())
+        return [known_kinds()[kind_name(self.resource)].name] if kind_name(self.resource) in known_kinds() else []
 
     @property
     def states(self) -> list[str]:

@@ -37,15 +37,18 @@ def connected() -> "Engine":
 
 @click.group(name="import", cls=FilesFirst)
 def group() -> None:
-    """Load files into users, articles or comments; look at what was rejected; run it again; take it back.
+    """Load files into users, articles, comments or any table; look at what was rejected; run it again; take it back.
 
     bulk import FILE --resource users
+
+    bulk import FILE --table shop.orders
     """
 
 
 @group.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.option("--resource", required=True, help="What the records are: users, articles or comments.")
+@click.option("--resource", help="What the records are: users, articles, comments, or an adopted table.")
+@click.option("--table", help="In place of a resource, any table: orders, shop.orders. Nothing has to be declared.")
 @click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
 @click.option("--format", help="csv, ndjson or json; recognised when left out.")
 @click.option("--compression", help="none, gzip or zstd; recognised when left out.")
@@ -54,17 +57,31 @@ def group() -> None:
 @click.option("--idempotency-key", help="The same key again answers with the first import.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
-def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
+def file(
+    sources: Sequence[str],
+    resource: str | None,
+    table: str | None,
+    idempotency_key: str | None,
+    priority: int,
+    **options: Any,
+) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.request import Options
+    from bulk_pipelines.resources import adoption
 
-    request = Options(**options).request(tuple(submission.local_file(source) for source in sources))
+    if (resource is None) == (table is None):
+        raise click.UsageError("name either --resource or --table")
+    files = tuple(submission.local_file(source) for source in sources)
+    request = None if resource is None else Options(resource, **options).request(files)
     pool = connected()
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
+        if request is None:
+            declaration = adoption.of_table(connection, table or "")
+            request = Options(declaration.name, **options, declaration=declaration).request(files)
         submitted = submission.submit(
             connection,
             request,

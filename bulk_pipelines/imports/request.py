@@ -12,18 +12,21 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
 
+UNDECLARED = "import_table"
 LIMIT = re.compile(r"(\d{1,18})(%?)")
 ENOUGH_FOR_A_SHARE = 1_000
 """How many records must have been read before a share of rejects may abort an import that still runs."""
 
 
 def kind_name(resource: str) -> str:
-    """Return the name of the kind of job that imports of a resource are to the engine."""
-    return f"import_{resource}"
+    """Return the name of the kind of job that imports of a resource are to the engine. Tables that nobody has declared
+    have one kind for all of them."""
+    return f"import_{resource}" if written.NAME.fullmatch(resource) else UNDECLARED
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,17 @@ class ImportRequest:
     within: str | None = None
     """The folder of this machine in which the files were found. Others may put links there, so no link that leads out
     of it is followed."""
+    declaration: Resource | None = None
+    """The declaration of a table that is not one of ours. It goes with the request, so that every process that works
+    the job has the same."""
 
     @property
     def declared(self) -> Resource:
-        return resources.find(self.resource)
+        return self.declaration or resources.find(self.resource)
+
+    @property
+    def verb(self) -> str:
+        return "upsert" if self.mode is Mode.UPSERT else "import"
 
     @property
     def policy(self) -> ErrorPolicy:
@@ -122,6 +132,8 @@ class ImportRequest:
             raise InvalidInput("source", "no file is named")
         for file in self.files:
             addresses.parse(file.source, "source")
+        if self.mode is Mode.UPSERT and not self.declared.keys:
+            raise InvalidInput("mode", f"{self.resource} has no key that an upsert could match on: insert only")
         if self.match_on is not None and self.mode is not Mode.UPSERT:
             raise InvalidInput("match_on", "only an upsert matches records to rows")
         return self
@@ -145,7 +157,9 @@ class ImportRequest:
             "on_error": self.on_error,
             "replay_of": self.replay_of,
         }
-        return told if self.within is None else told | {"within": self.within}
+        if self.within is not None:
+            told["within"] = self.within
+        return told if self.declared.built_in else told | {"declaration": written.as_dict(self.declared)}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "ImportRequest":
@@ -159,6 +173,7 @@ def parsed(text: str) -> ImportRequest:
     """Parse the JSON that a job keeps of a request."""
     params = json.loads(text)
     told, packed = params["format"], params["compression"]
+    declaration = params.get("declaration")
     return ImportRequest(
         params["resource"],
         (),
@@ -169,6 +184,7 @@ def parsed(text: str) -> ImportRequest:
         params["on_error"],
         params["replay_of"],
         params.get("within"),
+        None if declaration is None else written.parsed(json.dumps(declaration)),
     )
 
 
@@ -185,6 +201,7 @@ class Options:
     validate_only: bool = False
     replay_of: str | None = None
     within: str | None = None
+    declaration: Resource | None = None
 
     def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):
@@ -205,4 +222,5 @@ class Options:
             self.on_error,
             self.replay_of,
             self.within,
+            self.declaration,
         ).check()

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
 from bulk_pipelines.resources.declaration import Resource
@@ -29,7 +29,7 @@ def submit(
     equal requests have in common; without it, they name the same files."""
     same = request.identity() if identity is None else identity
     asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
-    submitted = jobs.submit(connection, KINDS, asked)
+    submitted = jobs.submit(connection, known_kinds(), asked)
     if submitted.created:
         progress.add_files(connection, submitted.job.job_id, request.files)
     return submitted
@@ -71,7 +71,7 @@ def local_file(source: str) -> RequestedFile:
 def import_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
     """Return the import with this key. Another owner's import is an unknown job."""
     job = jobs.find(connection, job_key, owner)
-    if job.kind not in KINDS:
+    if job.kind not in known_kinds():
         raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
     return job
 
@@ -92,7 +92,7 @@ def take_back(pool: Engine, job: Job, by: Actor | None) -> int:
 def undoable(job: Job) -> Resource:
     """Return the resource of an import that can be taken back; raise `Conflict`, which says why, if it cannot."""
     request = ImportRequest.from_params(job.params)
-    undo.check(request.mode)
+    undo.check(request.mode, request.declared)
     if not job.finished:
         raise Conflict(f"job {job.job_key} is {job.status}: cancel it first, or wait for its end")
     return request.declared

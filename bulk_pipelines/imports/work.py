@@ -44,11 +44,12 @@ class Plan:
         assert file.layout is not None
         assert file.sha256 is not None
         match_on = None
+        resource = self.request.declared.narrowed(file.layout.columns)
         if self.request.mode is Mode.UPSERT:
-            match_on = matching_key(self.request.declared, self.request.match_on, file.layout.columns)
+            match_on = matching_key(resource, self.request.match_on, file.layout.columns)
         return ImportContext(
             job.job_id,
-            self.request.declared,
+            resource,
             self.request.mode,
             bytes.fromhex(file.sha256),
             job.created_at,

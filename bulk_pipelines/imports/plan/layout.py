@@ -106,7 +106,7 @@ def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:
         raise InvalidInput("source", f"the header of the CSV file cannot be read: {error}") from None
     check_columns(names, resource, text)
     first_line = line + text.count("\n") + (text.count("\r") - text.count("\r\n"))
-    return Layout(Format.CSV, tuple(names), stop, first_line, text.rstrip("\r\n").encode())
+    return Layout(Format.CSV, tuple(resource.header[name] for name in names), stop, first_line, text.rstrip("\r\n").encode())
 
 
 def header_line(source: LandedFile, start: int) -> tuple[str, int]:
@@ -135,11 +135,11 @@ def check_columns(names: list[str], resource: Resource, text: str) -> None:
     doubled = sorted(name for name, count in Counter(names).items() if count > 1)
     if doubled:
         problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
-    known = resource.column_names
+    known = tuple(resource.header)
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     if unknown:
         problems.append(f"unknown: {first_of(unknown, lambda name: with_hint(name, known))}")
-    missing = [column.name for column in resource.columns if column.required and column.name not in names]
+    missing = [name for name, column in resource.header.items() if resource.column(column).needed_in_files and name not in names]
     if missing:
         problems.append(f"missing: {', '.join(missing)}")
     if problems:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
@@ -19,7 +19,8 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.context import Mode, matching_key
+from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
+from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.plan import agreement, landing, layout
 from bulk_pipelines.imports.plan import ranges as cutting
 from bulk_pipelines.imports.plan.landing import Landing, opened
@@ -56,9 +57,10 @@ def plan(pool: Engine, job: Job) -> Job:
     base = 0
     for file in copies:
         found, ranges = examined(request, file, base)
-        if request.mode is Mode.UPSERT and unlike(files, found):
-            # An upsert is decided for all files together, so all of them must have the same columns.
-            note = "its columns are not those of the files before it: upsert it by itself"
+        if (request.mode is Mode.UPSERT or not request.declared.built_in) and unlike(files, found):
+            # An upsert is decided for all files together, and the records of an import that wait are kept together, so
+            # all files must have the same columns.
+            note = f"its columns are not those of the files before it: {request.verb} it by itself"
             found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
@@ -69,12 +71,23 @@ def plan(pool: Engine, job: Job) -> Job:
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
+        make_room(connection, job, request, files)
     note_files(pool, job, files)
     if upload is not None:
         sent.remove_parts(upload, chosen)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
     with transaction(pool) as connection:
         return jobs.seal(connection, job.job_id)
+
+
+def make_room(connection: Connection, job: Job, request: ImportRequest, files: list[ImportFile]) -> None:
+    """Make the tables that the records of an import into a table of somebody else wait in."""
+    layout = next((file.layout for file in files if file.layout is not None), None)
+    if layout is None or request.declared.built_in:
+        return
+    narrowed = request.declared.narrowed(layout.columns)
+    agreement.check_columns(connection, narrowed, request.mode)
+    staging.prepare(connection, ImportContext(job.job_id, narrowed, request.mode, b"", job.created_at))
 
 
 def landed(
@@ -165,7 +178,7 @@ def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[Impor
         with opened(file) as source:
             found = layout.inspect(source, request.declared, request.format, certain=file.requested.format)
             if request.mode is Mode.UPSERT:
-                matching_key(request.declared, request.match_on, found.columns)
+                matching_key(request.declared.narrowed(found.columns), request.match_on, found.columns)
             shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:

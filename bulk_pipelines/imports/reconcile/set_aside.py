@@ -13,8 +13,11 @@ AT_ONCE = 50_000
 
 
 def is_any(connection: Connection, context: ImportContext) -> bool:
+    found = connection.execute("SELECT to_regclass(%s)", [tables.aside(context).as_string(connection)]).fetchone()
+    if found is None or found[0] is None:
+        return False  # the import has ended, and dropped it
     query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE import_job = {})")
-    row = connection.execute(query.format(tables.aside(context.resource), context.job_id)).fetchone()
+    row = connection.execute(query.format(tables.aside(context), context.job_id)).fetchone()
     return bool(row and row[0])
 
 
@@ -23,7 +26,7 @@ def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[in
     query = sql.SQL(
         "SELECT min(import_line), max(import_line) FROM (SELECT import_line FROM {} WHERE import_job = {}"
         " AND import_line > %s ORDER BY import_line LIMIT {}) piece"
-    ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
+    ).format(tables.aside(context), context.job_id, AT_ONCE)
     last = -1
     while True:
         row = connection.execute(query, [last]).fetchone()
@@ -36,13 +39,13 @@ def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[in
 def remove(connection: Connection, context: ImportContext, lines: list[int]) -> int:
     """Remove these records from those that wait, and return how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
-    return connection.execute(statement.format(tables.aside(context.resource), context.job_id), [lines]).rowcount
+    return connection.execute(statement.format(tables.aside(context), context.job_id), [lines]).rowcount
 
 
 def clear(connection: Connection, resource: Resource, job_id: int) -> int:
     """Remove all records of an import from those that wait, and return how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
-    return connection.execute(statement.format(tables.aside(resource), job_id)).rowcount
+    return connection.execute(statement.format(tables.aside_of(resource, job_id), job_id)).rowcount
 
 
 def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, str | None]]:
@@ -64,5 +67,5 @@ def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, s
             AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
         ))
         """
-    ).format(aside=tables.aside(resource))
+    ).format(aside=tables.aside_of(resource, 0))
     return connection.execute(query).fetchall()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns import arrow, binary_copy, conversion, uuids
+from bulk_pipelines.columns import arrow, conversion, uuids
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute, nothing
 from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
@@ -16,7 +16,7 @@ from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.records import csv_parsing, json_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
-from bulk_pipelines.imports.validate import rules
+from bulk_pipelines.imports.validate import rows, rules
 from bulk_pipelines.resources.declaration import Column as Declared
 from bulk_pipelines.resources.declaration import Fill, Resource
 
@@ -40,10 +40,16 @@ class Validated:
     block: Block
     good: pa.Table
     encoded: Encoded
-    """The good rows and their origin, in the form that the database takes."""
+    """The good rows, and their origin if the table has a place for it, in the form that the database takes."""
     records: Numbers
     lines: Numbers
     rejects: list[Reject]
+    ledger: Encoded | None = None
+    """The keys and lines of the good rows, if the import keeps a ledger of them."""
+    unread: tuple[str, ...] = ()
+    """The columns whose values only PostgreSQL can read, so that some of them may be no values."""
+    doubtful: bool = False
+    """Whether PostgreSQL might round or cut some value without a word, so that it must be asked before it is given."""
 
     @property
     def read(self) -> int:
@@ -57,6 +63,7 @@ class Findings:
 
     bad: Mask
     noted: list[tuple[Numbers, str, str]] = field(default_factory=list)
+    doubtful: bool = False
 
     def note(self, broken: Mask, code: str, column: str) -> None:
         if broken.any():
@@ -83,7 +90,31 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
         good = ~findings.bad
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
     table = filled(context, table, lines)
-    return Validated(block, table, encoded(context, table, lines), records, lines, rejects)
+    return made(context, block, table, records, lines, rejects, findings.doubtful)
+
+
+def made(
+    context: ImportContext,
+    block: Block,
+    table: pa.Table,
+    records: Numbers,
+    lines: Numbers,
+    rejects: list[Reject],
+    doubtful: bool = False,
+) -> Validated:
+    """Return what came of a block, with the good rows encoded."""
+    columns = {name: arrow.column(table, name) for name in table.column_names}
+    return Validated(
+        block,
+        table,
+        rows.for_table(context, table, lines),
+        records,
+        lines,
+        rejects,
+        rows.for_ledger(context, table, lines),
+        tuple(rows.left_to_table(context.resource, columns)),
+        doubtful,
+    )
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
@@ -108,11 +139,13 @@ def checked_column(column: Declared, given: Column, has_nul: bool, findings: Fin
         given = compute.if_else(compute.equal(compute.binary_length(given), 0), pa.scalar(None, pa.string()), given)
     if column.required:
         missing = ~given.is_valid().to_numpy(zero_copy_only=False)
-        if is_text:
+        if is_text and not column.may_be_blank:
             missing |= rules.blank(given)
         findings.note(missing, "missing_field", column.name)
         if missing.any():
             given = compute.if_else(pa.array(missing), pa.scalar(None, given.type), given)
+    if column.judged_by_table and is_text:
+        return loosely_checked(column, given, has_nul, findings)
     values = conversion.convert(given, column.kind)
     if values.null_count > given.null_count:
         unreadable = compute.and_(values.is_null(), given.is_valid()).to_numpy(zero_copy_only=False)
@@ -122,6 +155,21 @@ def checked_column(column: Declared, given: Column, has_nul: bool, findings: Fin
     for rule in column.rules:
         findings.note(rules.broken(rule, values), rule.code, column.name)
     return values
+
+
+def loosely_checked(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
+    """Check a column whose values PostgreSQL can read itself. Only what it would round or cut silently is looked for,
+    and the rules of the declaration."""
+    if has_nul:
+        findings.note(rules.with_nul(given), "invalid_character", column.name)
+        given = compute.if_else(pa.array(rules.with_nul(given)), pa.scalar(None, pa.string()), given)
+    for rule in column.rules:
+        findings.note(rules.broken(rule, given), rule.code, column.name)
+    finer, doubtful = rules.loses(column, given)
+    if finer is not None:
+        findings.note(finer, "does_not_fit", column.name)
+    findings.doubtful |= doubtful
+    return given if column.kind is ColumnKind.TEXT else conversion.loosely(given, column.kind)
 
 
 def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults:
@@ -164,8 +212,16 @@ def filled(context: ImportContext, table: pa.Table, lines: Numbers) -> pa.Table:
             or (context.mode is Mode.UPSERT and column.fill is not Fill.NEW_ID)
         ):
             continue
-        table = table.set_column(place, column.name, compute.coalesce(values, stand_in(context, column.fill, lines)))
+        values = compute.coalesce(values.combine_chunks(), like(values.type, stand_in(context, column.fill, lines)))
+        table = table.set_column(place, column.name, values)
     return table.combine_chunks()
+
+
+def like(kind: pa.DataType, value: Column) -> Column:
+    """Return the values or the single value that stands in, as text where the column is text."""
+    if not pa.types.is_string(kind):
+        return value
+    return uuids.to_text(value) if isinstance(value, pa.Array) else value.cast(pa.string())
 
 
 def stand_in(context: ImportContext, fill: Fill, lines: Numbers) -> Column:
@@ -178,16 +234,3 @@ def stand_in(context: ImportContext, fill: Fill, lines: Numbers) -> Column:
             return pa.scalar(True)
         case Fill.EMPTY_LIST:
             return pa.scalar([], ColumnKind.TEXT_LIST.arrow)
-
-
-def encoded(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded:
-    columns = with_origin(context, table, lines)
-    return binary_copy.by_id(binary_copy.encode(columns), columns[context.resource.id_key.column])
-
-
-def with_origin(context: ImportContext, table: pa.Table, lines: Numbers) -> dict[str, Column]:
-    """Return the columns of good rows, with those that say where the rows come from."""
-    columns = {name: arrow.column(table, name) for name in table.column_names}
-    columns["import_job"] = pa.repeat(pa.scalar(context.job_id, pa.int64()), len(lines))
-    columns["import_line"] = pa.array(lines, pa.int64())
-    return columns
