@@ -22,6 +22,7 @@ from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.launchpad import tell_submitted
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -65,7 +66,7 @@ def preview_table(request: ExportRequest, records: list[dict[str, Any]]) -> dg.M
 
 
 def cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
 def asset_name(resource: Resource) -> str:
@@ -128,7 +129,10 @@ EXAMPLE = {
 
 
 class ExportConfig(dg.Config):
-    resource: str = Field(description="What is exported: users, articles or comments.")
+    resource: str | None = Field(
+        default=None, description="What is exported: users, articles, comments, or an adopted table."
+    )
+    table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
     format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
     fields: list[str] = Field(
         default=[],
@@ -156,11 +160,14 @@ class ExportConfig(dg.Config):
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
     params = config.model_dump()
     key, priority = params.pop("idempotency_key"), params.pop("priority")
-    request = ExportRequest.parse(params)
+    with transaction(database.engine) as connection:
+        declared = adoption.chosen(connection, params.pop("resource"), params.pop("table"))
+    declaration = {} if declared.built_in else {"declaration": declared}
+    request = ExportRequest.parse(params | declaration | {"resource": declared.name})
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
-    tell_submitted(context, submitted, f"export of {config.resource}", resource=config.resource)
+    tell_submitted(context, submitted, f"export of {declared.name}", resource=declared.name)
 
 
 @dg.job(
@@ -182,13 +189,13 @@ def launchables() -> list[Launchable]:
                 description=f"Works one export of {resource.name}: read, write, publish, count again.",
             ),
         )
-        for resource in resources.RESOURCES
+        for resource in resources.worked()
     ]
 
 
 def exports(launched: list[Launchable]) -> dg.Definitions:
     return dg.Definitions(
-        assets=[asset(resource) for resource in resources.RESOURCES],
-        asset_checks=[row_count(resource) for resource in resources.RESOURCES],
+        assets=[asset(resource) for resource in resources.worked()],
+        asset_checks=[row_count(resource) for resource in resources.worked()],
         jobs=[export_rows, *(each.job for each in launched)],
     )

@@ -4,14 +4,15 @@ grammar."""
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Column, Resource
 
-Value = str | bool | datetime | uuid.UUID
+Value = str | bool | int | float | Decimal | date | datetime | uuid.UUID
 
 
 class Operator(StrEnum):
@@ -40,6 +41,21 @@ OPERATORS: dict[ColumnKind, set[Operator]] = {
     ColumnKind.BOOLEAN: EQUALITY | NULLS,
     ColumnKind.TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
     ColumnKind.TEXT_LIST: {Operator.CONTAINS} | NULLS,
+    ColumnKind.SMALLINT: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.INTEGER: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.BIGINT: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.NUMERIC: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.REAL: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.DOUBLE: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.DATE: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.LOCAL_TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.TIME: NULLS,
+    ColumnKind.INTERVAL: NULLS,
+    ColumnKind.JSON: NULLS,
+    ColumnKind.BYTES: NULLS,
+    ColumnKind.NETWORK: NULLS,
+    ColumnKind.ARRAY: NULLS,
+    ColumnKind.OTHER: NULLS,
 }
 
 TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
@@ -158,9 +174,19 @@ def typed(column: Column, text: str) -> Value:
             case ColumnKind.TIMESTAMP:
                 moment = datetime.fromisoformat(text.strip())
                 return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-            case ColumnKind.TEXT | ColumnKind.TEXT_LIST:
+            case ColumnKind.LOCAL_TIMESTAMP:
+                return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
+            case ColumnKind.DATE:
+                return date.fromisoformat(text.strip())
+            case ColumnKind.SMALLINT | ColumnKind.INTEGER | ColumnKind.BIGINT:
+                return int(text)
+            case ColumnKind.REAL | ColumnKind.DOUBLE:
+                return float(text)
+            case ColumnKind.NUMERIC:
+                return Decimal(text.strip())
+            case _:
                 return text
-    except (ValueError, KeyError, OverflowError):
+    except (ValueError, KeyError, OverflowError, InvalidOperation):
         raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None
 
 

@@ -4,11 +4,11 @@ the caller gets an answer."""
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import submission
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
-from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports.kind import known_kinds
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 
 
 def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
     """Submit an export. The same key with the same request names the job that is there already."""
     wanted = sender.asks(kind_name(request.resource), request.as_params())
-    return submission.submit(connection, KINDS, wanted, [("file", {})])
+    return submission.submit(connection, known_kinds(), wanted, [("file", {})])

@@ -72,16 +72,15 @@ def file(
     from bulk_pipelines.imports.request import Options
     from bulk_pipelines.resources import adoption
 
-    if (resource is None) == (table is None):
-        raise click.UsageError("name either --resource or --table")
     files = tuple(submission.local_file(source) for source in sources)
-    request = None if resource is None else Options(resource, **options).request(files)
+    if resource is not None:
+        Options(resource, **options).request(files)  # a mistake is told before a server is started
     pool = connected()
+    with transaction(pool) as connection:
+        declared = adoption.chosen(connection, resource, table)
+    request = Options(declared.name, **options, declaration=None if declared.built_in else declared).request(files)
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
-        if request is None:
-            declaration = adoption.of_table(connection, table or "")
-            request = Options(declaration.name, **options, declaration=declaration).request(files)
         submitted = submission.submit(
             connection,
             request,

@@ -7,7 +7,7 @@ from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.imports import completion, work
-from bulk_pipelines.imports.request import UNDECLARED, kind_name
+from bulk_pipelines.imports.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings
 
 
@@ -32,7 +32,7 @@ def kinds_of(limits: Limits) -> Kinds:
 
 
 def kind_names() -> tuple[str, ...]:
-    return (*(kind_name(resource.name) for resource in resources.known()), UNDECLARED)
+    return tuple(kind_name(resource.name) for resource in resources.worked())
 
 
 def known_kinds() -> Kinds:

@@ -17,7 +17,6 @@ from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
 
-UNDECLARED = "import_table"
 LIMIT = re.compile(r"(\d{1,18})(%?)")
 ENOUGH_FOR_A_SHARE = 1_000
 """How many records must have been read before a share of rejects may abort an import that still runs."""
@@ -26,7 +25,7 @@ ENOUGH_FOR_A_SHARE = 1_000
 def kind_name(resource: str) -> str:
     """Return the name of the kind of job that imports of a resource are to the engine. Tables that nobody has declared
     have one kind for all of them."""
-    return f"import_{resource}" if written.NAME.fullmatch(resource) else UNDECLARED
+    return f"import_{written.job_name(resource)}"
 
 
 @dataclass(frozen=True)

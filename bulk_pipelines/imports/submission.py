@@ -17,6 +17,7 @@ from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
+from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
@@ -126,15 +127,18 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
         written = replaying.write(storage, job_key, files, rejects.every(connection, job.job_id))
     if not written:
         raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")
-    request = ImportRequest(
-        first.resource,
-        tuple(written),
-        first.mode,
-        match_on=first.match_on,
-        on_error=first.on_error,
-        replay_of=job_key,
-    )
     with transaction(pool) as connection:
+        # Whoever runs rejects again has mended a rule or the data, so the declaration is that of today.
+        declared = adoption.today(connection, first.declared)
+        request = ImportRequest(
+            first.resource,
+            tuple(written),
+            first.mode,
+            match_on=first.match_on,
+            on_error=first.on_error,
+            replay_of=job_key,
+            declaration=None if declared.built_in else declared,
+        )
         sender = Sender(job.owner, by.origin, key, by.request_id, job.trace_parent, by=by.name, address=by.address)
         submitted = submit(connection, request, sender)
         if submitted.created:

@@ -2,7 +2,7 @@
 declared in TOML files."""
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.resources import library
+from bulk_pipelines.resources import library, written
 from bulk_pipelines.resources.articles import ARTICLES
 from bulk_pipelines.resources.comments import COMMENTS
 from bulk_pipelines.resources.declaration import Reference, Resource
@@ -10,11 +10,18 @@ from bulk_pipelines.resources.users import USERS
 
 # Each resource stands after those that it refers to.
 RESOURCES = (USERS, ARTICLES, COMMENTS)
+ANY_TABLE = Resource(written.UNDECLARED, "The rows of tables that nobody has declared.", (), (), schema="")
 
 
 def known() -> tuple[Resource, ...]:
     """Return the resources that come with the project and those that were adopted, in this order."""
     return (*RESOURCES, *library.adopted({each.name for each in RESOURCES}))
+
+
+def worked() -> tuple[Resource, ...]:
+    """Return what there are kinds of job and assets for: each resource, and one for all tables that nobody has
+    declared."""
+    return (*known(), ANY_TABLE)
 
 
 def find(name: str) -> Resource:

@@ -21,6 +21,21 @@ def of_table(connection: Connection, table: str) -> Resource:
     return reflected
 
 
+def chosen(connection: Connection, resource: str | None, table: str | None) -> Resource:
+    """Return the declaration of what a request names: either a resource, or a table."""
+    if (resource is None) == (table is None):
+        raise InvalidInput("resource", "name either a resource or a table")
+    return of_table(connection, table) if table is not None else resources.find(resource or "")
+
+
+def today(connection: Connection, declared: Resource) -> Resource:
+    """Return the declaration of the same table as it is now: what its file says, or the catalogue if it has none."""
+    if declared.built_in:
+        return declared
+    named = next((each for each in resources.known() if each.name == declared.name), None)
+    return named or reflection.reflect(connection, reflection.quoted(connection, declared.place))
+
+
 def adopt(
     connection: Connection, chosen: Settings, table: str, name: str | None, *, provenance: bool, again: bool
 ) -> tuple[Resource, Path]:

@@ -70,10 +70,8 @@ def read_once(path: Path, _stamp: tuple[int, ...]) -> Resource:
 
 
 def check_name(name: str, place: str) -> None:
-    if not written.NAME.fullmatch(name) or name in written.RESERVED:
-        raise InvalidInput(
-            place, f"{name!r} cannot be the name of a resource: letters, digits and _, and not {min(written.RESERVED)!r}"
-        )
+    if not written.NAME.fullmatch(name) or name == written.UNDECLARED:
+        raise InvalidInput(place, f"{name!r} cannot be the name of a resource: that has letters, digits and _")
 
 
 def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:

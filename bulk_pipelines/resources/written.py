@@ -16,7 +16,13 @@ from bulk_pipelines.resources.rules import EmptyWhen, MaxLength, MaxWords, OneOf
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The names of resources that have a file: they become the names of kinds of job and of assets."""
-RESERVED = {"table"}
+UNDECLARED = "any_table"
+"""What jobs about tables that nobody has declared are called together: they have one kind."""
+
+
+def job_name(resource: str) -> str:
+    """Return what kinds of job are called after: the resource, or the word for all that are not declared."""
+    return resource if NAME.fullmatch(resource) else UNDECLARED
 
 
 class Strict(BaseModel):

@@ -133,8 +133,6 @@ def test_the_first_record_of_a_key_wins_without_provenance_and_with(
         resource=tables,
         declaration=shop.declared(tables),
     )
-    # The last ranges are loaded first.
-    shop.do("UPDATE job_item SET due_at = now() - item_id * interval '1 s' WHERE due_at IS NOT NULL")
     job = imports.worked(job)
     assert not shop.left_over()
     weights = dict(shop.query(f"SELECT id, weight FROM {tables}"))
