@@ -2,12 +2,13 @@
 
 import pyarrow as pa
 
-from bulk_pipelines.columns import text_lists, timestamps, uuids
+from bulk_pipelines.columns import text_copy, text_lists, timestamps, uuids
 from bulk_pipelines.columns.arrow import Column, compute
 from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
+PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
 FINER = r"\.\d{6}\d*[1-9]"
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
@@ -68,8 +69,23 @@ def plainly(text: Column, kind: ColumnKind) -> Column:
             return text if compute.any(compute.match_substring_regex(text, FINER)).as_py() else from_text(text, kind)
         case ColumnKind.UUID | ColumnKind.BOOLEAN:
             return from_text(text, kind)
+        case ColumnKind.ARRAY:
+            return from_json_arrays(text)
         case _:
             return text
+
+
+def from_json_arrays(text: Column) -> Column:
+    """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else as it is."""
+    of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
+    if compute.any(of_values).as_py():
+        braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")
+        text = compute.if_else(of_values, braces, text)
+    of_strings = compute.fill_null(compute.match_substring_regex(text, text_lists.VALID), False)
+    if compute.any(of_strings).as_py():
+        lists = text_lists.parse(compute.if_else(of_strings, text, pa.scalar(None, pa.string())))
+        text = compute.if_else(of_strings, text_copy.lists(lists), text)
+    return text
 
 
 def floats(text: Column, kind: pa.DataType) -> Column:

@@ -106,7 +106,7 @@ def moment_text(values: Values) -> Values:
 
 
 def number(_column: Column, values: Values, _first: int) -> Pieces:
-    return ["><v>", values.cast(pa.string()), "</v></c>"]
+    return ['"><v>', values.cast(pa.string()), "</v>"]
 
 
 # A kind that is not named here is written as text. A cell's number has 15 digits, so larger ones are texts too.

@@ -71,9 +71,9 @@ def inspect(
         case Format.CSV:
             return csv_layout(source, resource, start)
         case Format.NDJSON:
-            return Layout(Format.NDJSON, resource.column_names, start, 1)
+            return Layout(Format.NDJSON, json_columns(source, resource, position), start, 1)
         case Format.JSON:
-            return Layout(Format.JSON, resource.column_names, position + 1, 1)
+            return Layout(Format.JSON, json_columns(source, resource, position + 1), position + 1, 1)
 
 
 def told_format(told: str | None) -> Format | None:
@@ -91,6 +91,21 @@ def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
         if rest:
             return rest[:1], block + len(data) - len(rest)
     raise InvalidInput("source", "the file is empty" if source.size == start else "the file holds only white space")
+
+
+def json_columns(source: LandedFile, resource: Resource, start: int) -> tuple[str, ...]:
+    """Return the columns of a JSON file. All records have the same ones, because the table fills in a column either for
+    all of them or for none: those without a default, and those that the first record names."""
+    filled = {column.in_files or column.name for column in resource.columns if column.has_default}
+    if not filled:
+        return resource.column_names
+    beginning = source.read(start, min(start + LONGEST_HEADER, source.size)).decode("utf-8", "replace").lstrip()
+    try:
+        first, _ = json.JSONDecoder().raw_decode(beginning)
+    except (ValueError, RecursionError):
+        first = {}
+    named = set(first) if isinstance(first, dict) else set()
+    return tuple(column for name, column in resource.header.items() if name in named or name not in filled)
 
 
 def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:

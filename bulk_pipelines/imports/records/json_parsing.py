@@ -10,7 +10,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.plan import json_ends
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
-from bulk_pipelines.imports.records import json_record, parsed
+from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource
@@ -21,14 +21,15 @@ FEW = 128
 
 
 def schema_of(resource: Resource) -> pa.Schema:
-    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())}
-    return pa.schema([(column.name, typed.get(column.kind, pa.string())) for column in resource.columns])
+    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())} if resource.built_in else {}
+    columns = {column.in_files or column.name: column for column in resource.columns}
+    return pa.schema([(name, typed.get(column.kind, pa.string())) for name, column in columns.items()])
 
 
 def parse(block: Block, resource: Resource) -> Parsed:
     schema = schema_of(resource)
     if block.oversized:
-        return parsed.oversized(block, schema.empty_table())
+        return parsed.oversized(block, schema.empty_table().rename_columns(list(resource.column_names)))
     faults = Faults()
     text, unreadable = as_lines(block)
     for record, reason in parsed.undecodable(block).items():
@@ -42,6 +43,7 @@ def parse(block: Block, resource: Resource) -> Parsed:
     if len(pieces) > 2:
         order = np.argsort(records)
         records, table = records[order], table.take(order)
+    table = table.rename_columns(list(resource.column_names))
     return Parsed(table, records, block.spans.lines[records], faults)
 
 
@@ -99,7 +101,8 @@ def sift(
 ) -> Iterator[Piece]:
     """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
     by one."""
-    table = read(text[block.spans.starts[first] : block.spans.stops[last - 1]], last - first, schema)
+    lines = text[block.spans.starts[first] : block.spans.stops[last - 1]]
+    table = read(lines if resource.built_in else json_texts.quoted(lines, resource), last - first, schema)
     if table is not None:
         yield np.arange(first, last), table
     elif last - first <= FEW:
