@@ -6,6 +6,7 @@ each of them. The records that have any such value are rejected with PostgreSQL'
 """
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -64,13 +65,17 @@ def weeded(connection: Connection, context: ImportContext, validated: Validated)
     rejected = [
         Reject(int(validated.lines[row]), validated.block.raw(int(validated.records[row])), reasons[row]) for row in bad
     ]
+    good = pa.array(keep)
     return validation.made(
         context,
-        validated.block,
-        validated.good.filter(pa.array(keep)).combine_chunks(),
-        validated.records[keep],
-        validated.lines[keep],
-        sorted([*validated.rejects, *rejected], key=lambda each: each.line),
+        replace(
+            validated,
+            good=validated.good.filter(good).combine_chunks(),
+            given=None if validated.given is None else validated.given.filter(good).combine_chunks(),
+            records=validated.records[keep],
+            lines=validated.lines[keep],
+            rejects=sorted([*validated.rejects, *rejected], key=lambda each: each.line),
+        ),
     )
 
 

@@ -32,12 +32,15 @@ def left_to_table(resource: Resource, columns: dict[str, Column]) -> list[str]:
     ]
 
 
-def for_table(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded:
+def for_table(context: ImportContext, table: pa.Table, lines: Numbers, given: pa.Table | None = None) -> Encoded:
     """Encode good rows as they are copied: into the table itself, or in modes that look at the whole file first, into
-    the place where they wait."""
+    the place where they wait. `given` has the values of some columns as they stand in the file."""
     columns = with_origin(context, table, lines)
     if context.mode is Mode.INSERT and not context.resource.provenance:
         columns = {name: columns[name] for name in table.column_names}
+    ids = context.resource.id_columns
+    if given is not None and left_to_table(context.resource, columns):
+        columns |= {name: arrow.column(given, name) for name in given.column_names if name not in ids}
     return encoded(context.resource, columns)
 
 
