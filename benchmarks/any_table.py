@@ -67,7 +67,7 @@ def write(path: Path, rows: int, bad: int) -> Path:
                 f"2026-{chance.randint(1, 12):02}-{chance.randint(1, 28):02},"
                 f"2026-01-{chance.randint(1, 28):02} 12:{chance.randint(0, 59):02}:00+00,"
                 f'{chance.choice(("new", "paid", "sent"))},"{details}",a note of order {number},'
-                f'{chance.choice(("true", "false"))},{items},{chance.random() * 100:.4f},C{number:08},'
+                f"{chance.choice(('true', 'false'))},{items},{chance.random() * 100:.4f},C{number:08},"
                 f'{uuid.UUID(int=chance.getrandbits(128))},"{{red,""dark blue""}}"\n'
             )
     return path

@@ -3,13 +3,17 @@
 import pyarrow as pa
 
 from bulk_pipelines.columns import text_copy, text_lists, timestamps, uuids
-from bulk_pipelines.columns.arrow import Column, compute
+from bulk_pipelines.columns.arrow import Column, compute, nothing
 from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
 PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
-FINER = r"\.\d{6}\d*[1-9]"
+# Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the bits
+# of a negative number; and `timestamps` cuts off what is finer than a microsecond.
+UNLIKE = dict.fromkeys((ColumnKind.SMALLINT, ColumnKind.INTEGER, ColumnKind.BIGINT), "[xX]") | {
+    ColumnKind.TIMESTAMP: r"\.\d{6}\d*[1-9]"
+}
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
 """The Arrow type in which the values of each kind are held: the declared one, but sixteen bytes for ids, as PostgreSQL
@@ -47,7 +51,7 @@ def loosely(text: Column, kind: ColumnKind) -> Column:
     """Convert texts to the values of their kind if all of them have its plain form. Otherwise return the texts, which
     the table reads itself: it knows forms such as `infinity`, and says what is wrong with the others."""
     if text.null_count == len(text):
-        return pa.nulls(len(text), STORED[kind])
+        return nothing(len(text), STORED[kind])
     try:
         values = plainly(text, kind)
     except pa.ArrowInvalid:
@@ -56,27 +60,23 @@ def loosely(text: Column, kind: ColumnKind) -> Column:
 
 
 def plainly(text: Column, kind: ColumnKind) -> Column:
+    if kind in UNLIKE and compute.any(compute.match_substring_regex(text, UNLIKE[kind])).as_py():
+        return text
     match kind:
-        case ColumnKind.SMALLINT | ColumnKind.INTEGER | ColumnKind.BIGINT:
-            # Arrow would read hexadecimal digits as the bits of a negative number.
-            return text if compute.any(compute.match_substring_regex(text, "[xX]")).as_py() else text.cast(kind.arrow)
         case ColumnKind.REAL | ColumnKind.DOUBLE:
             return floats(text, kind.arrow)
-        case ColumnKind.DATE | ColumnKind.LOCAL_TIMESTAMP:
-            return text.cast(kind.arrow)
-        case ColumnKind.TIMESTAMP:
-            # PostgreSQL rounds what is finer than a microsecond, `timestamps` cuts it off: neither is wanted here.
-            return text if compute.any(compute.match_substring_regex(text, FINER)).as_py() else from_text(text, kind)
-        case ColumnKind.UUID | ColumnKind.BOOLEAN:
+        case ColumnKind.UUID | ColumnKind.BOOLEAN | ColumnKind.TIMESTAMP:
             return from_text(text, kind)
         case ColumnKind.ARRAY:
             return from_json_arrays(text)
-        case _:
+        case _ if pa.types.is_string(kind.arrow):
             return text
+        case _:
+            return text.cast(kind.arrow)
 
 
 def from_json_arrays(text: Column) -> Column:
-    """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else as it is."""
+    """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else."""
     of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
     if compute.any(of_values).as_py():
         braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")

@@ -3,6 +3,7 @@ grammar."""
 
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -138,6 +139,27 @@ def members(field: str, text: str) -> tuple[str, ...]:
         position = found.end()
 
 
+def moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+READ: dict[ColumnKind, Callable[[str], Value]] = {
+    ColumnKind.UUID: uuid.UUID,
+    ColumnKind.BOOLEAN: lambda text: TRUTH[text.lower()],
+    ColumnKind.TIMESTAMP: moment,
+    ColumnKind.LOCAL_TIMESTAMP: lambda text: datetime.fromisoformat(text).replace(tzinfo=None),
+    ColumnKind.DATE: date.fromisoformat,
+    ColumnKind.SMALLINT: int,
+    ColumnKind.INTEGER: int,
+    ColumnKind.BIGINT: int,
+    ColumnKind.REAL: float,
+    ColumnKind.DOUBLE: float,
+    ColumnKind.NUMERIC: Decimal,
+}
+"""How the value in a condition is read, by the kind of its column."""
+
+
 def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:
     """Return the condition's values, each as its column's kind has it. Raise `InvalidInput` if the resource does not
     allow the condition."""
@@ -166,26 +188,9 @@ def typed(column: Column, text: str) -> Value:
         raise InvalidInput(column.name, "the value holds a NUL character, which no text in PostgreSQL can")
     try:
         text.encode()
-        match column.kind:
-            case ColumnKind.UUID:
-                return uuid.UUID(text)
-            case ColumnKind.BOOLEAN:
-                return TRUTH[text.strip().lower()]
-            case ColumnKind.TIMESTAMP:
-                moment = datetime.fromisoformat(text.strip())
-                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-            case ColumnKind.LOCAL_TIMESTAMP:
-                return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
-            case ColumnKind.DATE:
-                return date.fromisoformat(text.strip())
-            case ColumnKind.SMALLINT | ColumnKind.INTEGER | ColumnKind.BIGINT:
-                return int(text)
-            case ColumnKind.REAL | ColumnKind.DOUBLE:
-                return float(text)
-            case ColumnKind.NUMERIC:
-                return Decimal(text.strip())
-            case _:
-                return text
+        return READ.get(column.kind, str)(
+            text if column.kind in {ColumnKind.TEXT, ColumnKind.TEXT_LIST} else text.strip()
+        )
     except (ValueError, KeyError, OverflowError, InvalidOperation):
         raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None
 

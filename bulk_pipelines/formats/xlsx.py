@@ -27,7 +27,9 @@ LEVEL = 2
 
 def schema(columns: tuple[Column, ...]) -> pa.Schema:
     """Lists come as the JSON that their cells hold, and all that a cell has no form for as text."""
-    return pa.schema([pa.field(column.name, column.kind.arrow if column.kind in OWN_FORM else pa.string()) for column in columns])
+    return pa.schema(
+        [pa.field(column.name, column.kind.arrow if column.kind in OWN_FORM else pa.string()) for column in columns]
+    )
 
 
 def written(title: str, columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from bulk_pipelines.engine.jobs import cut_short, jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.reconcile import set_aside, unreached
 from bulk_pipelines.imports.request import ImportRequest

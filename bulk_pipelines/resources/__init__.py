@@ -5,7 +5,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources import library, written
 from bulk_pipelines.resources.articles import ARTICLES
 from bulk_pipelines.resources.comments import COMMENTS
-from bulk_pipelines.resources.declaration import Reference, Resource
+from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.resources.users import USERS
 
 # Each resource stands after those that it refers to.

@@ -16,7 +16,7 @@ def of_table(connection: Connection, table: str) -> Resource:
     reflected = reflection.reflect(connection, table)
     for resource in resources.known():
         own = resource.built_in and reflected.provenance and reflected.table == resource.table
-        if own and reflected.schema == "public" or resource.place == reflected.place:
+        if (own and reflected.schema == "public") or resource.place == reflected.place:
             return resource
     return reflected
 

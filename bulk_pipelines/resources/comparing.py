@@ -28,11 +28,10 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
             value = ", which needs a value" if needed else ""
             found.append(Difference(f"the table has a column {column.name} ({column.type}){value}", needed))
     keys = {key.columns for key in actual.keys}
-    for key in declared.keys:
-        if key.columns not in keys:
-            found.append(Difference(f"the table has no unique key on {key.name}", True))
-    for columns in sorted(keys - {key.columns for key in declared.keys}):
-        found.append(Difference(f"the table has another unique key, on {', '.join(columns)}", False))
+    gone = [key.name for key in declared.keys if key.columns not in keys]
+    found += [Difference(f"the table has no unique key on {name}", True) for name in gone]
+    new = sorted(keys - {key.columns for key in declared.keys})
+    found += [Difference(f"the table has another unique key, on {', '.join(columns)}", False) for columns in new]
     found += of_references(declared, actual)
     if declared.provenance != actual.provenance:
         has = "has" if actual.provenance else "has not"
@@ -65,8 +64,13 @@ def of_column(declared: Column, actual: Column | None) -> list[Difference]:
 
 def of_references(declared: Resource, actual: Resource) -> list[Difference]:
     one, other = ({(each.columns, each.table, each.to) for each in side.references} for side in (declared, actual))
-    gone = [Difference(f"{','.join(columns)} refers to {'.'.join(table)} no more", False) for columns, table, _ in one - other]
-    new = [Difference(f"{','.join(columns)} refers to {'.'.join(table)} now", False) for columns, table, _ in other - one]
+    gone = [
+        Difference(f"{','.join(columns)} refers to {'.'.join(table)} no more", False)
+        for columns, table, _ in one - other
+    ]
+    new = [
+        Difference(f"{','.join(columns)} refers to {'.'.join(table)} now", False) for columns, table, _ in other - one
+    ]
     return sorted(gone + new, key=lambda each: each.said)
 
 

@@ -55,7 +55,7 @@ def reflect(connection: Connection, table: str, name: str = "") -> Resource:
         raise InvalidInput(FIELD, f"the table {table} has no column that a file could give values for")
     taken = {column.name for column in columns} & set(PROVENANCE)
     if taken:
-        raise InvalidInput(FIELD, f"the table {table} has a column {sorted(taken)[0]}, which is a name of imports")
+        raise InvalidInput(FIELD, f"the table {table} has a column {min(taken)}, which is a name of imports")
     return Resource(
         name=name or f"{schema}.{relname}",
         says=comment or f"The rows of {schema}.{relname}.",
@@ -81,7 +81,7 @@ def found(connection: Connection, table: str) -> tuple[int, str, str, str | None
             row = connection.execute(queries.text("reflection", "find_table"), {"table": table}).fetchone()
     except psycopg.Error as error:
         said = error.diag.message_primary or str(error)
-        raise InvalidInput(FIELD, f"{said}. A name is written as in SQL: orders, shop.orders, shop.\"Orders\"") from None
+        raise InvalidInput(FIELD, f'{said}. A name is written as in SQL: orders, shop.orders, shop."Orders"') from None
     assert row is not None
     oid, schema, name, kind, secured, comment, usable, readable = row
     if kind not in TABLES:

@@ -59,7 +59,9 @@ class WrittenColumn(Strict):
         if self.max_words is not None:
             rules.append(MaxWords(self.max_words, self.code or "too_long"))
         if rules and self.kind is not ColumnKind.TEXT:
-            raise InvalidInput(self.name, f"one_of, pattern, max_length and max_words are for text, not {self.kind.value}")
+            raise InvalidInput(
+                self.name, f"one_of, pattern, max_length and max_words are for text, not {self.kind.value}"
+            )
         if self.fill is not None and FILLED[self.fill] is not self.kind:
             raise InvalidInput(self.name, f"{self.fill} fills in a {FILLED[self.fill].value}")
         return Column(
@@ -202,7 +204,9 @@ def as_dict(resource: Resource) -> dict[str, Any]:
         provenance=resource.provenance,
         says=resource.says,
         columns=tuple(column_as_written(each) for each in resource.columns),
-        keys=tuple(WrittenKey(columns=each.columns, constraint=each.constraint, code=each.code) for each in resource.keys),
+        keys=tuple(
+            WrittenKey(columns=each.columns, constraint=each.constraint, code=each.code) for each in resource.keys
+        ),
         references=tuple(
             WrittenReference(
                 columns=each.columns,

@@ -12,9 +12,9 @@ from bulk_pipelines.resources.declaration import Resource
 class Verdict:
     """What stands against a record, by the names of its columns.
 
-    Keys and references are named by their columns. `doubled` are keys that another record of the file has, with the line of that record if it is known yet. `held` are
-    keys that a row has which this import did not load. `missing` are columns that refer to rows which do not exist.
-    `refused` is the message of a table that refused the record.
+    Keys and references are named by their columns. `doubled` are keys that another record of the file has, with the
+    line of that record if it is known yet. `held` are keys that a row has which this import did not load. `missing` are
+    columns that refer to rows which do not exist. `refused` is the message of a table that refused the record.
     """
 
     doubled: Mapping[str, int | None]
@@ -43,7 +43,8 @@ def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | Non
             value = together(reference.columns, values)
             found.append(Reason(reference.code, reference.name, value, detail))
     order = {name: place for place, name in enumerate(resource.column_names)}
-    first = {each.name: order[each.column] for each in (*resource.keys, *resource.references)}
+    first = {key.name: order[key.column] for key in resource.keys}
+    first |= {reference.name: order[reference.column] for reference in resource.references}
     ordered = sorted(found, key=lambda reason: first[reason.field or ""])
     if verdict.refused and not ordered:
         # The table's refusal is shown only if nothing else stands against the record. Whether a record with other
@@ -54,7 +55,8 @@ def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | Non
 
 def telling_columns(resource: Resource) -> list[str]:
     """Return the names of the columns whose values are shown in reasons: all keys and references."""
-    return list(dict.fromkeys(name for each in (*resource.keys, *resource.references) for name in each.columns))
+    groups = [key.columns for key in resource.keys] + [each.columns for each in resource.references]
+    return list(dict.fromkeys(name for columns in groups for name in columns))
 
 
 def together(columns: tuple[str, ...], values: Mapping[str, str | None]) -> str | None:

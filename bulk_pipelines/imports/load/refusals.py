@@ -8,7 +8,6 @@ are written in small pieces, and in smaller ones where a piece is refused, each 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -97,7 +96,9 @@ def write(
     an error count as refused."""
     try:
         with savepoint(connection) as made, tables.planned(connection, "seqscan"):
-            written = connection.execute(statement(sql.Placeholder()), [wanted], prepare=False).rowcount
+            # The statement may name the lines more than once.
+            command = statement(sql.Placeholder("wanted"))
+            written = connection.execute(command, {"wanted": wanted}, prepare=False).rowcount
             if exact and written < len(wanted):
                 raise psycopg.Rollback(made)
             return Attempt(written)
@@ -158,9 +159,7 @@ END
 """
 
 
-def attempt(
-    connection: Connection, statement: sql.Composable, wanted: list[int], *, exact: bool = False
-) -> Attempt:
+def attempt(connection: Connection, statement: sql.Composable, wanted: list[int], *, exact: bool = False) -> Attempt:
     """Run a statement for these rows, piece by piece, without the rows that are refused. The statement has `CHUNK` in
     the place of the lines of a piece."""
     body = sql.SQL(FUNCTION).format(

@@ -1,5 +1,5 @@
-"""The tables that an import into a table of somebody else has for itself: where its records wait, and the ledger of what
-it has loaded. They are made when it is planned, and dropped in the transaction that ends it."""
+"""The tables that an import into a table of somebody else has for itself: where its records wait, and the ledger of
+what it has loaded. They are made when it is planned, and dropped in the transaction that ends it."""
 
 from psycopg import sql
 

@@ -51,7 +51,9 @@ def ledger_columns(resource: Resource) -> list[str]:
 def columns(resource: Resource, alias: str | None = None) -> sql.Composed:
     """List the columns that an import gives to the table: those of the resource, and those that say from where each row
     came."""
-    return listed(sql.Identifier(*([alias] if alias else []), name) for name in (*resource.column_names, *resource.origin))
+    return listed(
+        sql.Identifier(*([alias] if alias else []), name) for name in (*resource.column_names, *resource.origin)
+    )
 
 
 def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:

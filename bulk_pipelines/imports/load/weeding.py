@@ -116,9 +116,10 @@ def lossy(
     connection: Connection, column: Column, given: sql.Composable, unreadable: set[int]
 ) -> list[tuple[int, Reason]]:
     """Return the values that the column would round or cut."""
+    # Only CASE makes sure that PostgreSQL does not read the others first.
     query = sql.SQL(
-        "SELECT number, {given} FROM {} j WHERE {given} IS NOT NULL AND number <> ALL (%s)"
-        " AND {given}::{base} IS DISTINCT FROM {given}::{exact}"
+        "SELECT number, {given} FROM {} j WHERE CASE WHEN {given} IS NOT NULL AND number <> ALL (%s)"
+        " THEN {given}::{base} IS DISTINCT FROM {given}::{exact} END"
     ).format(JUDGED, given=given, base=sql.SQL(column.base_type), exact=sql.SQL(column.exact_type))
     detail = f"{column.exact_type} would not keep it whole"
     return [

@@ -12,6 +12,7 @@ from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.validate import rows
 from bulk_pipelines.imports.validate.validation import Validated
 
+UNORDERED = sql.SQL("")
 TRIED = sql.Identifier("pg_temp", "tried")
 
 
@@ -71,7 +72,7 @@ def row_by_row(connection: Connection, context: ImportContext, lines: list[int])
 
 
 def noted(
-    context: ImportContext, origin: sql.Composable, condition: sql.Composable, order: sql.Composable = sql.SQL("")
+    context: ImportContext, origin: sql.Composable, condition: sql.Composable, order: sql.Composable = UNORDERED
 ) -> sql.Composed:
     """Write the statement that inserts rows of another table into the table of the import, and notes them in the ledger
     if the import keeps one."""

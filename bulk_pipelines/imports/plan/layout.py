@@ -121,7 +121,9 @@ def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:
         raise InvalidInput("source", f"the header of the CSV file cannot be read: {error}") from None
     check_columns(names, resource, text)
     first_line = line + text.count("\n") + (text.count("\r") - text.count("\r\n"))
-    return Layout(Format.CSV, tuple(resource.header[name] for name in names), stop, first_line, text.rstrip("\r\n").encode())
+    return Layout(
+        Format.CSV, tuple(resource.header[name] for name in names), stop, first_line, text.rstrip("\r\n").encode()
+    )
 
 
 def header_line(source: LandedFile, start: int) -> tuple[str, int]:
@@ -154,7 +156,11 @@ def check_columns(names: list[str], resource: Resource, text: str) -> None:
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     if unknown:
         problems.append(f"unknown: {first_of(unknown, lambda name: with_hint(name, known))}")
-    missing = [name for name, column in resource.header.items() if resource.column(column).needed_in_files and name not in names]
+    missing = [
+        name
+        for name, column in resource.header.items()
+        if resource.column(column).needed_in_files and name not in names
+    ]
     if missing:
         problems.append(f"missing: {', '.join(missing)}")
     if problems:

@@ -75,7 +75,8 @@ def late_rows(connection: Connection, context: ImportContext, key: Key, kept: se
             WHERE a.import_job = {job} AND {whole} GROUP BY {key}
         )
         SELECT import_line, {values} FROM (
-            SELECT (SELECT {line} FROM {table} t WHERE {same} AND {conditions} LIMIT 1) AS import_line, f.* FROM firsts f
+            SELECT (SELECT {line} FROM {table} t WHERE {same} AND {conditions} LIMIT 1) AS import_line, f.*
+            FROM firsts f
         ) found
         WHERE import_line > first_line AND import_line <> ALL ({kept}::bigint[]) LIMIT {most}
         """
@@ -145,9 +146,9 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
 
 
 def still_there(connection: Connection, context: ImportContext, key: Key) -> list[int]:
-    query = sql.SQL("SELECT x.import_line FROM pg_temp.late x WHERE (SELECT true FROM {} t WHERE {} AND {} LIMIT 1)").format(
-        tables.table(context.resource), same_as_late(key, "x"), free(context, key)
-    )
+    query = sql.SQL(
+        "SELECT x.import_line FROM pg_temp.late x WHERE (SELECT true FROM {} t WHERE {} AND {} LIMIT 1)"
+    ).format(tables.table(context.resource), same_as_late(key, "x"), free(context, key))
     return [found for (found,) in connection.execute(query, prepare=False)]
 
 
@@ -172,7 +173,9 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
 def ready(connection: Connection, context: ImportContext) -> list[int]:
     resource = context.resource
     keys = late_rejects.decisive_keys(context)
-    conditions: list[sql.Composable] = [sql.SQL("a.import_held = '{}' AND a.import_missing = '{}' AND a.import_refused IS NULL")]
+    conditions: list[sql.Composable] = [
+        sql.SQL("a.import_held = '{}' AND a.import_missing = '{}' AND a.import_refused IS NULL")
+    ]
     for number, key in enumerate(keys):
         conditions.append(sql.SQL("a.{} = a.import_line").format(late_rejects.owner(number)))
         conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))

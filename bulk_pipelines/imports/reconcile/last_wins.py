@@ -22,7 +22,7 @@ from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside
 from bulk_pipelines.imports.reconcile.control import Control
-from bulk_pipelines.resources.declaration import Column, Fill, Key
+from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
 
 AT_ONCE = 20_000
 ANY = sql.SQL("true")
@@ -232,12 +232,11 @@ def merge(
     resource = context.resource
     kept = [column for column in resource.columns if is_changed(column, resource.id_columns, layout)]
     changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, context)) for column in kept]
+    changes += [sql.SQL("{name} = a.{name}").format(name=sql.Identifier(name)) for name in resource.origin]
     if resource.provenance:
-        changes.append(
-            sql.SQL("import_job = a.import_job, import_line = a.import_line, import_revised = false")
-        )
+        changes.append(sql.SQL("{} = false").format(sql.Identifier(PROVENANCE[2])))
     elif not changes:  # the file has nothing but the key, and a row that is there counts as written
-        changes.append(sql.SQL("{} = {}").format(*[sql.Identifier(*name) for name in ((match_on.column,), ("t", match_on.column))]))
+        changes.append(sql.SQL("{name} = t.{name}").format(name=sql.Identifier(match_on.column)))
     values = [in_new_row(column, context) for column in resource.columns]
     return sql.SQL(
         """

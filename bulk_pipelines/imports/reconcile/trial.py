@@ -36,9 +36,7 @@ def refused(connection: Connection, context: ImportContext, lines: list[int]) ->
         def statement(wanted: sql.Composable) -> sql.Composed:
             return sql.SQL(
                 "INSERT INTO {} ({names}) SELECT {names} FROM {} WHERE import_job = {} AND import_line = ANY ({})"
-            ).format(
-                target, tables.aside(context), context.job_id, wanted, names=tables.columns(context.resource)
-            )
+            ).format(target, tables.aside(context), context.job_id, wanted, names=tables.columns(context.resource))
 
         exact = not context.resource.provenance
         result = refusals.write(connection, context, statement, lines, exact=exact)

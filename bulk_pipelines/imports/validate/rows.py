@@ -28,7 +28,9 @@ def left_to_table(resource: Resource, columns: dict[str, Column]) -> list[str]:
     return [
         column.name
         for column in resource.columns
-        if column.kind is not ColumnKind.TEXT and column.name in columns and pa.types.is_string(columns[column.name].type)
+        if column.kind is not ColumnKind.TEXT
+        and column.name in columns
+        and pa.types.is_string(columns[column.name].type)
     ]
 
 

@@ -195,9 +195,9 @@ def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults
     reasons = Faults()
     for record, faults in parsed.faults.items():
         reasons[record].extend(faults)
-    for rows, code, column in findings.noted:
-        records = parsed.records[rows]
-        given = parsed.table.column(column).take(rows).to_pylist()
+    for places, code, column in findings.noted:
+        records = parsed.records[places]
+        given = parsed.table.column(column).take(places).to_pylist()
         for record, value in zip(records.tolist(), given, strict=True):
             # A value that could not be read at all is not reported as missing as well.
             if code != "missing_field" or all(fault.field != column for fault in parsed.faults.get(record, [])):

@@ -25,16 +25,21 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     ["", " ", "\\.", "\\N", "NULL", "null", '"', "a,b", "two\nlines", "\r", "\t", "{a}", "é", "[1]", "true"]
 )
 WHOLE = st.integers(-(1 << 63), (1 << 63) - 1)
-JSON = st.recursive(
-    st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=5,
-).filter(lambda value: value is not None).map(lambda value: json.dumps(value, ensure_ascii=False))
+JSON = (
+    st.recursive(
+        st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+        max_leaves=5,
+    )
+    .filter(lambda value: value is not None)
+    .map(lambda value: json.dumps(value, ensure_ascii=False))
+)
 KINDS: dict[str, st.SearchStrategy[str]] = {
     "smallint": st.integers(-32768, 32767).map(str),
     "integer": st.integers(-(1 << 31), (1 << 31) - 1).map(str),
     "bigint": WHOLE.map(str),
-    "numeric": st.decimals(allow_nan=False, allow_infinity=False).map(str) | st.sampled_from(["NaN", "Infinity", "1e-40", "12.500", "1e200"]),
+    "numeric": st.decimals(allow_nan=False, allow_infinity=False).map(str)
+    | st.sampled_from(["NaN", "Infinity", "1e-40", "12.500", "1e200"]),
     "numeric(9,3)": st.decimals(-999999, 999999, places=3).map(str),
     "real": st.floats(width=32).map(repr),
     "double precision": st.floats().map(repr),
@@ -47,7 +52,8 @@ KINDS: dict[str, st.SearchStrategy[str]] = {
     "time": st.times().map(str) | st.just("24:00:00"),
     "time with time zone": st.times().map(lambda time: f"{time}+05:30"),
     "timestamp": st.datetimes().map(str) | st.sampled_from(["infinity", "0044-03-15 12:00:00 BC", "20000-01-01 01:02"]),
-    "timestamptz": st.datetimes().map(lambda time: f"{time}+00") | st.sampled_from(["-infinity", "4713-01-01 00:00Z BC"]),
+    "timestamptz": st.datetimes().map(lambda time: f"{time}+00")
+    | st.sampled_from(["-infinity", "4713-01-01 00:00Z BC"]),
     "interval": st.timedeltas().map(lambda d: f"{d.days} days {d.seconds} seconds {d.microseconds} microseconds")
     | st.sampled_from(["1 year -2 mons 3 days", "-00:00:01"]),
     "uuid": st.uuids().map(str),
