@@ -9,8 +9,8 @@ from bulk_pipelines.columns.kinds import ColumnKind
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
 PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
-# Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the bits
-# of a negative number; and `timestamps` cuts off what is finer than a microsecond.
+# Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the
+# bits of a negative number; and `timestamps` cuts off what is finer than a microsecond.
 UNLIKE = dict.fromkeys((ColumnKind.SMALLINT, ColumnKind.INTEGER, ColumnKind.BIGINT), "[xX]") | {
     ColumnKind.TIMESTAMP: r"\.\d{6}\d*[1-9]"
 }

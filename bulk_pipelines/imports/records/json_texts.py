@@ -1,5 +1,5 @@
 """Putting the values of JSON objects into quotes, so that they can be read as columns of text: numbers of any size,
-JSON and arrays reach the table as they were written. This is done for all records of a block at once, on their bytes."""
+JSON and arrays reach the table as they were written. This is done for all records of a block at once, on its bytes."""
 
 import numpy as np
 import numpy.typing as npt
