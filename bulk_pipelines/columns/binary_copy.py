@@ -111,7 +111,7 @@ def fixed_width(values: Column) -> int:
     if pa.types.is_boolean(values.type):
         return 1
     if any(holds(values.type) for holds in (pa.types.is_timestamp, pa.types.is_integer, pa.types.is_floating)):
-        return values.type.bit_width // 8
+        return int(values.type.bit_width) // 8
     return 4 if pa.types.is_date32(values.type) else 0
 
 

@@ -19,10 +19,11 @@ from bulk_pipelines.exports import completion, report, submission
 from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.checks import job_to_check
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
-from bulk_pipelines.resources import adoption
+from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -69,14 +70,14 @@ def cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-def asset_name(resource: Resource) -> str:
-    return f"{resource.name}_export"
+def asset_name(resource: str) -> str:
+    return f"{resource}_export"
 
 
 def asset(resource: Resource) -> dg.AssetsDefinition:
     """Make the asset of a resource's exported files, which depends on the asset of its table."""
     return dg.graph_asset(
-        name=asset_name(resource),
+        name=asset_name(resource.name),
         description=f"Files with rows of {resource.name}: chosen columns and rows, of one moment. One partition is one "
         "export; its file is published whole, or not at all.",
         group_name="exports",
@@ -94,15 +95,14 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
 
 def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     @dg.asset_check(
-        asset=asset_name(resource),
-        partitions_def=partitions(kind_name(resource.name)),
+        asset=asset_name(resource.name),
         name="row_count",
         description="The published file, read again, has as many rows as PostgreSQL counted for the query, in the same "
         "snapshot.",
     )
     def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, context.partition_key)
+            job = jobs.find(connection, job_to_check(context, asset_name(resource.name)))
         request = ExportRequest.parse(job.params)
         counted = (job.result or {}).get("rows")
         try:
@@ -128,7 +128,7 @@ EXAMPLE = {
 """The configuration that the launchpad opens with."""
 
 
-class ExportConfig(dg.Config):
+class ExportConfig(SubmissionConfig):
     resource: str | None = Field(
         default=None, description="What is exported: users, articles, comments, or an adopted table."
     )
@@ -152,22 +152,29 @@ class ExportConfig(dg.Config):
         description="A folder, or a file's name: a path, or an address such as s3://bucket/folder. Empty: the folder "
         "that BULK_EXPORTS_URL names.",
     )
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first export.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
-    params = config.model_dump()
-    key, priority = params.pop("idempotency_key"), params.pop("priority")
     with transaction(database.engine) as connection:
-        declared = adoption.chosen(connection, params.pop("resource"), params.pop("table"))
+        declared = adoption.chosen(connection, config.resource, config.table)
+    params = config.model_dump(exclude={*SubmissionConfig.model_fields, "resource", "table"})
     declaration = {} if declared.built_in else {"declaration": declared}
     request = ExportRequest.parse(params | declaration | {"resource": declared.name})
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
-        submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
-    tell_submitted(context, submitted, f"export of {declared.name}", resource=declared.name)
+        submitted = submission.submit(
+            connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
+        )
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"export of {declared.name}",
+        asset_name(written.job_name(declared.name)),
+        config,
+        resource=declared.name,
+    )
 
 
 @dg.job(
@@ -185,7 +192,7 @@ def launchables() -> list[Launchable]:
             pipeline(resource),
             dg.define_asset_job(
                 kind_name(resource.name),
-                selection=dg.AssetSelection.assets(asset_name(resource)),
+                selection=dg.AssetSelection.assets(asset_name(resource.name)),
                 description=f"Works one export of {resource.name}: read, write, publish, count again.",
             ),
         )

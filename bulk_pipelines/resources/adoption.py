@@ -76,14 +76,15 @@ def with_words_of(fresh: Resource, before: Resource) -> Resource:
         )
         for column in fresh.columns
     )
-    codes = {each.columns: each.code for each in (*before.keys, *before.references)}
+    codes = {key.columns: key.code for key in before.keys}
+    reference_codes = {each.columns: each.code for each in before.references}
     known = {column.name for column in columns}
     return replace(
         fresh,
         says=before.says,
         columns=columns,
         keys=tuple(replace(key, code=codes.get(key.columns, key.code)) for key in fresh.keys),
-        references=tuple(replace(each, code=codes.get(each.columns, each.code)) for each in fresh.references),
+        references=tuple(replace(each, code=reference_codes.get(each.columns, each.code)) for each in fresh.references),
         record_rules=tuple(each for each in before.record_rules if {each.column, each.when_column} <= known),
     )
 

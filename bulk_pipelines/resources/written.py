@@ -165,7 +165,8 @@ def whole(pattern: str) -> str:
 def check_names(given: Written, columns: list[str]) -> None:
     if len(set(columns)) < len(columns):
         raise InvalidInput("columns", "a column is named twice")
-    named = [name for each in (*given.keys, *given.references) for name in each.columns]
+    named = [name for key in given.keys for name in key.columns]
+    named += [name for each in given.references for name in each.columns]
     named += [name for each in given.rules for name in (each.empty, each.when)]
     for name in named:
         if name not in columns:
@@ -231,7 +232,7 @@ def as_dict(resource: Resource) -> dict[str, Any]:
 
 
 def column_as_written(column: Column) -> WrittenColumn:
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {} if column.fill is None else {"fill": column.fill.name.lower()}
     for rule in column.rules:
         match rule:
             case OneOf(values=values):
@@ -251,7 +252,6 @@ def column_as_written(column: Column) -> WrittenColumn:
         has_default=column.has_default,
         refuse_blank=not column.may_be_blank,
         in_files=column.in_files,
-        fill=None if column.fill is None else column.fill.name.lower(),
         searchable=column.searchable,
         code=column.own_code,
         says=column.says,
