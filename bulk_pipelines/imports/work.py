@@ -20,6 +20,7 @@ from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
+from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
@@ -93,6 +94,7 @@ class Loader:
         self.limits = limits
         self.loading = loading
         self.sizers: dict[tuple[str, int], BatchSizer] = {}
+        self.prepared: set[int] = set()
 
     def sizer(self, tools: Tools) -> BatchSizer:
         key = (tools.worker, tools.job.job_id)
@@ -100,8 +102,18 @@ class Loader:
             self.sizers[key] = BatchSizer.within(self.limits)
         return self.sizers[key]
 
+    def make_room(self, tools: Tools, plan: Plan) -> None:
+        """Make the tables that the records of an import into a table of somebody else wait in."""
+        if plan.request.declared.built_in or tools.job.job_id in self.prepared:
+            return
+        file = next(file for file in plan.files.values() if file.layout is not None)
+        with transaction(tools.pool) as connection:
+            staging.prepare(connection, plan.context(tools.job, file))
+        self.prepared.add(tools.job.job_id)
+
     def handle(self, lease: Lease, tools: Tools) -> Outcome:
         plan = plan_of(tools.pool, tools.job)
+        self.make_room(tools, plan)
         sizer = self.sizer(tools)
         direct = True
         with ahead(read_on(lease, tools.job, plan, sizer)) as reads:

@@ -1,5 +1,5 @@
 """The tables that an import into a table of somebody else has for itself: where its records wait, and the ledger of
-what it has loaded. They are made when it is planned, and dropped in the transaction that ends it."""
+what it has loaded. Its first lane makes them, and they are dropped in the transaction that ends it."""
 
 from psycopg import sql
 
@@ -11,7 +11,7 @@ from bulk_pipelines.resources.declaration import Resource
 
 
 def prepare(connection: Connection, context: ImportContext) -> None:
-    """Make the tables, unless a plan that was cut short has made them."""
+    """Make the tables, unless another lane has made them."""
     resource = context.resource
     if resource.built_in or exists(connection, context.job_id):
         return

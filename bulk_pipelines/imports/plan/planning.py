@@ -19,8 +19,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
-from bulk_pipelines.imports.load import staging
+from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.plan import agreement, landing, layout
 from bulk_pipelines.imports.plan import ranges as cutting
 from bulk_pipelines.imports.plan.landing import Landing, opened
@@ -71,7 +70,7 @@ def plan(pool: Engine, job: Job) -> Job:
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
-        make_room(connection, job, request, files)
+        check_rights(connection, request, files)
     note_files(pool, job, files)
     if upload is not None:
         sent.remove_parts(upload, chosen)
@@ -80,14 +79,11 @@ def plan(pool: Engine, job: Job) -> Job:
         return jobs.seal(connection, job.job_id)
 
 
-def make_room(connection: Connection, job: Job, request: ImportRequest, files: list[ImportFile]) -> None:
-    """Make the tables that the records of an import into a table of somebody else wait in."""
-    layout = next((file.layout for file in files if file.layout is not None), None)
-    if layout is None or request.declared.built_in:
-        return
-    narrowed = request.declared.narrowed(layout.columns)
-    agreement.check_columns(connection, narrowed, request.mode)
-    staging.prepare(connection, ImportContext(job.job_id, narrowed, request.mode, b"", job.created_at))
+def check_rights(connection: Connection, request: ImportRequest, files: list[ImportFile]) -> None:
+    """Raise `InvalidInput` if this role may not write a column that a file has."""
+    if not request.declared.built_in:
+        named = {name for file in files if file.layout is not None for name in file.layout.columns}
+        agreement.check_columns(connection, request.declared.narrowed(named), request.mode)
 
 
 def landed(

@@ -12,10 +12,17 @@ from bulk_pipelines.resources.declaration import Resource
 AT_ONCE = 50_000
 
 
+def is_there(connection: Connection, resource: Resource, job_id: int) -> bool:
+    """Tell whether there is a place where the records of an import wait. One of its own is made by its first lane, and
+    goes when the import has ended."""
+    name = tables.aside_of(resource, job_id).as_string(connection)
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+    return bool(row and row[0])
+
+
 def is_any(connection: Connection, context: ImportContext) -> bool:
-    found = connection.execute("SELECT to_regclass(%s)", [tables.aside(context).as_string(connection)]).fetchone()
-    if found is None or found[0] is None:
-        return False  # the import has ended, and dropped it
+    if not is_there(connection, context.resource, context.job_id):
+        return False
     query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE import_job = {})")
     row = connection.execute(query.format(tables.aside(context), context.job_id)).fetchone()
     return bool(row and row[0])
@@ -44,6 +51,8 @@ def remove(connection: Connection, context: ImportContext, lines: list[int]) -> 
 
 def clear(connection: Connection, resource: Resource, job_id: int) -> int:
     """Remove all records of an import from those that wait, and return how many there were."""
+    if not is_there(connection, resource, job_id):
+        return 0
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
     return connection.execute(statement.format(tables.aside_of(resource, job_id), job_id)).rowcount
 
