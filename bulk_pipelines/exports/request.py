@@ -32,8 +32,9 @@ class Compression(StrEnum):
 
 SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".zst"}
 TARGET = "to"
+DECLARATION = "declaration"
 STDOUT = "-"
-NAMES = ("resource", "declaration", "format", "fields", "where", "order", "compression", "escape_formulas", TARGET)
+NAMES = ("resource", "format", "fields", "where", "order", "compression", "escape_formulas", TARGET)
 FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
 Choice = TypeVar("Choice", Format, Compression)
 
@@ -81,7 +82,7 @@ class ExportRequest:
         Lists may be given as one text with commas, except `where`, whose values may hold commas.
         """
         for name in params:
-            if name not in NAMES:
+            if name not in {*NAMES, DECLARATION}:
                 raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
         escape = params.get("escape_formulas", False)
         if not isinstance(escape, bool):
@@ -96,7 +97,7 @@ class ExportRequest:
             ),
             compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
             escape_formulas=escape,
-            declaration=declaration_of(params.get("declaration")),
+            declaration=declaration_of(params.get(DECLARATION)),
         )
         return replace(request, to=checked_target(text(TARGET, params.get(TARGET) or ""), request.suffix))
 
@@ -142,7 +143,7 @@ class ExportRequest:
     def as_params(self) -> dict[str, Any]:
         """The request as a job keeps it; `parse` takes it back."""
         params = self.shown() | {TARGET: self.to}
-        return params if self.declared.built_in else params | {"declaration": written.as_dict(self.declared)}
+        return params if self.declared.built_in else params | {DECLARATION: written.as_dict(self.declared)}
 
 
 def declaration_of(given: object) -> Resource | None:

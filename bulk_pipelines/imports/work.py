@@ -94,7 +94,7 @@ class Loader:
         self.limits = limits
         self.loading = loading
         self.sizers: dict[tuple[str, int], BatchSizer] = {}
-        self.prepared: set[int] = set()
+        self.prepared: set[tuple[Engine, int]] = set()
 
     def sizer(self, tools: Tools) -> BatchSizer:
         key = (tools.worker, tools.job.job_id)
@@ -104,12 +104,12 @@ class Loader:
 
     def make_room(self, tools: Tools, plan: Plan) -> None:
         """Make the tables that the records of an import into a table of somebody else wait in."""
-        if plan.request.declared.built_in or tools.job.job_id in self.prepared:
+        if plan.request.declared.built_in or (tools.pool, tools.job.job_id) in self.prepared:
             return
         file = next(file for file in plan.files.values() if file.layout is not None)
         with transaction(tools.pool) as connection:
             staging.prepare(connection, plan.context(tools.job, file))
-        self.prepared.add(tools.job.job_id)
+        self.prepared.add((tools.pool, tools.job.job_id))
 
     def handle(self, lease: Lease, tools: Tools) -> Outcome:
         plan = plan_of(tools.pool, tools.job)

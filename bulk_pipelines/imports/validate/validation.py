@@ -97,7 +97,7 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     if findings.bad.any():
         good = ~findings.bad
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
-        given = given.filter(pa.array(good)).combine_chunks()
+        given = None if given is None else given.filter(pa.array(good)).combine_chunks()
     table = filled(context, table, lines)
     return made(context, Validated(block, table, NOTHING, records, lines, rejects, None, (), findings.doubtful, given))
 
@@ -114,8 +114,8 @@ def made(context: ImportContext, validated: Validated) -> Validated:
     )
 
 
-def as_given(resource: Resource, parsed: Parsed) -> pa.Table:
-    """Return the columns as they stand in the file that PostgreSQL could read as well."""
+def as_given(resource: Resource, parsed: Parsed) -> pa.Table | None:
+    """Return the columns as they stand in the file that PostgreSQL could read as well; None if there are none."""
     names = [
         column.name
         for column in resource.columns
@@ -124,6 +124,8 @@ def as_given(resource: Resource, parsed: Parsed) -> pa.Table:
         and column.kind is not ColumnKind.TEXT
         and column.name in parsed.table.column_names
     ]
+    if not names:
+        return None
     empty: Any = pa.scalar(None, pa.string())
     texts = {name: arrow.column(parsed.table, name) for name in names}
     return pa.table(
