@@ -8,6 +8,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines_tests.scenes.person import Person
 from bulk_pipelines_tests.scenes.shop import SCHEMA
 
+REJECTS = 3
 HEADER = "Order No,customer_id,total,ordered\n"
 
 
@@ -24,7 +25,7 @@ def person(tmp_path: Path, database_url: str) -> Person:
 def test_from_an_unknown_table_to_a_resource(person: Person, tmp_path: Path, database_url: str) -> None:
     source = tmp_path / "orders.csv"
     source.write_text("id,customer_id,total,ordered\n1,1,9.50,2026-01-10\n2,99,1,2026-01-10\n")
-    said = person.says("import", str(source), "--table", "shop.orders")
+    said = person.says("import", str(source), "--table", "shop.orders", code=REJECTS)
     assert "2 read, 1 loaded, 1 rejected" in said
     key = said.split()[1]
     assert "invalid_reference" in person.says("import", "errors", key)
@@ -40,7 +41,7 @@ def test_from_an_unknown_table_to_a_resource(person: Person, tmp_path: Path, dat
     file.write_text(text.replace('name = "id"\n', 'name = "id"\nin_files = "Order No"\ncode = "no_such_order"\n', 1))
     assert "orders: as the table" in person.says("resources", "check")
     source.write_text(HEADER + "3,1,9.50,2026-01-10\nx,1,9.50,2026-01-10\n")
-    said = person.says("import", str(source), "--resource", "orders")
+    said = person.says("import", str(source), "--resource", "orders", code=REJECTS)
     assert "2 read, 1 loaded, 1 rejected" in said
     assert "no_such_order" in person.says("import", "errors", said.split()[1])
     assert "1 rows taken back" in person.says("import", "undo", said.split()[1], "--yes")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bulk_pipelines import reference, resources
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.resources.reasons import REASONS
