@@ -24,6 +24,7 @@ from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
+from bulk_pipelines.resources import commands as resources
 from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
@@ -233,7 +234,7 @@ def scan(source: str | None) -> None:
         click.echo(str(each))
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group):
+for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group, resources.group):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,

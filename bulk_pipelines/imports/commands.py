@@ -11,6 +11,8 @@ from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from bulk_pipelines.imports.request import Options
+
 
 class FilesFirst(click.Group):
     """The group that reads `bulk import FILE` as `bulk import file FILE`: a word that is no subcommand is a file."""
@@ -57,15 +59,18 @@ def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @click.group(name="import", cls=FilesFirst)
 def group() -> None:
-    """Load files into users, articles or comments; look at what was rejected; run it again; take it back.
+    """Load files into users, articles, comments or any table; look at what was rejected; run it again; take it back.
 
     bulk import FILE --resource users
+
+    bulk import FILE --table shop.orders
     """
 
 
 @group.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.option("--resource", required=True, help="What the records are: users, articles or comments.")
+@click.option("--resource", help="What the records are: users, articles, comments, or an adopted table.")
+@click.option("--table", help="In place of a resource, any table: orders, shop.orders. Nothing has to be declared.")
 @click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
 @click.option("--compression", help="none, gzip, zstd, bzip2 or xz; recognised when left out.")
@@ -76,19 +81,37 @@ def group() -> None:
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
 @click.option("--preview", is_flag=True, help="Submit nothing: show how the file is read, and what would be rejected.")
 @reading_options
-def file(sources: Sequence[str], idempotency_key: str | None, priority: int, preview: bool, **options: Any) -> None:
+def file(
+    sources: Sequence[str],
+    resource: str | None,
+    table: str | None,
+    idempotency_key: str | None,
+    priority: int,
+    preview: bool,
+    **options: Any,
+) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
-    options = with_reading(options)
-    if preview:
-        show_preview(tuple(sources), options)
-        return
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.request import Options
+    from bulk_pipelines.resources import adoption
 
-    request = Options(**options).request(tuple(submission.local_file(source) for source in sources))
+    options = with_reading(options)
+    files = tuple(submission.local_file(source) for source in sources)
+    if resource is not None:
+        Options(resource, **options).request(files)  # a mistake is told before a server is started
+        if preview and table is None:
+            show_preview(tuple(sources), Options(resource, **options))
+            return
     pool = connected()
+    with transaction(pool) as connection:
+        declared = adoption.chosen(connection, resource, table)
+    asked = Options(declared.name, **options, declaration=None if declared.built_in else declared)
+    if preview:
+        show_preview(tuple(sources), asked)
+        return
+    request = asked.request(files)
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
@@ -100,13 +123,11 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, pre
     follow(pool, submitted.job.job_key)
 
 
-def show_preview(sources: tuple[str, ...], given: Mapping[str, Any]) -> None:
+def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     """Print how each file would be read. A database is needed only for expressions."""
     from bulk_pipelines.imports import printing, submission
     from bulk_pipelines.imports.preview import preview
-    from bulk_pipelines.imports.request import Options
 
-    options = Options(**given)
     pool = connected() if options.reading.expressions else None
     failed = False
     for source in sources:

@@ -13,7 +13,7 @@ from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress, report
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load import rejects, staging
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
@@ -97,7 +97,10 @@ def finish(connection: Connection, job: Job) -> Ending:
     counts = found.counts
     result = summary(connection, job, found)
     tell(job, result)
-    reason = ImportRequest.from_params(job.params).policy.broken_by(counts, at_end=True)
+    request = ImportRequest.from_params(job.params)
+    if not may_go_on(job):
+        staging.drop(connection, request.declared, job.job_id)
+    reason = request.policy.broken_by(counts, at_end=True)
     if reason is not None:
         return Ending(JobEvent.FAIL, result, reason)
     buried = why_buried(connection, job)

@@ -47,18 +47,22 @@ class ImportContext:
     """Evaluates the expressions that make columns; it is needed only if there are any."""
 
 
-def matching_key(resource: Resource, column: str | None, columns: tuple[str, ...]) -> Key:
-    """Return the key that an upsert goes by: the one of the column that was asked for; if none was, the id if the file
-    has it, else the natural key."""
-    if column is None:
-        usable = [key for key in resource.keys if key.column in columns]
+def matching_key(resource: Resource, wanted: str | None, columns: tuple[str, ...]) -> Key:
+    """Return the key that an upsert goes by: the one of the columns that were asked for; if none was, the id if the
+    file has it, else the natural key."""
+    if not resource.keys:
+        raise InvalidInput("mode", f"{resource.name} has no key that an upsert could match on: it can only be inserted")
+    if wanted is None:
+        usable = [key for key in resource.keys if set(key.columns) <= set(columns)]
         if not usable:
             raise InvalidInput("match_on", f"the file has none of the keys of {resource.name}")
         return usable[0]
+    named = ",".join(name.strip() for name in wanted.split(","))
     for key in resource.keys:
-        if key.column == column:
-            if column not in columns:
-                raise InvalidInput("match_on", f"the file has no column {column}")
+        if named == key.name:
+            for name in key.columns:
+                if name not in columns:
+                    raise InvalidInput("match_on", f"the file has no column {name}")
             return key
-    known = ", ".join(key.column for key in resource.keys)
-    raise InvalidInput("match_on", f"{column!r} is not a key of {resource.name}: {known}")
+    known = ", ".join(key.name for key in resource.keys)
+    raise InvalidInput("match_on", f"{wanted!r} is not a key of {resource.name}: {known}")

@@ -18,6 +18,7 @@ from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import shipped
 
@@ -77,7 +78,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
 
 def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
     """Define the asset that is the table of a resource. It depends on the assets of the resources it refers to."""
-    needed = {reference.resource for reference in resource.references}
+    needed = resources.referred_to(resource)
     return dg.graph_asset(
         name=resource.name,
         description=f"{resource.says} One partition is one import; its figures are of that import.",
@@ -86,12 +87,12 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
         tags={"layer": "table"},
         owners=["team:data-platform"],
         partitions_def=partitions(kind_name(resource.name)),
-        metadata={"dagster/table_name": resource.table},
+        metadata={"dagster/table_name": ".".join(resource.place)} if resource.columns else {},
         ins={
             name: dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping())
-            for name in sorted(needed)
+            for name in needed
         },
-    )(graph(pipeline(resource), lanes, sorted(needed)))
+    )(graph(pipeline(resource), lanes, needed))
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
@@ -139,7 +140,10 @@ class ImportConfig(SubmissionConfig):
     source: str = Field(
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
-    resource: str = Field(description="What the records are: users, articles or comments.")
+    resource: str | None = Field(
+        default=None, description="What the records are: users, articles, comments, or an adopted table."
+    )
+    table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
     format: str | None = Field(
         default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
@@ -171,8 +175,10 @@ class ImportConfig(SubmissionConfig):
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
 def submit_import(context: dg.OpExecutionContext, database: Database, config: ImportConfig) -> None:
+    with transaction(database.engine) as connection:
+        declared = adoption.chosen(connection, config.resource, config.table)
     options = Options(
-        config.resource,
+        declared.name,
         config.mode,
         config.format,
         config.compression,
@@ -180,6 +186,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         config.on_error,
         config.validate_only,
         reading=Reading.of({name: getattr(config, name) for name in HELP}),
+        declaration=None if declared.built_in else declared,
     )
     request = options.request((submission.local_file(config.source),))
     with transaction(database.engine) as connection:
@@ -192,10 +199,10 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         context,
         database.engine,
         submitted,
-        f"import of {config.resource}",
-        config.resource,
+        f"import of {declared.name}",
+        written.job_name(declared.name),
         config,
-        resource=config.resource,
+        resource=declared.name,
     )
 
 
@@ -209,7 +216,7 @@ def import_file() -> None:
 
 
 def import_assets() -> list[dg.AssetsDefinition]:
-    return [asset(resource, settings.current().lanes) for resource in resources.RESOURCES]
+    return [asset(resource, settings.current().lanes) for resource in resources.worked()]
 
 
 def launchables() -> list[Launchable]:
@@ -222,13 +229,13 @@ def launchables() -> list[Launchable]:
                 description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
             ),
         )
-        for resource in resources.RESOURCES
+        for resource in resources.worked()
     ]
 
 
 def imports(launched: list[Launchable]) -> dg.Definitions:
     return dg.Definitions(
         assets=import_assets(),
-        asset_checks=[check for resource in resources.RESOURCES for check in checks(resource)],
+        asset_checks=[check for resource in resources.worked() for check in checks(resource)],
         jobs=[import_file, *(each.job for each in launched)],
     )

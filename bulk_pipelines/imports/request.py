@@ -13,6 +13,7 @@ from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
@@ -23,8 +24,9 @@ ENOUGH_FOR_A_SHARE = 1_000
 
 
 def kind_name(resource: str) -> str:
-    """Return the name of the kind of job that imports of a resource are to the engine."""
-    return f"import_{resource}"
+    """Return the name of the kind of job that imports of a resource are to the engine. Tables that nobody has declared
+    have one kind for all of them."""
+    return f"import_{written.job_name(resource)}"
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,17 @@ class ImportRequest:
     of it is followed."""
     reading: Reading = STANDARD
     """How the files are to be read, as far as it was told."""
+    declaration: Resource | None = None
+    """The declaration of a table that is not one of ours. It goes with the request, so that every process that works
+    the job has the same."""
 
     @property
     def declared(self) -> Resource:
-        return resources.find(self.resource)
+        return self.declaration or resources.find(self.resource)
+
+    @property
+    def verb(self) -> str:
+        return "upsert" if self.mode is Mode.UPSERT else "import"
 
     @property
     def policy(self) -> ErrorPolicy:
@@ -127,6 +136,8 @@ class ImportRequest:
             raise InvalidInput("source", "no file is named")
         for file in self.files:
             addresses.parse(file.source, "source")
+        if self.mode is Mode.UPSERT and not self.declared.keys:
+            raise InvalidInput("mode", f"{self.resource} has no key that an upsert could match on: insert only")
         if self.match_on is not None and self.mode is not Mode.UPSERT:
             raise InvalidInput("match_on", "only an upsert matches records to rows")
         return self
@@ -141,7 +152,7 @@ class ImportRequest:
         return self.terms() | {"files": [file.as_params() for file in self.files]}
 
     def terms(self) -> dict[str, Any]:
-        told = {
+        told: dict[str, Any] = {
             "resource": self.resource,
             "mode": self.mode,
             "format": self.format,
@@ -150,8 +161,9 @@ class ImportRequest:
             "on_error": self.on_error,
             "replay_of": self.replay_of,
         }
-        rare = {"within": self.within, "reading": self.reading.as_params() or None}
-        return told | {name: value for name, value in rare.items() if value is not None}
+        rare: dict[str, Any] = {"within": self.within, "reading": self.reading.as_params() or None}
+        told |= {name: value for name, value in rare.items() if value is not None}
+        return told if self.declared.built_in else told | {"declaration": written.as_dict(self.declared)}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "ImportRequest":
@@ -165,6 +177,7 @@ def parsed(text: str) -> ImportRequest:
     """Parse the JSON that a job keeps of a request."""
     params = json.loads(text)
     told, packed = params["format"], params["compression"]
+    declaration = params.get("declaration")
     return ImportRequest(
         params["resource"],
         (),
@@ -176,6 +189,7 @@ def parsed(text: str) -> ImportRequest:
         params["replay_of"],
         params.get("within"),
         Reading.from_params(params.get("reading")),
+        None if declaration is None else written.parsed(json.dumps(declaration)),
     )
 
 
@@ -193,13 +207,17 @@ class Options:
     replay_of: str | None = None
     within: str | None = None
     reading: Reading = STANDARD
+    declaration: Resource | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return vars(self) | {"reading": self.reading.as_params()}
+        declaration = None if self.declaration is None else written.as_dict(self.declaration)
+        return vars(self) | {"reading": self.reading.as_params(), "declaration": declaration}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(**dict(value) | {"reading": Reading.from_params(value.get("reading"))})
+        declared = value.get("declaration")
+        declaration = None if declared is None else written.parsed(json.dumps(declared))
+        return cls(**dict(value) | {"reading": Reading.from_params(value.get("reading")), "declaration": declaration})
 
     def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):
@@ -221,4 +239,5 @@ class Options:
             self.replay_of,
             self.within,
             self.reading,
+            self.declaration,
         ).check()

@@ -22,6 +22,7 @@ from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
+from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.landing import opened
@@ -47,11 +48,12 @@ class Plan:
         assert file.layout is not None
         assert file.sha256 is not None
         match_on = None
+        resource = self.request.declared.narrowed(file.layout.columns)
         if self.request.mode is Mode.UPSERT:
-            match_on = matching_key(self.request.declared, self.request.match_on, file.layout.columns)
+            match_on = matching_key(resource, self.request.match_on, file.layout.columns)
         return ImportContext(
             job.job_id,
-            self.request.declared,
+            resource,
             self.request.mode,
             bytes.fromhex(file.sha256),
             job.created_at,
@@ -96,6 +98,7 @@ class Loader:
         self.limits = limits
         self.loading = loading
         self.sizers: dict[tuple[str, int], BatchSizer] = {}
+        self.prepared: set[tuple[Engine, int]] = set()
 
     def sizer(self, tools: Tools) -> BatchSizer:
         key = (tools.worker, tools.job.job_id)
@@ -103,8 +106,18 @@ class Loader:
             self.sizers[key] = BatchSizer.within(self.limits)
         return self.sizers[key]
 
+    def make_room(self, tools: Tools, plan: Plan) -> None:
+        """Make the tables that the records of an import into a table of somebody else wait in."""
+        if plan.request.declared.built_in or (tools.pool, tools.job.job_id) in self.prepared:
+            return
+        file = next(file for file in plan.files.values() if file.layout is not None)
+        with transaction(tools.pool) as connection:
+            staging.prepare(connection, plan.context(tools.job, file))
+        self.prepared.add((tools.pool, tools.job.job_id))
+
     def handle(self, lease: Lease, tools: Tools) -> Outcome:
         plan = plan_of(tools.pool, tools.job)
+        self.make_room(tools, plan)
         sizer = self.sizer(tools)
         direct = True
         with ahead(read_on(lease, tools.job, plan, sizer)) as reads:

@@ -338,6 +338,12 @@ class Settings:
         "The folder of the TOML files that declare recipes and providers (docs/processing.md). Empty: the folder "
         "`recipes` beside `BULK_HOME`.",
     )
+    resources_folder: str = setting(
+        "BULK_RESOURCES",
+        "",
+        "The folder of the TOML files that declare adopted tables (docs/resources.md). Empty: the folder `resources` "
+        "beside `BULK_HOME`.",
+    )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",
         Path(places.DROPS),

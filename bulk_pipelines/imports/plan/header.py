@@ -101,7 +101,7 @@ def refuse_preamble(
 ) -> None:
     """Raise `Unfit` if one of the next lines looks like the header, and this one does not."""
     best = naming.fitting(found.fields, resource)
-    needed = {naming.alike(column.name) for column in resource.columns if column.required}
+    needed = naming.needed(resource)
     if needed <= {naming.alike(field) for field in found.fields}:
         return
     for skipped in range(1, PREAMBLE):
@@ -128,7 +128,7 @@ def refuse_preamble(
 
 def refuse_rows_before(sheet: Sheet, resource: Resource, reading: Reading) -> None:
     """Raise `Unfit` if a later row of a sheet looks like the header, and the first one does not."""
-    needed = {naming.alike(column.name) for column in resource.columns if column.required}
+    needed = naming.needed(resource)
     if reading.no_header or needed <= {naming.alike(field) for field in sheet.fields}:
         return
     for number, cells in sheet.first:

@@ -1,5 +1,6 @@
 """Examining a landed file: its format, its columns, where its records begin. Every error is about the whole file."""
 
+import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -102,9 +103,11 @@ def inspect(
         case Format.CSV:
             return csv_layout(source, resource, reading, start, line)
         case Format.NDJSON:
-            return json_layout(Format.NDJSON, resource, reading, start, line)
+            columns = json_columns(source, resource, position)
+            return json_layout(Format.NDJSON, resource, reading, columns, start, line)
         case Format.JSON:
-            return json_layout(Format.JSON, resource, reading, position + 1, 1)
+            columns = json_columns(source, resource, position + 1)
+            return json_layout(Format.JSON, resource, reading, columns, position + 1, 1)
         case Format.ROWS:
             raise InvalidInput("source", "the file is none of those that the program wrote itself")
 
@@ -136,6 +139,21 @@ def begun(source: LandedFile, layout: Layout, start: int, position: int) -> Layo
         return replace(layout, start=start, first_line=1)
     text, stop = headers.header_line(source, start, layout.dialect)
     return replace(layout, start=stop, first_line=1 + headers.line_count(text))
+
+
+def json_columns(source: LandedFile, resource: Resource, start: int) -> tuple[str, ...]:
+    """Return the columns of a JSON file. All records have the same ones, because the table fills in a column either for
+    all of them or for none: those without a default, and those that the first record names."""
+    filled = {column.in_files or column.name for column in resource.columns if column.has_default}
+    if not filled:
+        return resource.column_names
+    beginning = source.read(start, min(start + headers.LONGEST_HEADER, source.size)).decode("utf-8", "replace").lstrip()
+    try:
+        first, _ = json.JSONDecoder().raw_decode(beginning)
+    except (ValueError, RecursionError):
+        first = {}
+    named = set(first) if isinstance(first, dict) else set()
+    return tuple(column for name, column in resource.header.items() if name in named or name not in filled)
 
 
 def csv_layout(source: LandedFile, resource: Resource, reading: Reading, start: int, line: int) -> Layout:
@@ -173,7 +191,9 @@ def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Lay
     return Layout(Format.ROWS, columns, start, first.first, header, mapping=mapping, numbered=True)
 
 
-def json_layout(kind: Format, resource: Resource, reading: Reading, start: int, line: int) -> Layout:
+def json_layout(
+    kind: Format, resource: Resource, reading: Reading, columns: tuple[str, ...], start: int, line: int
+) -> Layout:
     for option in ("map", "ignore", "fields"):
         if getattr(reading, option):
             raise InvalidInput(
@@ -187,4 +207,4 @@ def json_layout(kind: Format, resource: Resource, reading: Reading, start: int, 
         decimal=reading.decimal,
         ignore_extra=reading.ignore_extra,
     )
-    return Layout(kind, resource.column_names, start, line, mapping=None if mapping == FieldMapping() else mapping)
+    return Layout(kind, columns, start, line, mapping=None if mapping == FieldMapping() else mapping)

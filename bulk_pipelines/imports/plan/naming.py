@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,12 @@ def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
 
 def fitting(fields: Sequence[str], resource: Resource) -> int:
     """Return how many columns of the resource some field fits."""
-    return len({alike(field) for field in fields} & {alike(name) for name in resource.column_names})
+    return len({alike(field) for field in fields} & {alike(name) for name in resource.header})
+
+
+def needed(resource: Resource) -> set[str]:
+    """Return what is left of the names of the columns that every file must have."""
+    return {alike(column.in_files or column.name) for column in resource.columns if column.needed_in_files}
 
 
 def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> FieldMapping:
@@ -98,7 +103,8 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     if reading.no_header and not reading.fields:
         chosen |= {place: name for place, name in enumerate(known) if place not in chosen}
     else:
-        match_names(fields, [name for name in known if name not in made], chosen)
+        called = {called: column for called, column in resource.header.items() if column not in made}
+        match_names(fields, called, chosen)
     columns = tuple(chosen.get(place, "") for place in range(len(fields)))
     used = {place for place, name in enumerate(names) if any(mentions(each, name) for _, each in reading.expressions)}
     extra = [
@@ -122,15 +128,16 @@ def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> N
         raise InvalidInput("fields", f"names {len(reading.fields)} fields, and the first record has {len(fields)}")
 
 
-def match_names(fields: Sequence[str], columns: Iterable[str], chosen: dict[int, str]) -> None:
-    """Give each column the field of its name, or else the only field whose name is alike."""
-    left = [column for column in columns if column not in chosen.values()]
+def match_names(fields: Sequence[str], called: Mapping[str, str], chosen: dict[int, str]) -> None:
+    """Give each column the field that bears its name in files, or else the only field whose name is alike. `called` has
+    the columns by these names."""
+    left = {name: column for name, column in called.items() if column not in chosen.values()}
     for same in (str, alike):
-        for column in list(left):
-            found = [place for place, field in enumerate(fields) if place not in chosen and same(field) == same(column)]
+        for name, column in list(left.items()):
+            found = [place for place, field in enumerate(fields) if place not in chosen and same(field) == same(name)]
             if len(found) == 1 or (found and same is str):
                 chosen |= dict.fromkeys(found, column)
-                left.remove(column)
+                del left[name]
 
 
 def places_of(told: str, fields: Sequence[str], option: str) -> list[int]:
@@ -156,16 +163,16 @@ def refuse(
         problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
     if extra:
         unknown = list(dict.fromkeys(fields[place] for place in extra))
-        free = tuple(name for name in resource.column_names if name not in counts and name not in made)
+        free = tuple(name for name, column in resource.header.items() if column not in counts and column not in made)
         problems.append(
             f"unknown: {first_of(unknown, lambda name: with_hint(name, free))}"
             " (--ignore-extra leaves them out, --map COLUMN=FIELD says where one goes)"
         )
         remedy["ignore_extra"] = True
     missing = [
-        column.name
+        column.in_files or column.name
         for column in resource.columns
-        if column.required and column.name not in counts and column.name not in made
+        if column.needed_in_files and column.name not in counts and column.name not in made
     ]
     if missing:
         problems.append(f"missing: {', '.join(missing)}")

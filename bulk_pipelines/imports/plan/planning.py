@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
@@ -58,9 +58,10 @@ def plan(pool: Engine, job: Job) -> Job:
     base = 0
     for file in copies:
         found, ranges = examined(pool, request, file, base)
-        if request.mode is Mode.UPSERT and unlike(files, found):
-            # An upsert is decided for all files together, so all of them must have the same columns.
-            note = "its columns are not those of the files before it: upsert it by itself"
+        if (request.mode is Mode.UPSERT or not request.declared.built_in) and unlike(files, found):
+            # An upsert is decided for all files together, and the records of an import that wait are kept together, so
+            # all files must have the same columns.
+            note = f"its columns are not those of the files before it: {request.verb} it by itself"
             found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
@@ -72,12 +73,20 @@ def plan(pool: Engine, job: Job) -> Job:
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
+        check_rights(connection, request, files)
     note_files(pool, job, files)
     if upload is not None:
         sent.remove_parts(upload, chosen)
     persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
     with transaction(pool) as connection:
         return jobs.seal(connection, job.job_id)
+
+
+def check_rights(connection: Connection, request: ImportRequest, files: list[ImportFile]) -> None:
+    """Raise `InvalidInput` if this role may not write a column that a file has."""
+    if not request.declared.built_in:
+        named = {name for file in files if file.layout is not None for name in file.layout.columns}
+        agreement.check_columns(connection, request.declared.narrowed(named), request.mode)
 
 
 def landed(
@@ -206,7 +215,7 @@ def examined(pool: Engine, request: ImportRequest, file: ImportFile, base: int) 
                 names = found.mapping.fields or found.columns
                 expressions.check(pool, names, found.mapping.expressions)
             if request.mode is Mode.UPSERT:
-                matching_key(request.declared, request.match_on, found.columns)
+                matching_key(request.declared.narrowed(found.columns), request.match_on, found.columns)
             shifted = replace(found, first_line=found.first_line + base)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:

@@ -12,7 +12,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.plan import json_ends
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
-from bulk_pipelines.imports.records import json_record, parsed
+from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource
@@ -32,14 +32,15 @@ class Wanted:
 
 
 def schema_of(resource: Resource) -> pa.Schema:
-    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())}
-    return pa.schema([(column.name, typed.get(column.kind, pa.string())) for column in resource.columns])
+    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())} if resource.built_in else {}
+    columns = {column.in_files or column.name: column for column in resource.columns}
+    return pa.schema([(name, typed.get(column.kind, pa.string())) for name, column in columns.items()])
 
 
 def parse(block: Block, resource: Resource, *, ignore_extra: bool = False) -> Parsed:
     schema = schema_of(resource)
     if block.oversized:
-        return parsed.oversized(block, schema.empty_table())
+        return parsed.oversized(block, schema.empty_table().rename_columns(list(resource.column_names)))
     faults = Faults()
     text, unreadable = as_lines(block)
     for record, reason in parsed.undecodable(block).items():
@@ -54,6 +55,7 @@ def parse(block: Block, resource: Resource, *, ignore_extra: bool = False) -> Pa
     if len(pieces) > 2:
         order = np.argsort(records)
         records, table = records[order], table.take(order)
+    table = table.rename_columns(list(resource.column_names))
     return Parsed(table, records, block.spans.lines[records], faults)
 
 
@@ -109,7 +111,8 @@ def gaps(count: int, holes: list[int]) -> Iterator[tuple[int, int]]:
 def sift(block: Block, text: bytes, first: int, last: int, wanted: Wanted, faults: Faults) -> Iterator[Piece]:
     """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
     by one."""
-    table = read(text[block.spans.starts[first] : block.spans.stops[last - 1]], last - first, wanted)
+    lines = text[block.spans.starts[first] : block.spans.stops[last - 1]]
+    table = read(lines if wanted.resource.built_in else json_texts.quoted(lines, wanted.resource), last - first, wanted)
     if table is not None:
         yield np.arange(first, last), table
     elif last - first <= FEW:
