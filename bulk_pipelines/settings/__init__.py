@@ -37,6 +37,15 @@ class Settings:
         "`drops.toml`, else in the current one.",
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
+    server: str = setting(
+        "BULK_SERVER",
+        "",
+        "The address of an HTTP API, `https://bulk.example.org`, that `bulk` speaks to. Empty: it works on the "
+        "database.",
+    )
+    api_key: str = setting(
+        "BULK_API_KEY", "", "The key to that HTTP API: `bulk keys create` makes one there.", secret=True
+    )
     api_host: str = setting(
         "BULK_API_HOST",
         "127.0.0.1",
@@ -60,11 +69,29 @@ class Settings:
         "Addresses or networks, separated by commas, of the proxies that are believed when they name a user or a "
         "client's address. Empty: none.",
     )
+    api_redirects: bool = setting(
+        "BULK_API_REDIRECTS",
+        True,
+        "Whether the download of an export on S3 is a redirect to there. Turn it off where clients cannot reach the S3 "
+        "server: the API then passes the file on.",
+    )
     api_user_header: str = setting(
         "BULK_API_USER_HEADER", "X-Forwarded-User", "The header in which a trusted proxy names the user."
     )
     api_admins: str = setting(
         "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
+    )
+    api_kick_offs: int = setting(
+        "BULK_API_KICKOFFS",
+        2,
+        "How many slices of work one process of the HTTP API does at once, when somebody kicks jobs off.",
+        at_least=1,
+        at_most=32,
+    )
+    pending_dashboard: bool = setting(
+        "BULK_PENDING_DASHBOARD",
+        True,
+        "Whether there is a list of the items of all jobs. The list of one job's items is always there.",
     )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1

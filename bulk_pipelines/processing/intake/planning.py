@@ -3,9 +3,10 @@ stopped: the number of the job's items says how far it came."""
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 import psycopg
 from sqlalchemy import Engine
@@ -31,18 +32,23 @@ from bulk_pipelines.settings import Settings
 log = logging.getLogger(__name__)
 
 FETCHED = 5_000
-
-
+Each = TypeVar("Each")
 FIRST_BATCH = 1_000
+ROWS_BETWEEN = 1_000
+"""After so many rows a plan asks again whether it is to stop."""
 
 
-def plan(pool: Engine, job: Job) -> Job:
+def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -> Job:
+    """Persist the rows of a job. A file may be cut short by `stopping`: then the job is not sealed, and another plan
+    goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     try:
         if files_are_rows(request):
-            return plan_collection(pool, job, request, chosen)
-        return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
+            return plan_collection(pool, job, request, chosen, stopping)
+        if request.source:
+            return plan_file(pool, job, request, chosen, stopping)
+        return plan_query(pool, job, request)
     except Conflict as error:
         # The orphan of an earlier try, or a kick-off, may be planning the same job.
         with transaction(pool) as connection:
@@ -54,7 +60,9 @@ def plan(pool: Engine, job: Job) -> Job:
         raise Transient(str(error)) from None
 
 
-def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+def plan_file(
+    pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
+) -> Job:
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
     if found is None:
@@ -72,9 +80,12 @@ def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settin
                 LandedSource(found.source, found.landed, found.bytes, found.sha256, rows.format, rows.columns),
             )
             before = jobs.find(connection, job.job_key).total_items
-        left = itertools.islice(rows, before, None)
+        left = Until(itertools.islice(rows, before, None), stopping)
         sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
         added = persist.copy_items(pool, job.job_id, records.items(left, before + 1), sizer, before=before)
+    if left.stopped:
+        with transaction(pool) as connection:
+            return jobs.find(connection, job.job_key)
     if not added:
         raise InvalidInput("source", "the file has a header and no records")
     with transaction(pool) as connection:
@@ -88,7 +99,9 @@ def files_are_rows(request: ProcessingRequest) -> bool:
     return bool(request.source) and types.find(request.recipe.type).files and collections.is_collection(request.source)
 
 
-def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+def plan_collection(
+    pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
+) -> Job:
     """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
     read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
     sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
@@ -100,15 +113,37 @@ def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: 
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    if found.landed is None:
-        rows = collections.of_folder(request.source, chosen)
-    else:
-        rows = collections.of_archive(found.landed, chosen)
-    persist.add_items(pool, job.job_id, rows, sizer)
     with transaction(pool) as connection:
-        if not jobs.find(connection, job.job_key).total_items:
+        before = jobs.find(connection, job.job_key).total_items
+    if found.landed is None:
+        # A listing has no order that lasts, so a plan that is to stop would begin anew each time: it does not stop.
+        left = Until(collections.of_folder(request.source, chosen), lambda: False)
+    else:
+        left = Until(itertools.islice(collections.of_archive(found.landed, chosen), before, None), stopping)
+    persist.add_items(pool, job.job_id, left, sizer)
+    with transaction(pool) as connection:
+        planned = jobs.find(connection, job.job_key)
+        if left.stopped:
+            return planned
+        if not planned.total_items:
             raise InvalidInput("source", "there are no files in it")
         return jobs.seal(connection, job.job_id)
+
+
+class Until(Generic[Each]):
+    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
+
+    def __init__(self, rows: Iterator[Each], stopping: Callable[[], bool]) -> None:
+        self.rows = rows
+        self.stopping = stopping
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[Each]:
+        for number, row in enumerate(self.rows):
+            if number and number % ROWS_BETWEEN == 0 and self.stopping():
+                self.stopped = True
+                return
+            yield row
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:
