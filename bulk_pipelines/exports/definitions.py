@@ -133,7 +133,7 @@ class ExportConfig(SubmissionConfig):
         default=None, description="What is exported: users, articles, comments, or an adopted table."
     )
     table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
-    format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
+    format: str = Field(default="csv", description="csv, ndjson, json, parquet, xlsx or arrow.")
     fields: list[str] = Field(
         default=[],
         description="The columns, in this order; none: all of them.",

@@ -1,7 +1,5 @@
 """Imports in Dagster: each table is an asset with one partition for each import, and a job imports a file by hand."""
 
-from collections.abc import Mapping
-
 import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
@@ -209,11 +207,6 @@ def launchables() -> list[Launchable]:
         )
         for resource in resources.worked()
     ]
-
-
-def references() -> Mapping[str, list[str]]:
-    """Return the names of the resources, each with the names of those that it refers to."""
-    return {each.name: resources.referred_to(each) for each in resources.known()}
 
 
 def imports(launched: list[Launchable]) -> dg.Definitions:

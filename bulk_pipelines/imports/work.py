@@ -11,11 +11,13 @@ from functools import lru_cache
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Sample
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
@@ -28,8 +30,7 @@ from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate
-
-log = logging.getLogger(__name__)
+from bulk_pipelines.telemetry import events, spans
 
 MAX_RECORD_BYTES = 32 * 1024 * 1024
 
@@ -119,7 +120,7 @@ class Loader:
         with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
             for read in reads:
                 self.loading(read)
-                result = write(lease, tools, read, sizer, direct)
+                result = written(lease, tools, read, sizer, direct)
                 direct = direct and not result.conflicted
                 if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
                     return Unfinished()
@@ -159,7 +160,36 @@ def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
         yield following()
 
 
-def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+def written(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+    """Write a block, and measure and tell what became of it."""
+    try:
+        with spans.span("load", rows=read.validated.read):
+            result, sample = write(lease, tools, read, sizer, direct)
+    except Exception as error:
+        recording.of(tools.pool).rolled_back("load")
+        if not isinstance(error, LeaseLost):
+            events.error("batch failed", rows=read.validated.read, error=f"{type(error).__name__}: {error}")
+        raise
+    note, kind, counts = recording.of(tools.pool), tools.job.kind, result.counts
+    note.batch("load", sample.rows, sample.seconds, sample.waited_seconds)
+    note.count(catalogue.ROWS, kind, "loaded", by=counts.loaded)
+    note.count(catalogue.ROWS, kind, "rejected", by=counts.rejected)
+    note.count(catalogue.ROWS, kind, "set_aside", by=counts.waiting)
+    note.write_if_due()
+    if events.told(logging.DEBUG):
+        events.debug(
+            "batch completed",
+            successful_records=counts.loaded + counts.waiting,
+            failed_records=counts.rejected,
+            bytes=sample.bytes,
+            duration_ms=round(sample.seconds * 1000, 1),
+            rows_per_sec=round(sample.rows / sample.seconds, 1) if sample.seconds else None,
+            next_rows=sizer.rows,
+        )
+    return result
+
+
+def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> tuple[BatchResult, Sample]:
     """Write a block in one transaction: its rows, its rejects, the checkpoint and the counters."""
     block = read.block
     begun = time.perf_counter()
@@ -178,12 +208,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
         step = sizer.observe(sample)
         persist.record(connection, tools.job.job_id, tools.worker, [step])
         progress.add(connection, tools.job.job_id, result.counts, batches=1)
-    log.debug(
-        "batch job=%s worker=%s rows=%d rejected=%d bytes=%d seconds=%.3f next_rows=%d",
-        *(tools.job.job_key, tools.worker, sample.rows, result.counts.rejected),
-        *(sample.bytes, sample.seconds, step.next_rows),
-    )
-    return result
+    return result, sample
 
 
 def abort_if_broken(tools: Tools, plan: Plan) -> bool:

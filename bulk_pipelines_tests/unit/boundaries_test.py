@@ -22,6 +22,7 @@ BROKEN = {
     "columns import the engine": ("columns/later.py", "import bulk_pipelines.engine"),
     "a stage of imports knows a later one": ("imports/plan/later.py", "import bulk_pipelines.imports.load"),
     "a stage of exports knows a later one": ("exports/read/later.py", "import bulk_pipelines.exports.publish"),
+    "the client reads the database": ("client/later.py", "import psycopg"),
     "a new top-level module has no place": ("helpers.py", ""),
 }
 
@@ -42,7 +43,7 @@ STAGES += [f"exports/{name}" for name in ("read", "formats", "publish")]
 
 def kept(place: Path, file: str, text: str) -> bool:
     """Whether all contracts hold when this file stands in a skeleton of the package."""
-    slices = ("imports", "exports", "engine", "storage", "resources", "database", *STAGES)
+    slices = ("imports", "exports", "engine", "storage", "resources", "database", "api", "client", *STAGES)
     for each in (*(f"{name}/__init__.py" for name in (*slices, "settings")), "errors.py", "imports/later.py", file):
         path = place / "bulk_pipelines" / each
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def kept(place: Path, file: str, text: str) -> bool:
     shutil.copy(ROOT / "pyproject.toml", place)
     linter = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
     done = subprocess.run([sys.executable, "-c", linter, "--no-cache"], cwd=place, capture_output=True, text=True)
-    assert "4 kept, 0 broken" in done.stdout or "3 kept, 1 broken" in done.stdout, done.stdout + done.stderr
+    assert "5 kept, 0 broken" in done.stdout or "4 kept, 1 broken" in done.stdout, done.stdout + done.stderr
     return done.returncode == 0
 
 

@@ -11,14 +11,17 @@ import uvicorn
 from sqlalchemy import Engine
 
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
 from bulk_pipelines.api.serving.application import application
-from bulk_pipelines.api.serving.heads import BoundedHeads
+from bulk_pipelines.api.serving.connections import Guarded
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.telemetry import logs
 
 DRAIN_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
@@ -29,6 +32,7 @@ APPLICATION = "bulk api"
 
 def run(chosen: Settings, say: Callable[[str], None]) -> None:
     """Serve until a signal asks to stop."""
+    logs.set_up(chosen)
     with address.held(chosen) as url:
         prepare(chosen, url)
         made = pool.connect(url, application=APPLICATION, size=chosen.pool_size, timeout=chosen.connect_timeout)
@@ -40,7 +44,8 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)
-                with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped
+                # Ctrl-C is how it is stopped
+                with recording.written_regularly(made), suppress(KeyboardInterrupt):
                     server(door).run(sockets=[listener])
         finally:
             made.dispose()
@@ -57,10 +62,13 @@ def prepare(chosen: Settings, url: str) -> None:
 def server(door: Door) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
-    return uvicorn.Server(
+    live = Live(door.pool)
+    return Draining(
+        door,
+        live,
         uvicorn.Config(
-            application(door),
-            http=BoundedHeads,
+            application(door, live),
+            http=Guarded,
             ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",
             proxy_headers=False,
@@ -70,8 +78,22 @@ def server(door: Door) -> uvicorn.Server:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
             backlog=BACKLOG,
-        )
+        ),
     )
+
+
+class Draining(uvicorn.Server):
+    """A server that lets go, when it begins to stop, of whoever would stay for long: listeners, and slices of work."""
+
+    def __init__(self, door: Door, live: Live, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.door = door
+        self.live = live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.door.stops.ask()
+        self.live.close()
+        await super().shutdown(sockets)
 
 
 def host_of(chosen: Settings, made: Engine, say: Callable[[str], None]) -> str:

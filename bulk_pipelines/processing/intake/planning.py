@@ -3,7 +3,7 @@ stopped: the number of the job's items says how far it came."""
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -20,7 +20,8 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
-from bulk_pipelines.processing.intake import records, sources
+from bulk_pipelines.processing import types
+from bulk_pipelines.processing.intake import collections, records, sources
 from bulk_pipelines.processing.intake.records import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -30,16 +31,22 @@ from bulk_pipelines.settings import Settings
 log = logging.getLogger(__name__)
 
 FETCHED = 5_000
-
-
 FIRST_BATCH = 1_000
+ROWS_BETWEEN = 1_000
+"""After so many rows a plan asks again whether it is to stop."""
 
 
-def plan(pool: Engine, job: Job) -> Job:
+def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -> Job:
+    """Persist the rows of a job. A file may be cut short by `stopping`: then the job is not sealed, and another plan
+    goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     try:
-        return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
+        if files_are_rows(request):
+            return plan_collection(pool, job, request, chosen)
+        if request.source:
+            return plan_file(pool, job, request, chosen, stopping)
+        return plan_query(pool, job, request)
     except Conflict as error:
         # The orphan of an earlier try, or a kick-off, may be planning the same job.
         with transaction(pool) as connection:
@@ -51,7 +58,9 @@ def plan(pool: Engine, job: Job) -> Job:
         raise Transient(str(error)) from None
 
 
-def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+def plan_file(
+    pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
+) -> Job:
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
     if found is None:
@@ -69,15 +78,62 @@ def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settin
                 LandedSource(found.source, found.landed, found.bytes, found.sha256, rows.format, rows.columns),
             )
             before = jobs.find(connection, job.job_key).total_items
-        left = itertools.islice(rows, before, None)
+        left = Until(itertools.islice(rows, before, None), stopping)
         sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
         added = persist.copy_items(pool, job.job_id, records.items(left, before + 1), sizer, before=before)
+    if left.stopped:
+        with transaction(pool) as connection:
+            return jobs.find(connection, job.job_key)
     if not added:
         raise InvalidInput("source", "the file has a header and no records")
     with transaction(pool) as connection:
         planned = jobs.seal(connection, job.job_id)
     clear_up(pool, job.job_id, found, chosen)
     return planned
+
+
+class Until:
+    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
+
+    def __init__(self, rows: Iterator[Row], stopping: Callable[[], bool]) -> None:
+        self.rows = rows
+        self.stopping = stopping
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, row in enumerate(self.rows):
+            if number and number % ROWS_BETWEEN == 0 and self.stopping():
+                self.stopped = True
+                return
+            yield row
+
+
+def files_are_rows(request: ProcessingRequest) -> bool:
+    """Whether the files of the source are the rows."""
+    return bool(request.source) and types.find(request.recipe.type).files and collections.is_collection(request.source)
+
+
+def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+    """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
+    read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
+    sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
+    with transaction(pool) as connection:
+        found = sources.noted(connection, job.job_id)
+    if found is None:
+        found = sources.landed_archive(request, job, chosen) if collections.is_archive(request.source) else None
+        found = replace(found or sources.folder_source(request), columns=collections.COLUMNS)
+        with transaction(pool) as connection:
+            sources.note(connection, job.job_id, found)
+            found = sources.noted(connection, job.job_id) or found
+    if found.landed is None:
+        rows = collections.of_folder(request.source, chosen)
+    else:
+        rows = collections.of_archive(found.landed, chosen)
+    persist.add_items(pool, job.job_id, rows, sizer)
+    with transaction(pool) as connection:
+        if not jobs.find(connection, job.job_key).total_items:
+            raise InvalidInput("source", "there are no files in it")
+        return jobs.seal(connection, job.job_id)
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:

@@ -10,9 +10,12 @@ import pytest
 from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
-from bulk_pipelines.api.serving.application import ROUTERS
+from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer
+from bulk_pipelines_tests.scenes.api_exports import asked, completed
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
+from bulk_pipelines_tests.scenes.api_items import sent_rows, shop
 
 PUBLIC = {"GET /health", "GET /ready", "GET /docs", "GET /problems/{name}"}
 """What anybody may see: nothing in it belongs to anybody."""
@@ -55,14 +58,68 @@ def upload(api: Api) -> dict[str, str]:
     return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
 
 
+def waiting_export(api: Api) -> dict[str, str]:
+    return {"job_id": asked(api.client("ada"), resource="users").json()["job_id"]}
+
+
+def written_export(api: Api) -> dict[str, str]:
+    found = waiting_export(api)
+    completed(api.engine, found["job_id"])
+    return found
+
+
+def ended_job(api: Api) -> dict[str, str]:
+    found = waiting_export(api)
+    api.client("ada").post(f"/v1/exports/{found['job_id']}/cancel").raise_for_status()
+    return found
+
+
+def distribution(api: Api) -> dict[str, str]:
+    answer = api.client("ada").post("/jobs", json=INPUTS)
+    assert answer.status_code == 202, answer.text
+    return {"job_id": answer.json()["jobId"]}
+
+
+INPUTS = {"inputs": [{"indexKey": "ABC", "effectiveDate": 20240202, "asofindicator": "CLS"}]}
+
+
+def rows(api: Api) -> dict[str, str]:
+    return {"job_id": sent_rows(api, "title,brand\nlamp,Acme\n").json()["jobId"]}
+
+
+def paused_rows(api: Api) -> dict[str, str]:
+    found = rows(api)
+    assert api.client("ada").post(f"/api/jobs/{found['job_id']}/pause").status_code == 200
+    return found
+
+
 IMPORT = {"params": {"resource": "users"}, "content": users(1), "headers": {"Content-Type": "text/csv"}}
 APPEND = {
     "content": b"email",
     "headers": {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "3"},
 }
 
+ITEMS = {
+    "params": {"recipe": "products"},
+    "content": b"title,brand\nlamp,Acme\n",
+    "headers": {"Content-Type": "text/csv"},
+}
+
 ROWS: dict[str, Row] = {
+    "POST /api/jobs": Row(Scope.WRITE, 202, ask=ITEMS),
+    "GET /api/jobs": Row(Scope.READ),
+    "GET /api/jobs/{job_id}": Row(Scope.READ, of_owner=rows),
+    "GET /api/jobs/{job_id}/items": Row(Scope.READ, of_owner=rows),
+    "POST /api/jobs/{job_id}/pause": Row(Scope.WRITE, of_owner=rows),
+    "POST /api/jobs/{job_id}/resume": Row(Scope.WRITE, of_owner=paused_rows),
+    "POST /api/jobs/{job_id}/cancel": Row(Scope.WRITE, of_owner=rows),
+    "POST /api/jobs/{job_id}/kickoff": Row(Scope.WRITE, of_owner=paused_rows),
+    "POST /api/jobs/{job_id}/reprocess": Row(Scope.WRITE, of_owner=rows, ask={"json": {}}),
+    "POST /api/jobs/{job_id}/export": Row(Scope.READ, of_owner=rows, ask={"params": {"format": "csv"}}),
+    "GET /api/pending": Row(Scope.READ),
+    "POST /api/ingestion/scan": Row(Scope.ADMIN),
     "GET /api/audit": Row(Scope.READ),
+    "GET /metrics": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
     "GET /v1/imports/{job_id}": Row(Scope.READ, of_owner=waiting_import),
@@ -73,23 +130,37 @@ ROWS: dict[str, Row] = {
     "POST /v1/imports/{job_id}/cancel": Row(Scope.WRITE, of_owner=waiting_import),
     "POST /v1/imports/{job_id}/replay": Row(Scope.WRITE, 202, of_owner=ended_import),
     "POST /v1/imports/{job_id}/undo": Row(Scope.WRITE, of_owner=loaded_import),
+    "GET /v1/exports": Row(Scope.READ),
+    "POST /v1/exports": Row(Scope.WRITE, 202, ask={"json": {"resource": "users"}}),
+    "GET /v1/exports/{job_id}": Row(Scope.READ, of_owner=waiting_export),
+    "GET /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
+    "HEAD /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
+    "POST /v1/exports/{job_id}/cancel": Row(Scope.WRITE, of_owner=waiting_export),
+    "POST /jobs": Row(Scope.WRITE, 202, ask={"json": INPUTS}),
+    "GET /jobs/{job_id}": Row(Scope.READ, of_owner=distribution),
+    "GET /v1/jobs/{job_id}/events": Row(Scope.READ, of_owner=ended_job),
     "HEAD /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload),
     "PATCH /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload, ask=APPEND),
     "DELETE /v1/uploads/{upload_id}": Row(Scope.WRITE, 204, of_owner=upload),
 }
 
 
+ENDLESS = {"GET /v1/jobs/events"}
+"""Streams of news have no end of their own: events_test.py asks them as everybody."""
+
+
 def declared() -> set[str]:
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routes = [route for router in routers(Settings()) for route in router.routes if isinstance(route, APIRoute)]
     return {f"{method} {route.path}" for route in routes for method in route.methods or ()}
 
 
 def test_every_endpoint_has_a_row() -> None:
-    assert declared() == PUBLIC | ROWS.keys()
+    assert declared() == PUBLIC | ENDLESS | ROWS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_only_who_may_is_answered(api: Api, name: str) -> None:
+    shop(api)
     row = ROWS[name]
     method, path = name.split(" ")
 
