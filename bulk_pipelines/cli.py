@@ -20,6 +20,7 @@ from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.processing.review import commands as review
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -196,6 +197,7 @@ for processing_command in (
     processing.grid,
     processing.reprocess,
     processing.kickoff,
+    review.review,
 ):
     main.add_command(processing_command)
 for command in (commands.dlq, commands.pause, commands.resume, commands.cancel, api.api, api.group, api.show_audit):

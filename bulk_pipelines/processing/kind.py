@@ -19,7 +19,7 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
     return Kind(
         kind_name(recipe_type.name),
         work.handle,
-        prepare=work.prepare if recipe_type.look_all is not None else None,
+        prepare=work.prepare,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
         slices=replace(limits.slices, max_claim=most, first_claim=min(limits.slices.first_claim, most)),
@@ -30,10 +30,12 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
 
 def adapted(job: Job, kind: Kind) -> Kind:
     recipe = work.recipe_of_job(job)
-    together = kind.prepare is not None
+    recipe_type = types.find(recipe.type)
+    together = recipe_type.look_all is not None
+    missing = recipe.not_found_attempts or recipe_type.not_found_attempts
     return replace(
         kind,
-        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=recipe.not_found_attempts),
+        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=missing),
         concurrency=1 if together else recipe.at_once,
     )
 

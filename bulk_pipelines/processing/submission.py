@@ -12,8 +12,9 @@ def submit(connection: Connection, request: ProcessingRequest, sender: Sender) -
     return jobs.submit(connection, KINDS, sender.asks(kind_name(request.recipe.type), request.as_params()))
 
 
-def processing_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
+def processing_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
+    """Return the job with this key. Another owner's job is an unknown one."""
+    job = jobs.find(connection, job_key, owner)
     if job.kind not in KINDS:
         raise InvalidInput("job", f"{job_key} processes no rows, it is of the kind {job.kind}")
     return job
