@@ -95,3 +95,27 @@ FROM (
     WHERE job_id = :job_id AND status = 'SUCCEEDED' AND result #>> '{evidence,candidates,0,score}' IS NOT NULL
         AND result #>> '{evidence,decision}' IS NULL
 ) AS row;
+
+-- name: less_sure
+-- The items of a job that are matched with an entry of which another row is surer. What a reviewer chose stays.
+SELECT item_id, entry FROM (
+    SELECT item_id, result #>> '{evidence,id}' AS entry, result #>> '{evidence,decision}' IS NOT DISTINCT FROM 'accept' AS chosen, row_number() OVER (
+        PARTITION BY result #>> '{evidence,id}'
+        ORDER BY result #>> '{evidence,decision}' IS NOT DISTINCT FROM 'accept' DESC,
+            (result #>> '{evidence,score}')::float8 DESC NULLS LAST, item_key
+    ) AS place
+    FROM job_item
+    WHERE job_id = :job_id AND status = 'SUCCEEDED' AND result ->> 'outcome' = 'matched'
+) AS matched
+WHERE place > 1 AND NOT chosen
+ORDER BY item_id;
+
+-- name: losing_rows
+-- Rows that are judged anew, locked against a reviewer who decides about them.
+SELECT item_id, input, result
+FROM job_item AS item
+JOIN unnest(:item_ids::bigint[], :entries::text[]) AS losing (item_id, entry) USING (item_id)
+WHERE item.status = 'SUCCEEDED' AND result ->> 'outcome' = 'matched' AND result #>> '{evidence,id}' = losing.entry
+    AND result #>> '{evidence,decision}' IS DISTINCT FROM 'accept'
+ORDER BY item_id
+FOR NO KEY UPDATE OF item;

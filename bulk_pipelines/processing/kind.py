@@ -5,7 +5,7 @@ from dataclasses import replace
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import Limits, limits_of
-from bulk_pipelines.processing import completion, types, work
+from bulk_pipelines.processing import completion, one_to_one, types, work
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings
@@ -20,6 +20,7 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
         kind_name(recipe_type.name),
         work.handle,
         prepare=work.prepare,
+        reconcile=one_to_one.reconcile if recipe_type.unique is not None else None,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
         slices=replace(limits.slices, max_claim=most, first_claim=min(limits.slices.first_claim, most)),

@@ -50,6 +50,10 @@ class Candidate:
     def of_json(cls, given: Mapping[str, Any]) -> Self:
         return cls(given["id"], given["name"], given["score"], given.get("answer") or {}, given.get("features") or {})
 
+    def as_in(self, reference: "Candidate") -> "Candidate":
+        """Return the candidate with the name and the values that its reference has now."""
+        return replace(self, name=reference.name, answer=reference.answer)
+
 
 @dataclass(frozen=True)
 class Origin:

@@ -31,6 +31,9 @@ def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen
     """Yield a line for every call and for every row."""
     recipe = found.recipe(name)
     rows = first_rows(recipe, source, count, chosen)
+    kind = types.find(recipe.type)
+    if kind.ready is not None:
+        kind.ready(pool, recipe)
     calls: list[Asked] = []
     limiters: dict[str, Limiter] = {}
     desk = Desk(
@@ -40,7 +43,6 @@ def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen
         stored=False,
         tried=calls.append,
     )
-    kind = types.find(recipe.type)
     for number, row in enumerate(rows, 1):
         looked = look(recipe, kind, number, row, desk)
         yield from map(call_line, calls)

@@ -2,10 +2,11 @@
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.lookup.looking import TYPE as LOOKUP
+from bulk_pipelines.processing.match.matching import TYPE as MATCH
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.reconcile.reconciling import TYPE as RECONCILE
 
-TYPES = {each.name: each for each in (LOOKUP, RECONCILE)}
+TYPES = {each.name: each for each in (LOOKUP, RECONCILE, MATCH)}
 
 
 def find(name: str) -> RecipeType:

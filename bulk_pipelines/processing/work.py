@@ -111,7 +111,7 @@ def decided(recipe: Recipe, leases: Sequence[Lease], tools: Tools) -> dict[int, 
         return found
     known = entries(tools.pool, recipe, chosen)
     return {
-        item_id: each if each.entry is None else replace(each, entry=known[each.entry.id])
+        item_id: each if each.entry is None else replace(each, entry=each.entry.as_in(known[each.entry.id]))
         for item_id, each in found.items()
         if each.entry is None or each.entry.id in known
     }

@@ -29,24 +29,30 @@ CREATE TABLE review_decision (
 CREATE INDEX job_item_ambiguous ON job_item (job_id, item_key)
 WHERE status = 'SUCCEEDED' AND result ->> 'outcome' = 'ambiguous';
 
--- A file that rows are matched with. A file that has changed is another reference.
+-- A file that rows are matched with. It is loaded anew when it has changed.
 CREATE TABLE reference_file (
     reference_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- The file's address, without a password.
+    -- The file's address, as its recipe names it.
     source text NOT NULL,
-    sha256 text NOT NULL,
+    -- The column with the ids of its entries.
+    id_column text NOT NULL,
+    -- What its storage calls this version of the file.
+    version text NOT NULL,
     columns text[] NOT NULL,
-    rows bigint NOT NULL,
     loaded_at timestamptz NOT NULL DEFAULT now(),
     used_at timestamptz NOT NULL DEFAULT now(),
 
-    CONSTRAINT reference_file_is_loaded_once UNIQUE (source)
+    CONSTRAINT reference_file_is_loaded_once UNIQUE (source, id_column)
 );
 
 CREATE TABLE reference_row (
     reference_id bigint NOT NULL REFERENCES reference_file ON DELETE CASCADE,
     number bigint NOT NULL,
+    entry_id text NOT NULL,
     row jsonb NOT NULL,
 
     PRIMARY KEY (reference_id, number)
 );
+
+-- Entries are shown by their ids.
+CREATE INDEX reference_row_by_id ON reference_row (reference_id, entry_id);

@@ -20,6 +20,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
+from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import records, sources
 from bulk_pipelines.processing.intake.records import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
@@ -38,6 +39,9 @@ FIRST_BATCH = 1_000
 def plan(pool: Engine, job: Job) -> Job:
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
+    prepare = types.find(request.recipe.type).ready
+    if prepare is not None:
+        prepare(pool, request.recipe)
     try:
         return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
     except Conflict as error:

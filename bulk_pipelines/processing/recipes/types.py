@@ -70,6 +70,8 @@ class RecipeType:
     entries: Entries | None = None
     """Returns the things of these ids that a row may stand for, if this type can look them up. Without it, reviewers
     choose among a row's candidates."""
+    unique: Callable[[Recipe], bool] | None = None
+    """Whether a recipe matches no entry with two rows of a job; None if no recipe of this type can ask for that."""
     ready: Callable[[Engine, Recipe], None] | None = None
     """Called before the rows of a job are persisted: it makes ready what the recipe needs."""
     not_found_attempts: int = 2

@@ -66,7 +66,7 @@ def decide(pool: Engine, job_key: str, item_key: str, verdict: str, entry: str |
         connection.execute(queries.text("reviews", "one_at_a_time"), values)
         found = connection.execute(queries.text("reviews", "decision"), values).fetchone()
         before = truth.of_row(found) if found is not None else Decision()
-        candidate = known or among(result, before, entry)
+        candidate = among(result, before, entry, known)
         after = before.after(told, candidate)
         changed = not after.same(before)
         if changed:
@@ -105,15 +105,17 @@ def row_to_decide(connection: Connection, job: Job, item_key: str) -> tuple[int,
     return item_id, row, result if state == ItemState.SUCCEEDED else result | {"state": state}
 
 
-def among(result: Mapping[str, Any], before: Decision, entry: str | None) -> Candidate | None:
-    """Return the candidate that a reviewer means."""
+def among(result: Mapping[str, Any], before: Decision, entry: str | None, known: Candidate | None) -> Candidate | None:
+    """Return the candidate that a reviewer means: one of the row's, or another entry of the reference."""
     if entry is None:
         return None
     found = [Candidate.of_json(each) for each in result["evidence"].get("candidates") or ()]
     found += [before.entry] if before.entry is not None else []
     for each in found:
         if each.id == entry:
-            return each
+            return each.as_in(known) if known is not None else each
+    if known is not None:
+        return known
     raise InvalidInput("entry", f"{entry!r} is no candidate of this row: {', '.join(each.id for each in found)}")
 
 
@@ -164,7 +166,9 @@ def show(
         if result.get("state") == ItemState.NOT_FOUND:
             continue
         before = truth.found_before(result["evidence"])
-        _, new = truth.result_of(recipe, row, before, decisions.get(item_id, Decision()), result.get("envelope") or {})
+        taken = result["evidence"].get(truth.TAKEN) or ()
+        decision = decisions.get(item_id, Decision())
+        _, new = truth.result_of(recipe, row, before, decision, result.get("envelope") or {}, taken)
         if new == result:
             continue
         written[item_id] = payload.encode("result", new)

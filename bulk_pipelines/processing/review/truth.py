@@ -16,6 +16,8 @@ from bulk_pipelines.processing.review import keys
 
 UNDECIDED = "undecided"
 """The field of the evidence that says what the recipe found by itself, for the day when the decision is taken back."""
+TAKEN = "taken"
+"""The field that names the entries which surer rows of the job are matched with."""
 NEVER_LOOKED_UP = {"outcome": Outcome.AMBIGUOUS.value, "reason": "it was decided before, and never looked up"}
 
 
@@ -70,6 +72,11 @@ def of_row(row: Sequence[Any]) -> Decision:
     return Decision(Verdict(verdict), entry and Candidate.of_json(entry), tuple(rejected), by, at)
 
 
+def of_evidence(evidence: Mapping[str, Any]) -> Decision:
+    """Return the rejections that a row was judged with."""
+    return Decision(rejected=tuple(evidence.get("rejected") or ()), by=evidence.get("decided_by") or "")
+
+
 def of_rows(connection: Connection, recipe: Recipe, rows: Mapping[int, Mapping[str, Any]]) -> dict[int, Decision]:
     """Return what was decided about these rows, by their numbers. An accepted entry that is not there any more is as
     good as no decision."""
@@ -79,8 +86,9 @@ def of_rows(connection: Connection, recipe: Recipe, rows: Mapping[int, Mapping[s
     return {number: found[key] for number, key in asked.items() if key in found}
 
 
-def finding(recipe: Recipe, found: Finding | None, decision: Decision) -> Finding:
-    """Return what a decision makes of a finding. Without a finding, the row was never looked up."""
+def finding(recipe: Recipe, found: Finding | None, decision: Decision, taken: Sequence[str]) -> Finding:
+    """Return what a decision makes of a finding. Without a finding, the row was never looked up. What other rows have
+    `taken` is no candidate."""
     faults, origin = ((), None) if found is None else (found.faults, found.origin)
     if decision.verdict is Verdict.ACCEPT:
         assert decision.entry is not None, "the database checks it"
@@ -88,24 +96,39 @@ def finding(recipe: Recipe, found: Finding | None, decision: Decision) -> Findin
     if decision.verdict is Verdict.NONE:
         return Finding(Outcome.NO_MATCH, (), origin, "a reviewer found that none is right", faults)
     assert found is not None, "a rejection is about what was found"
-    if not decision.rejected:
+    if not decision.rejected and not taken:
         return found
     kind = types.find(recipe.type)
-    return kind.without(kind.judging(recipe), found, decision.rejected)
+    left = kind.without(kind.judging(recipe), found, {*decision.rejected, *taken})
+    if not taken or left.outcome is Outcome.MATCHED:
+        return left
+    return replace(left, reason=f"a surer row is matched with {', '.join(taken)}; {left.reason}")
 
 
-def noted(evidence: dict[str, Any], before: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+def noted(
+    evidence: dict[str, Any], before: Mapping[str, Any], decision: Decision, taken: Sequence[str]
+) -> dict[str, Any]:
     """Return the evidence with the decision in it, and with what was found before it."""
-    if not decision.settles and not decision.rejected:
+    decided = decision.settles or bool(decision.rejected)
+    if not decided and not taken:
         return evidence
-    return evidence | {
+    kept = {
         "lead": before.get("lead"),
         "candidates": before["candidates"],
         UNDECIDED: {"outcome": before["outcome"], "reason": before["reason"]},
-        "decision": decision.verdict.value,
-        "decided_by": decision.by,
-        "rejected": list(decision.rejected),
     }
+    kept |= {TAKEN: list(taken)} if taken else {}
+    if not decided:
+        return evidence | kept
+    return (
+        evidence
+        | kept
+        | {
+            "decision": decision.verdict.value,
+            "decided_by": decision.by,
+            "rejected": list(decision.rejected),
+        }
+    )
 
 
 def never_looked_up(decision: Decision) -> dict[str, Any]:
@@ -138,8 +161,13 @@ def result_of(
     found: Finding | None,
     decision: Decision,
     envelope: Mapping[str, Any],
+    taken: Sequence[str] = (),
 ) -> tuple[Finding, dict[str, Any]]:
     """Return the finding and the result of a row, as the decision about it makes them."""
     before = never_looked_up(decision) if found is None else found.evidence()
-    now = finding(recipe, found, decision)
-    return now, results.as_result(recipe, row, now, envelope, note=lambda evidence: noted(evidence, before, decision))
+    now = finding(recipe, found, decision, taken)
+
+    def note(evidence: dict[str, Any]) -> dict[str, Any]:
+        return noted(evidence, before, decision, taken)
+
+    return now, results.as_result(recipe, row, now, envelope, note=note)
