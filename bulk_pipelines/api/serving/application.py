@@ -6,16 +6,17 @@ from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, health, imports, uploads
+from bulk_pipelines.api.endpoints import audit, health, imports, reconciliation, uploads
 from bulk_pipelines.api.imports.receiving import AT_ONCE
 from bulk_pipelines.api.live import Ends
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
 
-ROUTERS = (imports.router, uploads.router, audit.router, health.router, documentation.router)
+ROUTERS = (imports.router, uploads.router, audit.router, reconciliation.router, health.router, documentation.router)
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -48,6 +49,7 @@ def endpoints(door: Door) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(Bounded)
+    app.add_middleware(Crossing)
     return app
 
 

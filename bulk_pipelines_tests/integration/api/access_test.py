@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import ROUTERS
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.scenes.api import Api, bearer
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
 
@@ -30,6 +31,8 @@ class Row:
     of_owner: Made | None = None
     """Set where the path names something that belongs to an owner: for others there is no such thing."""
     ask: dict[str, Any] | None = None
+    of_all: Made | None = None
+    """Set where the path names something that belongs to nobody."""
 
 
 def ended_import(api: Api) -> dict[str, str]:
@@ -55,13 +58,56 @@ def upload(api: Api) -> dict[str, str]:
     return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
 
 
+ADA = "4b6d5d2c-0000-4000-8000-000000000001"
+
+
+def reference(api: Api) -> dict[str, str]:
+    """Declare a recipe whose reference is a table that is always there."""
+    folder = api.settings.home.parent / "recipes"
+    folder.mkdir(exist_ok=True)
+    (folder / "people.toml").write_text(
+        '[recipe.people]\ntype = "match"\nvariants = [{ name = "name", query = "{name}" }]\n'
+        '[recipe.people.reference]\ntable = "users"\nid = "id"\nnames = ["name", "email"]\n'
+    )
+    with transaction(api.engine) as connection:
+        connection.execute(
+            "INSERT INTO users (id, email, name, role, active) VALUES (%s, 'ada@x.org', 'Ada', 'reader', true)"
+            " ON CONFLICT DO NOTHING",
+            [ADA],
+        )
+    return {"name": "people", "kind": "entity"}
+
+
 IMPORT = {"params": {"resource": "users"}, "content": users(1), "headers": {"Content-Type": "text/csv"}}
 APPEND = {
     "content": b"email",
     "headers": {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "3"},
 }
 
+FORM = {"data": {"queries": '{"q": {"query": "Ada"}}'}}
+CONDITIONS = {"json": {"queries": [{"conditions": [{"matchType": "name", "propertyValue": "Ada"}]}]}}
+RECONCILIATION: dict[str, Row] = {
+    "GET /reconcile": Row(Scope.READ),
+    "GET /reconcile/{name}": Row(Scope.READ, of_all=reference),
+    "POST /reconcile/{name}": Row(Scope.READ, of_all=reference, ask=FORM),
+    "GET /reconcile/{name}/properties": Row(Scope.READ, of_all=reference),
+    "GET /reconcile/{name}/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/suggest/{kind}": Row(Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}),
+    "GET /reconcile/{name}/1.0-draft": Row(Scope.READ, of_all=reference),
+    "POST /reconcile/{name}/1.0-draft/match": Row(Scope.READ, of_all=reference, ask=CONDITIONS),
+    "POST /reconcile/{name}/1.0-draft/extend": Row(
+        Scope.READ, of_all=reference, ask={"json": {"ids": [ADA], "properties": [{"id": "email"}]}}
+    ),
+    "GET /reconcile/{name}/1.0-draft/extend/propose": Row(Scope.READ, of_all=reference),
+    "GET /reconcile/{name}/1.0-draft/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/1.0-draft/suggest/{kind}": Row(
+        Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}
+    ),
+}
+"""References belong to nobody: whoever may read may ask them."""
+
 ROWS: dict[str, Row] = {
+    **RECONCILIATION,
     "GET /api/audit": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
@@ -94,7 +140,8 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
     method, path = name.split(" ")
 
     def ask(headers: dict[str, str]) -> httpx.Response:
-        places = row.of_owner(api) if row.of_owner else {}
+        made = row.of_owner or row.of_all
+        places = made(api) if made else {}
         options = dict(row.ask or {})
         options["headers"] = options.get("headers", {}) | headers
         return httpx.request(method, api.url + path.format(**places), timeout=30, **options)
