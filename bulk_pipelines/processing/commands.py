@@ -23,7 +23,7 @@ def connected() -> "Engine":
 
 @click.command()
 @click.argument("source", required=False, metavar="[FILE]")
-@click.option("--recipe", required=True, help="The recipe to work the rows by: see `bulk recipes list`.")
+@click.option("--recipe", required=True, help="The recipe (see `bulk recipes list`), or a file with one.")
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
 @click.option("--format", help="csv, ndjson or json; recognised when left out.")
@@ -42,6 +42,8 @@ def process(
     """Look up every row of a file, a query or a table by a recipe. Ctrl-C asks to cancel.
 
     bulk process products.csv --recipe shop
+
+    bulk process rows.csv --recipe companies.toml
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, watching
@@ -51,7 +53,7 @@ def process(
     from bulk_pipelines.processing.request import ProcessingRequest
 
     request = ProcessingRequest.parse(
-        library.load(settings.current()).recipe(recipe),
+        library.chosen_by(settings.current(), recipe),
         query=query.read() if query is not None else None,
         **options,
     )
@@ -196,10 +198,12 @@ def check(files: Sequence[Path]) -> None:
 @click.argument("source")
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
 def try_out(name: str, source: str, rows: int) -> None:
-    """Work the first rows of a file, show every call and what came of each row. Nothing is stored."""
+    """Work the first rows of a file by the recipe NAME, or the one in the file NAME; show every call and what came of
+    each row. Nothing is stored but the reference, if the recipe has a file as one."""
     from bulk_pipelines.processing import trial
     from bulk_pipelines.processing.recipes import library
 
     chosen = settings.current()
-    for line in trial.run(connected(), library.load(chosen), name, source, rows, chosen):
+    found, recipe = library.tried(chosen, name)
+    for line in trial.run(connected(), found, recipe, source, rows, chosen):
         click.echo(line)

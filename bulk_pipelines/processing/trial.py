@@ -27,9 +27,8 @@ from bulk_pipelines.storage.landing import headed
 SHOWN = 500
 
 
-def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen: Settings) -> Iterator[str]:
+def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, chosen: Settings) -> Iterator[str]:
     """Yield a line for every call and for every row."""
-    recipe = found.recipe(name)
     rows = first_rows(recipe, source, count, chosen)
     kind = types.find(recipe.type)
     if kind.ready is not None:
