@@ -5,6 +5,7 @@ import dagster as dg
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.distribution.retention import prune_registry
 from bulk_pipelines.drops.definitions import drops
+from bulk_pipelines.drops.look import Doors
 from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
@@ -16,7 +17,8 @@ from bulk_pipelines.maintenance.retention import Part, prune_audit
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
-from bulk_pipelines.processing.retention import prune_answers
+from bulk_pipelines.processing.retention import prune_answers, prune_references
+from bulk_pipelines.processing.submission import submit_drop as submit_rows
 
 imported = launchables()
 exported = exports.launchables()
@@ -29,6 +31,7 @@ retired = [
     Part("drops in the ledger", prune_ledger),
     Part("registered files that are gone", prune_registry),
     Part("answers of providers", prune_answers),
+    Part("files of references", prune_references),
     Part("audit", prune_audit),
 ]
 passes = upkeep(
@@ -47,7 +50,7 @@ defs = dg.Definitions.merge(
     exports.exports(exported),
     distribution.distribution(distributed),
     processing.processing(processed),
-    drops(submission.submit_drop, references(), imported),
+    drops(Doors(submission.submit_drop, submit_rows, references()), [*imported, *processed]),
     maintenance(passes),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

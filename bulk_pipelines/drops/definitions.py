@@ -2,7 +2,7 @@
 them."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import ledger, look, put_away, sources
-from bulk_pipelines.drops.look import Submit
+from bulk_pipelines.drops.look import Doors
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.pipeline import Launchable
@@ -35,13 +35,11 @@ SCHEMES = {
 }
 
 
-def drops(submit: Submit, references: Mapping[str, Sequence[str]], launched: Sequence[Launchable]) -> dg.Definitions:
-    """Make the sensors. `references` has the resources, and which others each of them refers to. `launched` has the
-    jobs that work the imports of dropped files."""
+def drops(doors: Doors, launched: Sequence[Launchable]) -> dg.Definitions:
+    """Make the sensors. `launched` has the jobs that work dropped files."""
     return dg.Definitions(
         sensors=[
-            drop_sensor(name, schemes, description, submit, references, launched)
-            for name, (schemes, description) in SCHEMES.items()
+            drop_sensor(name, schemes, description, doors, launched) for name, (schemes, description) in SCHEMES.items()
         ]
     )
 
@@ -50,8 +48,7 @@ def drop_sensor(
     name: str,
     schemes: set[str],
     description: str,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     launched: Sequence[Launchable],
 ) -> dg.SensorDefinition:
     # The sensor names the jobs only for the UI: its tick submits them, and the relay launches them.
@@ -65,7 +62,7 @@ def drop_sensor(
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        found = sources.load(chosen.drops_file, sorted(references), chosen.home / "inbox")
+        found = sources.load(chosen.drops_file, sorted(doors.references), chosen.home / "inbox")
         own = [source for source in found if source.scheme in schemes]
         if not own:
             file = chosen.drops_file
@@ -78,7 +75,7 @@ def drop_sensor(
         for source in sorted(own, key=lambda each: turns.index(each.name)):
             left = deadline - time.monotonic()
             if left > 0:
-                told.append(tick(context, database.engine, source, chosen, submit, references, left))
+                told.append(tick(context, database.engine, source, chosen, doors, left))
             else:
                 told.append(
                     Told(f"{source.name}: the others took all the time, it comes first in the next tick", False)
@@ -103,13 +100,12 @@ def tick(
     pool: Engine,
     source: DropSource,
     chosen: settings.Settings,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     seconds: float,
 ) -> Told:
-    """Look at one source, and put away its files whose imports are over."""
+    """Look at one source, and put away its files whose jobs are over."""
     opened = opener(source, chosen)
-    looked = look.look(pool, source, opened, submit, references, min(seconds, look.LOOK_SECONDS))
+    looked = look.look(pool, source, opened, doors, min(seconds, look.LOOK_SECONDS))
     happened = bool(looked.jobs or looked.stalled or looked.vanished)
     if happened:
         context.log.info(str(looked))

@@ -34,13 +34,21 @@ class After(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which files it is for, and how they are imported. The first rule of a source that matches a file holds for it."""
+    """Which files it is for, and how they are imported, or processed by a recipe. The first rule of a source that
+    matches a file holds for it."""
 
     glob: str
-    resource: str
+    resource: str = ""
+    recipe: str = ""
+    """The recipe by which the rows of a file are processed; then there is no resource."""
     format: str | None = None
     mode: str = "insert"
     on_error: str = "continue"
+
+    @property
+    def target(self) -> str:
+        """What a file is for, as the ledger has it."""
+        return self.resource or f"recipe {self.recipe}"
 
 
 @dataclass(frozen=True)
@@ -150,9 +158,12 @@ def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) ->
 
 def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> Rule:
     check(table, Rule, f"{place}: files", set())
-    for required in ("glob", "resource"):
-        if not table.get(required):
-            raise InvalidInput(FIELD, f"{place}: files: {required} is missing")
+    if not table.get("glob"):
+        raise InvalidInput(FIELD, f"{place}: files: glob is missing")
+    if bool(table.get("resource")) == bool(table.get("recipe")):
+        raise InvalidInput(FIELD, f"{place}: files: resource is missing, or a recipe: a rule names one of them")
+    if table.get("recipe"):
+        return recipe_rule(table, place)
     if table["resource"] not in resources:
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):
@@ -162,6 +173,17 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     if not is_limit(table.get("on_error", "continue")):
         told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
+    Pattern(table["glob"])
+    return Rule(**table)
+
+
+def recipe_rule(table: Mapping[str, Any], place: str) -> Rule:
+    """Return a rule for rows that are processed. What is said of imports alone is a mistake here."""
+    for name in ("mode", "on_error"):
+        if name in table:
+            raise InvalidInput(FIELD, f"{place}: files: {name} is said of imports, and {table['recipe']!r} is a recipe")
+    if table.get("format", FORMATS[0]) not in FORMATS:
+        raise InvalidInput(FIELD, f"{place}: format {table['format']!r} is none of {', '.join(FORMATS)}")
     Pattern(table["glob"])
     return Rule(**table)
 

@@ -34,6 +34,10 @@ class ProcessingRequest:
     format: Format | None = None
     """The format that the file must have; None: it is recognised."""
     compression: Compression | None = None
+    version: str = ""
+    """The version of a dropped file that is to be read, and no other."""
+    within: str = ""
+    """The folder of this machine that a dropped file lies in, and that no link may lead out of."""
 
     @classmethod
     def parse(
@@ -72,7 +76,7 @@ class ProcessingRequest:
             "query": self.query,
             "format": self.format,
             "compression": self.compression,
-        }
+        } | ({"version": self.version, "within": self.within} if self.version else {})
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Self:
@@ -83,6 +87,8 @@ class ProcessingRequest:
             params["query"],
             None if told is None else Format(told),
             None if packed is None else Compression(packed),
+            params.get("version", ""),
+            params.get("within", ""),
         )
 
 
