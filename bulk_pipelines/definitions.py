@@ -24,6 +24,7 @@ imported = launchables()
 exported = exports.launchables()
 distributed = distribution.launchables()
 processed = processing.launchables()
+doors = Doors(submission.submit_drop, submit_rows, references())
 launched = [*imported, *exported, *distributed, *processed]
 retired = [
     Part("rejects", retention.prune_rejects),
@@ -50,7 +51,7 @@ defs = dg.Definitions.merge(
     exports.exports(exported),
     distribution.distribution(distributed),
     processing.processing(processed),
-    drops(Doors(submission.submit_drop, submit_rows, references()), [*imported, *processed]),
+    drops(doors, [*imported, *processed]),
     maintenance(passes),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

@@ -4,6 +4,7 @@ them."""
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import dagster as dg
@@ -35,11 +36,13 @@ SCHEMES = {
 }
 
 
-def drops(doors: Doors, launched: Sequence[Launchable]) -> dg.Definitions:
-    """Make the sensors. `launched` has the jobs that work dropped files."""
+def drops(doors: Doors, launched: Sequence[Launchable], file: Path | None = None) -> dg.Definitions:
+    """Make the sensors. `launched` has the jobs that work dropped files. `file` configures the sources; without it, the
+    settings name one."""
     return dg.Definitions(
         sensors=[
-            drop_sensor(name, schemes, description, doors, launched) for name, (schemes, description) in SCHEMES.items()
+            drop_sensor(name, schemes, description, doors, launched, file)
+            for name, (schemes, description) in SCHEMES.items()
         ]
     )
 
@@ -50,6 +53,7 @@ def drop_sensor(
     description: str,
     doors: Doors,
     launched: Sequence[Launchable],
+    file: Path | None,
 ) -> dg.SensorDefinition:
     # The sensor names the jobs only for the UI: its tick submits them, and the relay launches them.
     @dg.sensor(
@@ -61,12 +65,13 @@ def drop_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
+        configured = file or chosen.drops_file
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        found = sources.load(chosen.drops_file, sorted(doors.references), chosen.home / "inbox")
+        found = sources.load(configured, sorted(doors.references), chosen.home / "inbox")
         own = [source for source in found if source.scheme in schemes]
         if not own:
-            file = chosen.drops_file
-            why = f"{file.name} names none" if file.exists() else f"{file} does not exist, the inbox is the only one"
+            missing = f"{configured} does not exist, the inbox is the only one"
+            why = f"{configured.name} names none" if configured.exists() else missing
             return dg.SkipReason(f"no source of this kind: {why}")
         deadline = time.monotonic() + TICK_SECONDS
         with transaction(database.engine) as connection:

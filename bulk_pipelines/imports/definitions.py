@@ -14,7 +14,8 @@ from bulk_pipelines.imports import completion, progress, report, submission, win
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.checks import job_to_check
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -94,17 +95,14 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
-    keys = partitions(kind_name(resource.name))
-
     @dg.asset_check(
         asset=resource.name,
-        partitions_def=keys,
         name="error_rate",
         description=f"Of the records of an import, at most {HIGH_ERROR_RATE:.0%} are rejected.",
     )
     def error_rate(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            found, _ = progress.to_check(connection, context.partition_key)
+            found, _ = progress.to_check(connection, job_to_check(context, resource.name))
         counts = found.counts
         rate = counts.rejected / counts.read if counts.read else 0.0
         return dg.AssetCheckResult(
@@ -116,13 +114,12 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=resource.name,
-        partitions_def=keys,
         name="counts_add_up",
         description="Every record of the files is loaded, rejected, superseded or unprocessed; every reject is kept.",
     )
     def counts_add_up(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            found, kept = progress.to_check(connection, context.partition_key)
+            found, kept = progress.to_check(connection, job_to_check(context, resource.name))
         problem = report.balance(found, kept)
         return dg.AssetCheckResult(
             passed=problem is None,
@@ -138,7 +135,7 @@ EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mo
 """The configuration that the launchpad shows when it opens."""
 
 
-class ImportConfig(dg.Config):
+class ImportConfig(SubmissionConfig):
     source: str = Field(
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
@@ -149,8 +146,6 @@ class ImportConfig(dg.Config):
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first import.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
@@ -171,7 +166,15 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
             request,
             Sender("ui", "ui", config.idempotency_key, priority=config.priority),
         )
-    tell_submitted(context, submitted, f"import of {config.resource}", resource=config.resource)
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"import of {config.resource}",
+        config.resource,
+        config,
+        resource=config.resource,
+    )
 
 
 @dg.job(

@@ -12,7 +12,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.checks import job_to_check
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.processing import grid, report, submission, types
@@ -91,8 +92,6 @@ def asset(recipe_type: RecipeType, lanes: int) -> dg.AssetsDefinition:
 
 
 def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
-    keys = partitions(kind_name(recipe_type.name))
-
     def counted(database: Database, job_key: str) -> tuple[report.Counts, float]:
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job_key)
@@ -100,12 +99,11 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=recipe_type.asset,
-        partitions_def=keys,
         name="matched_share",
         description="As many rows match as the recipe expects.",
     )
     def matched_share(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
-        counts, expected = counted(database, context.partition_key)
+        counts, expected = counted(database, job_to_check(context, recipe_type.asset))
         share = counts.share(Outcome.MATCHED)
         return dg.AssetCheckResult(
             passed=share >= expected,
@@ -116,12 +114,11 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=recipe_type.asset,
-        partitions_def=keys,
         name="failed_share",
         description=f"At most {FAILED_SHARE:.0%} of the rows fail.",
     )
     def failed_share(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
-        counts, _ = counted(database, context.partition_key)
+        counts, _ = counted(database, job_to_check(context, recipe_type.asset))
         share = counts.share(Outcome.FAILED)
         return dg.AssetCheckResult(
             passed=share <= FAILED_SHARE,
@@ -133,15 +130,13 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
     return [matched_share, failed_share]
 
 
-class ProcessingConfig(dg.Config):
+class ProcessingConfig(SubmissionConfig):
     recipe: str = Field(description="The name of a recipe (see `bulk recipes list`), or a file with one.")
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
     table: str | None = Field(default=None, description="A table of this database, in place of a file.")
     format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
     compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the rows; the relay launches the job within seconds, as a partition of its asset.")
@@ -158,7 +153,15 @@ def submit_processing(context: dg.OpExecutionContext, database: Database, config
         submitted = submission.submit(
             connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
         )
-    tell_submitted(context, submitted, f"rows for the recipe {config.recipe}", recipe=config.recipe)
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"rows for the recipe {config.recipe}",
+        types.TYPES[request.recipe.type].asset,
+        config,
+        recipe=config.recipe,
+    )
 
 
 @dg.job(
