@@ -101,15 +101,24 @@ def summary(pool: "Engine", job_key: str) -> str:
     help="The file's format.",
 )
 @click.option("--to", default="-", help="The file to write; otherwise the output.")
-def grid(job_key: str, kind: str, to: str) -> None:
-    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
+@click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome, as often as need be.")
+@click.option("--to-table", metavar="RESOURCE", help="Import the grid: its headers are columns of this resource.")
+@click.option("--mode", default="upsert", show_default=True, help="With --to-table: upsert or insert.")
+def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
+    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too.
+
+    bulk grid JOB --outcome matched --to-table companies
+    """
     from contextlib import closing
 
     from bulk_pipelines.processing import grid as grids
     from bulk_pipelines.storage.access import access_of
     from bulk_pipelines.storage.locations import file
 
-    pieces = grids.written(connected(), job_key, grids.GridFormat(kind))
+    if to_table is not None:
+        import_grid(job_key, outcomes, to_table, mode)
+        return
+    pieces = grids.written(connected(), job_key, grids.GridFormat(kind), outcomes)
     with closing(pieces):
         if to == "-":
             out = sys.stdout.buffer
@@ -120,6 +129,25 @@ def grid(job_key: str, kind: str, to: str) -> None:
         with storage, storage.publish(key) as sink:
             for piece in pieces:
                 sink.write(piece)
+
+
+def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str) -> None:
+    """Write the grid where files are landed, and import it as any other file. The same grid is imported once."""
+    from bulk_pipelines.processing import loading
+
+    root = click.get_current_context().find_root()
+    assert isinstance(root.command, click.Group), "the root has the commands of all slices"
+    importing = root.command.commands["import"]
+    assert isinstance(importing, click.Group), "imports have several commands"
+    with loading.written(connected(), job_key, outcomes, settings.current()) as found:
+        root.invoke(
+            importing.commands["file"],
+            sources=[found.url],
+            resource=resource,
+            mode=mode,
+            format="csv",
+            idempotency_key=found.key,
+        )
 
 
 @click.command()

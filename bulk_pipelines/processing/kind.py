@@ -5,7 +5,8 @@ from dataclasses import replace
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import Limits, limits_of
-from bulk_pipelines.processing import completion, one_to_one, types, work
+from bulk_pipelines.processing import completion, types, work
+from bulk_pipelines.processing.match import one_to_one
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings

@@ -184,12 +184,12 @@ def show(
     return outcomes
 
 
-def apply(pool: Engine, job_key: str, by: Actor) -> int:
+def apply(pool: Engine, job_key: str, by: Actor | None) -> int:
     """Make all decisions count for the rows of a job that are done, and return how many rows changed. Rows for which
     nothing was found, and about which something was decided since, are tried again. This may be cut short and
     repeated."""
     with transaction(pool) as connection:
-        job = processing_job(connection, job_key, by.sees)
+        job = processing_job(connection, job_key, None if by is None else by.sees)
     if job.status is JobState.CANCELLED:
         raise Conflict(f"job {job_key} is CANCELLED: decisions change nothing in it any more")
     recipe, tally = recipe_of_job(job), Tally(by, "apply decisions")

@@ -13,8 +13,8 @@ from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing import one_to_one
 from bulk_pipelines.processing.intake import planning
+from bulk_pipelines.processing.match import one_to_one
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.review import deciding
 from bulk_pipelines.settings import current, shipped

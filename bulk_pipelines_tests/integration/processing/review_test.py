@@ -13,6 +13,8 @@ from bulk_pipelines.engine.jobs import audit
 from bulk_pipelines.engine.jobs.audit import Actor, Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput, NotFound
+from bulk_pipelines.processing import control
+from bulk_pipelines.processing.control import Chosen
 from bulk_pipelines.processing.review import deciding, thresholds, uncertain
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
@@ -203,3 +205,12 @@ def test_the_command_line_does_the_same(scene: Scene, job: Job, database_url: st
     refused = CliRunner().invoke(main, ["review", "decide", job.job_key, "000000003", "accept", "x9"])
     assert refused.exit_code == 1
     assert "no candidate of this row" in refused.output
+
+
+def test_to_reprocess_a_job_makes_decisions_count_for_its_rest(scene: Scene, job: Job) -> None:
+    decide(scene, job, 1, "accept", "x2")
+    decide(scene, job, 4, "none")
+    control.reprocess(scene.pool, job.job_key, Chosen.parse())
+    job = scene.worked(job)
+    assert shown(scene, job) == [("matched", "2"), ("matched", "2"), ("ambiguous", ""), ("no match", "")]
+    assert (job.succeeded_items, job.not_found_items) == (4, 0)
