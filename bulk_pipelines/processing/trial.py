@@ -13,7 +13,7 @@ from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.intake import records
 from bulk_pipelines.processing.intake.planning import check_needs
-from bulk_pipelines.processing.intake.records import UNREADABLE, Row
+from bulk_pipelines.processing.intake.rows import UNREADABLE, Row
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -31,8 +31,8 @@ def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, c
     """Yield a line for every call and for every row."""
     rows = first_rows(recipe, source, count, chosen)
     kind = types.find(recipe.type)
-    if kind.ready is not None:
-        kind.ready(pool, recipe)
+    if kind.load is not None:
+        kind.load(pool, recipe)
     calls: list[Asked] = []
     limiters: dict[str, Limiter] = {}
     desk = Desk(

@@ -17,7 +17,7 @@ from bulk_pipelines.engine.rate_limit import Stopped
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import envelope, results, types
-from bulk_pipelines.processing.intake.records import UNREADABLE
+from bulk_pipelines.processing.intake.rows import UNREADABLE
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.recipes import library

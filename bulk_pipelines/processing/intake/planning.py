@@ -22,7 +22,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import records, sources
-from bulk_pipelines.processing.intake.records import Row
+from bulk_pipelines.processing.intake.rows import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
@@ -39,9 +39,9 @@ FIRST_BATCH = 1_000
 def plan(pool: Engine, job: Job) -> Job:
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
-    prepare = types.find(request.recipe.type).ready
-    if prepare is not None:
-        prepare(pool, request.recipe)
+    load = types.find(request.recipe.type).load
+    if load is not None:
+        load(pool, request.recipe)
     try:
         return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
     except Conflict as error:

@@ -118,7 +118,7 @@ def entries(pool: Engine, recipe: Recipe, ids: Collection[str]) -> Mapping[str, 
     return rows.found(pool, options_of(recipe).reference, ids, answers(recipe))
 
 
-def ready(pool: Engine, recipe: Recipe) -> None:
+def load(pool: Engine, recipe: Recipe) -> None:
     """Load the reference if it is a file that is new or has changed, and check that it has the recipe's columns."""
     reference = options_of(recipe).reference
     if reference.file:
@@ -138,6 +138,6 @@ TYPE = RecipeType(
     without=without,
     entries=entries,
     unique=lambda recipe: options_of(recipe).one_to_one,
-    ready=ready,
+    load=load,
     not_found_attempts=1,
 )

@@ -72,7 +72,7 @@ class RecipeType:
     choose among a row's candidates."""
     unique: Callable[[Recipe], bool] | None = None
     """Whether a recipe matches no entry with two rows of a job; None if no recipe of this type can ask for that."""
-    ready: Callable[[Engine, Recipe], None] | None = None
-    """Called before the rows of a job are persisted: it makes ready what the recipe needs."""
+    load: Callable[[Engine, Recipe], None] | None = None
+    """Loads what the recipe needs, before the rows of a job are persisted."""
     not_found_attempts: int = 2
     """How often a row is tried for which nothing is found, if the recipe does not say."""

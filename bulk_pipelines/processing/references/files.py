@@ -10,7 +10,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.intake import records
-from bulk_pipelines.processing.intake.records import UNREADABLE
+from bulk_pipelines.processing.intake.rows import UNREADABLE, Records, Row
 from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.references.declaration import Reference
 from bulk_pipelines.settings import Settings
@@ -61,7 +61,7 @@ def copy(connection: Connection, reference: Reference, reader: Reader, url: str,
             copied.write_row((row[0], number, entry_id, Json(each)))
 
 
-def entries(reference: Reference, rows: records.Records) -> Iterator[tuple[int, str, records.Row]]:
+def entries(reference: Reference, rows: Records) -> Iterator[tuple[int, str, Row]]:
     """Yield the rows that have an id, each with its number. A file with an unreadable record is no reference: whatever
     it lacks would be found by nobody."""
     for number, row in enumerate(rows, 1):

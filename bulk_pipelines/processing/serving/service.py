@@ -63,7 +63,7 @@ def opened(pool: Engine, chosen: Settings, name: str, address: str) -> Service:
 
 def refreshed(service: Service) -> None:
     """Load the reference anew if it is a file that has changed. Clients begin with the manifest, so that is when."""
-    matching.ready(service.pool, service.recipe)
+    matching.load(service.pool, service.recipe)
 
 
 def names(chosen: Settings) -> list[str]:
