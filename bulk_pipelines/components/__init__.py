@@ -4,6 +4,8 @@ names there."""
 from pathlib import Path
 
 import dagster as dg
+from dagster.components import scaffold_component
+from pydantic import BaseModel
 
 from bulk_pipelines.components import parts
 
@@ -15,6 +17,45 @@ class Part(dg.Component, dg.Model, dg.Resolvable):
     """The variable of the environment that holds the database's address. Without it, BULK_DATABASE_URL does."""
 
 
+class TableParams(BaseModel):
+    """What `dg scaffold defs bulk_pipelines.Table` asks for."""
+
+    table: str = "users"
+
+
+class TableScaffolder(dg.Scaffolder[TableParams]):
+    """Writes the YAML of a table."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[TableParams]:
+        return TableParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[TableParams]) -> None:
+        scaffold_component(request, {"table": request.params.table})
+
+
+class DropsScaffolder(dg.Scaffolder):
+    """Writes the YAML, and a TOML file with one source beside it."""
+
+    def scaffold(self, request: dg.ScaffoldRequest) -> None:
+        scaffold_component(request, {"file": "drops.toml"})
+        (request.target_path / "drops.toml").write_text(SOURCES)
+
+
+SOURCES = """\
+# Files that are dropped into `where` are imported, each version once. A relative path goes by the folder in which
+# Dagster runs. docs/drops.md has S3, FTP and SFTP, and all that can be said of a source.
+[[source]]
+name = "inbox"
+where = "inbox"
+
+[[source.files]]
+glob = "*.csv"
+resource = "users"
+"""
+
+
+@dg.scaffold_with(TableScaffolder)
 class Table(Part):
     """A declared table: files are imported into it, and it is exported, as assets with checks and jobs."""
 
@@ -27,6 +68,7 @@ class Table(Part):
         return parts.table(self.table, exports=self.exports, database=self.database)
 
 
+@dg.scaffold_with(DropsScaffolder)
 class Drops(Part):
     """Sensors that take files dropped into folders, S3 or FTP, each version once, and import them into the tables."""
 

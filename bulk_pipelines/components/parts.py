@@ -70,10 +70,11 @@ def upkeep(*, database: str | None = None) -> dg.Definitions:
 
 
 def launching(name: str, wanted: set[str]) -> dg.Definitions:
-    """Return the jobs of these kinds, with a sensor that launches them. They have an executor of their own, because it
-    runs a small job in one process, whatever executor the project has."""
+    """Return the jobs of these kinds, with a sensor that launches them. The jobs have an executor of their own, because
+    it runs a small job in one process, whatever executor the project has. The sensor does not wait for jobs to come:
+    the daemon evaluates sensors one after the other, and the project has others."""
     chosen = [with_executor(each) for each in launched if each.pipeline.kind.name in wanted]
-    return dg.Definitions(jobs=[each.job for each in chosen], sensors=[relay(chosen, name=f"{name}_relay")])
+    return dg.Definitions(jobs=[each.job for each in chosen], sensors=[relay(chosen, listen=0.0, name=f"{name}_relay")])
 
 
 def with_executor(launchable: Launchable) -> Launchable:
