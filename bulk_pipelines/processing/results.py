@@ -15,6 +15,8 @@ from bulk_pipelines.processing.recipes.declaration import Recipe, Source
 
 CANDIDATES_KEPT = 5
 FAULTS_KEPT = 20
+LARGEST_ANSWER = 20_000
+"""How many characters of JSON a candidate's values may have to be kept for reviewers."""
 
 
 class Outcome(StrEnum):
@@ -43,7 +45,10 @@ class Candidate:
 
     def as_json(self) -> dict[str, Any]:
         shown = {"id": self.id, "name": self.name, "score": None if self.score is None else round(self.score, 4)}
-        besides = {"answer": dict(self.answer), "features": dict(self.features)}
+        answer = dict(self.answer)
+        if len(json.dumps(answer)) > LARGEST_ANSWER:
+            answer = {}  # several of them would be more than an item can keep
+        besides = {"answer": answer, "features": dict(self.features)}
         return shown | {name: value for name, value in besides.items() if value}
 
     @classmethod

@@ -3,11 +3,11 @@ workers, wherever they run, match with the same rows."""
 
 from collections.abc import Iterator
 
-from psycopg.types.json import Json
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.intake import records
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Records, Row
@@ -58,7 +58,8 @@ def copy(connection: Connection, reference: Reference, reader: Reader, url: str,
     assert row is not None, "an insert returns its row"
     with connection.cursor() as cursor, cursor.copy(queries.text("references", "copy_rows")) as copied:
         for number, entry_id, each in entries(reference, rows):
-            copied.write_row((row[0], number, entry_id, Json(each)))
+            encoded = payload.encode(f"record {number}", each)
+            copied.write_row((row[0], number, payload.text(f"record {number}", entry_id), encoded))
 
 
 def entries(reference: Reference, rows: Records) -> Iterator[tuple[int, str, Row]]:

@@ -43,22 +43,19 @@ class Held:
         with self.lock:
             building = self.building[name]
         with building:
-            if not self.serves(name, asker):
-                self.look(pool, name, asker)
             with self.lock:
+                kept = self.kept.get(name)
+            if kept is None or kept.asker != asker or time.monotonic() - kept.looked_at > LOOK_SECONDS:
+                kept = None  # the old index is let go before another is built
+                kept = self.look(pool, name, asker)
+            with self.lock:
+                self.kept[name] = kept
                 self.kept.move_to_end(name)
-                index = self.kept[name].index
                 self.make_room()
-                return index
+            return kept.index
 
-    def serves(self, name: Name, asker: str) -> bool:
-        """Whether the index that is held may be used without a look at its reference."""
-        kept = self.kept.get(name)
-        return kept is not None and kept.asker == asker and time.monotonic() - kept.looked_at < LOOK_SECONDS
-
-    def look(self, pool: Engine, name: Name, asker: str) -> None:
-        """Build the index of a reference, unless the one that is held is that of the same rows. The old one is let go
-        first, because both together may be too large."""
+    def look(self, pool: Engine, name: Name, asker: str) -> Kept:
+        """Build the index of a reference, unless the one that is held is that of the same rows."""
         _, reference = name
         if reference.file:
             files.load_missing(pool, reference, settings.current())
@@ -70,8 +67,7 @@ class Held:
                 kept = self.kept.get(name)
             if kept is None:
                 kept = Kept(build(relation.entries(connection)), version, asker, 0.0)
-            with self.lock:
-                self.kept[name] = replace(kept, asker=asker, looked_at=time.monotonic())
+        return replace(kept, asker=asker, looked_at=time.monotonic())
 
     def make_room(self) -> None:
         """Let go of the indexes that were asked for longest ago."""

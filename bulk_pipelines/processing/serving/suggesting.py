@@ -11,6 +11,8 @@ from bulk_pipelines.processing.matching.index import Index
 from bulk_pipelines.processing.serving.asking import PROPERTIES, Json
 
 SUGGESTED = 10
+MOST_RANKED = 5_000
+"""A letter alone stands in most names: so many of those that begin with it, and of all that have it, are ranked."""
 
 
 def suggest(index: Index, kind: str, prefix: str, cursor: int, columns: Mapping[str, str]) -> Json:
@@ -32,8 +34,12 @@ def suggest(index: Index, kind: str, prefix: str, cursor: int, columns: Mapping[
 def entities(index: Index, text: str, cursor: int) -> list[Json]:
     """Return entries of which a name begins with the text or contains it, the shortest first, and the one with that
     id."""
-    within = np.asarray(pc.match_substring(index.entries["name"], text, ignore_case=True))
-    places = np.flatnonzero(within | np.asarray(pc.equal(index.entries["id"], pa.scalar(text, pa.large_string()))))
+    names, ids = index.entries["name"], index.entries["id"]
+    begins = pc.starts_with(names, text, ignore_case=True)
+    within = pc.match_substring(names, text, ignore_case=True)
+    is_it = pc.equal(ids, pa.scalar(text, pa.large_string()))
+    likely = [np.flatnonzero(np.asarray(each))[:MOST_RANKED] for each in (is_it, begins, within)]
+    places = np.unique(np.concatenate(likely))
     found = index.entries.select(["id", "name", "description", "types"]).take(places).to_pylist()
     ranked = sorted(found, key=lambda each: (each["id"] != text, *rank(each["name"], text), each["id"]))
     start = max(cursor, 0)

@@ -1,5 +1,7 @@
 """Rows are matched with tables and files: evidence, thresholds, one-to-one, doubles, and a reference that changes."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,10 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.match import one_to_one
+from bulk_pipelines.processing.matching.references import Columns
 from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.processing.references.declaration import Reference
+from bulk_pipelines.processing.references.held import Held
 from bulk_pipelines.processing.review import deciding
 from bulk_pipelines.settings import current, shipped
 from bulk_pipelines_tests.scenes.processing import Scene
@@ -382,3 +387,41 @@ def test_a_file_with_a_recipe_brings_no_provider_along(scene: Scene) -> None:
         library.chosen_by(current(), str(path))
     with pytest.raises(InvalidInput, match="cannot be read"):
         library.chosen_by(current(), str(scene.folder / "nowhere.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"id": "1", "name": "a\\u0000b"}\n', "NUL"),
+        ('{"id": "' + "x" * 2_000 + '", "name": "a"}\n', "longer than"),
+        ('{"id": "1", "name": "a"}\n{"id":\n', "record 2 cannot be read"),
+        ("", "empty"),
+    ],
+)
+def test_a_file_that_is_no_reference_is_refused_whole(scene: Scene, text: str, why: str) -> None:
+    declare(scene, f'file = "{scene.file(text, "companies.ndjson")}"')
+    job = scene.submitted("companies", source=scene.file(ROWS))
+    with pytest.raises(InvalidInput, match=why):
+        planning.plan(scene.pool, job)
+    with transaction(scene.pool) as connection:
+        assert connection.execute("SELECT count(*) FROM reference_file").fetchone() == (0,)
+
+
+def test_hostile_names_match_nobody_and_stop_nothing(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    names = ["\u202e", "💥" * 400, "a" * 100_000, "'; DROP TABLE job; --", "{}", "%", "\t", "Nordic Timber Oy"]
+    lines = "".join(
+        json.dumps({"company": each, "trading_as": None, "country": [1, {"a": 2}]}) + "\n" for each in names
+    )
+    job = scene.done("companies", source=scene.file(lines, "rows.ndjson"))
+
+    assert job.status is JobState.COMPLETED
+    assert [each for each, _ in ids(scene, job)] == ["", "", "", "", "", "", "", "4"]
+
+
+def test_threads_share_one_index_of_a_reference(scene: Scene, table: str) -> None:
+    reference = Reference("register.Companies", "", Columns(("name", "former"), "id"))
+    held = Held()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda n: held.of(scene.pool, reference, f"job {n % 3}"), range(24)))
+    assert len({id(each) for each in found}) == 1
