@@ -6,17 +6,28 @@ from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, health, imports, reconciliation, uploads
+from bulk_pipelines.api.endpoints import audit, distribution, events, exports, health, imports, reconciliation, uploads
 from bulk_pipelines.api.imports.receiving import AT_ONCE
-from bulk_pipelines.api.live import Ends
+from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
 from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
+from bulk_pipelines.api.streams import Streams
 
-ROUTERS = (imports.router, uploads.router, audit.router, reconciliation.router, health.router, documentation.router)
+ROUTERS = (
+    imports.router,
+    uploads.router,
+    exports.router,
+    distribution.router,
+    events.router,
+    audit.router,
+    reconciliation.router,
+    health.router,
+    documentation.router,
+)
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -27,7 +38,7 @@ an `X-Request-ID`, which is also kept with the jobs that come of the request.
 """
 
 
-def endpoints(door: Door) -> FastAPI:
+def endpoints(door: Door, live: Live) -> FastAPI:
     """Put the endpoints together."""
     app = FastAPI(
         title="bulk_pipelines",
@@ -43,7 +54,9 @@ def endpoints(door: Door) -> FastAPI:
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
-    app.state.ends = Ends(door.pool)
+    app.state.live = live
+    app.state.streams = Streams()
+    app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
     for router in ROUTERS:
@@ -53,6 +66,6 @@ def endpoints(door: Door) -> FastAPI:
     return app
 
 
-def application(door: Door) -> ASGIApp:
+def application(door: Door, live: Live) -> ASGIApp:
     """Return what the server runs: the endpoints, with the identity of each request around them."""
-    return Traced(endpoints(door))
+    return Traced(endpoints(door, live))
