@@ -19,6 +19,7 @@ from bulk_pipelines.api.endpoints import (
     items,
     metrics,
     pending,
+    reconciliation,
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
@@ -29,6 +30,7 @@ from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
 from bulk_pipelines.api.streams import Streams
 from bulk_pipelines.engine.measures import recording
@@ -44,6 +46,7 @@ ROUTERS = (
     pending.router,
     ingestion.router,
     audit.router,
+    reconciliation.router,
     health.router,
     documentation.router,
 )
@@ -89,6 +92,7 @@ def endpoints(door: Door, live: Live) -> FastAPI:
     for router in routers(door.settings):
         app.include_router(router)
     app.add_middleware(Bounded)
+    app.add_middleware(Crossing)
     return app
 
 

@@ -23,7 +23,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
-from bulk_pipelines.processing.intake.records import Row
+from bulk_pipelines.processing.intake.rows import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
@@ -43,6 +43,9 @@ def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -
     goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
+    load = types.find(request.recipe.type).load
+    if load is not None:
+        load(pool, request.recipe)
     try:
         if files_are_rows(request):
             return plan_collection(pool, job, request, chosen, stopping)
