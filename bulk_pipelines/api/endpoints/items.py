@@ -7,23 +7,22 @@ from typing import Annotated, Any
 from anyio import CapacityLimiter, WouldBlock
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.encoders import jsonable_encoder
-from fastapi.responses import JSONResponse, StreamingResponse
 
+from bulk_pipelines.api import submissions
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports.answers import LOOK_AGAIN
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import PLAIN, media_type
 from bulk_pipelines.api.imports.resumption import content_length
-from bulk_pipelines.api.items import grids, lists, requests
+from bulk_pipelines.api.items import lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of
 from bulk_pipelines.api.items.reprocessing import Reprocess
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
-from bulk_pipelines.api.preferences import Prefer, seconds_to_wait
+from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.api.streams import Stream
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -102,19 +101,16 @@ async def submit_rows(
         arrival = await run_in_threadpool(requests.rows_sent, request, door)
         work = partial(requests.sent, door, sender, arrival, content_length(request))
         submitted, admission = await in_a_thread(request, work)
-    job = submitted.job
-    told = {**admission.headers, "Location": f"/api/jobs/{job.job_key}"}
-    wait = seconds_to_wait(prefer)
-    if wait is not None:
-        told["Preference-Applied"] = f"wait={wait}"
-        await request.app.state.ends.wait(job.job_key, wait)
-        job = await run_in_threadpool(found, door, job.job_key)
-    if not job.finished:
-        told["Retry-After"] = str(LOOK_AGAIN)
-    if not submitted.created:
-        told["Idempotent-Replayed"] = "true"
-    fresh = submitted.created and not (job.finished and wait is not None)
-    return JSONResponse(jsonable_encoder(job_json(job)), 202 if fresh else 200, told)
+    job_key = submitted.job.job_key
+
+    def shown() -> tuple[dict[str, Any], bool]:
+        job = found(door, job_key)
+        return job_json(job), job.finished
+
+    told = {**admission.headers, "Location": f"/api/jobs/{job_key}"}
+    return await submissions.answered(
+        request, submitted.job, shown, created=submitted.created, prefer=prefer, headers=told
+    )
 
 
 @router.get("", summary="List jobs of all kinds")
@@ -250,7 +246,7 @@ def reprocess(job_id: JobKey, door: TheDoor, caller: Writer, asked: Reprocess) -
 @router.post(
     "/{job_id}/export",
     summary="The grid of a job as a file",
-    response_class=StreamingResponse,
+    response_class=Response,
     responses={200: {"content": {each.partition(";")[0]: {} for each in MEDIA_TYPES.values()}}},
 )
 def export_grid(
@@ -259,16 +255,17 @@ def export_grid(
     door: TheDoor,
     caller: Reader,
     format: Annotated[GridFormat, Query(description="The file's format.")] = GridFormat.XLSX,  # noqa: A002
-) -> StreamingResponse:
+) -> Stream:
     """Streams the grid: a row for each item, in the order of the source, of one snapshot. Nothing is computed again, so
-    it can be had at any time. A process streams some at once; one more is answered with 503 and `Retry-After`."""
+    it can be had at any time. A process streams some at once; one more is refused, with `Retry-After`."""
     with transaction(door.pool) as connection:
         job = processing_job(connection, job_id, caller.actor.sees)
-    return grids.streamed(
-        request.app.state.grids,
-        grid.written(door.pool, job.job_key, format),
+    return Stream(
+        request.app.state.streams,
+        caller.actor.name,
+        lambda _: grid.written(door.pool, job.job_key, format),
         MEDIA_TYPES[format],
-        f"{job.job_key}.{format}",
+        {"Content-Disposition": f'attachment; filename="{job.job_key}.{format}"', "Cache-Control": "no-store"},
     )
 
 

@@ -11,10 +11,11 @@ import uvicorn
 from sqlalchemy import Engine
 
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
 from bulk_pipelines.api.serving.application import application
-from bulk_pipelines.api.serving.heads import BoundedHeads
+from bulk_pipelines.api.serving.connections import Guarded
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput, Unavailable
@@ -57,11 +58,11 @@ def prepare(chosen: Settings, url: str) -> None:
 def server(door: Door) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
-    return Server(
-        door,
+    live = Live(door.pool)
+    return Draining(
         uvicorn.Config(
-            application(door),
-            http=BoundedHeads,
+            application(door, live),
+            http=Guarded,
             ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",
             proxy_headers=False,
@@ -72,17 +73,22 @@ def server(door: Door) -> uvicorn.Server:
             timeout_graceful_shutdown=DRAIN_SECONDS,
             backlog=BACKLOG,
         ),
+        live,
+        door,
     )
 
 
-class Server(uvicorn.Server):
-    """The server, which says to whoever works for long in this process that it begins to stop."""
+class Draining(uvicorn.Server):
+    """A server that lets listeners go when it is about to stop, because they would stay for as long as they may, and
+    tells whoever works for long in this process."""
 
-    def __init__(self, door: Door, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, live: Live, door: Door) -> None:
         super().__init__(config)
+        self.live = live
         self.door = door
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.live.close()
         self.door.stops.ask()
         await super().shutdown(sockets)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.api import Api
@@ -32,9 +33,11 @@ def test_the_examples_run(api: Api, tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert count(api.engine, "SELECT count(*) FROM job") == 6
+    assert count(api.engine, "SELECT count(*) FROM job") == 8
     assert count(api.engine, "SELECT count(*) FROM job_item WHERE kind = 'process_lookup'") == 1
     assert (tmp_path / "errors.csv").read_text() == "line,codes,record,reasons\n"
+    assert (tmp_path / "readers.ndjson").exists()
+    assert pa.ipc.open_stream((tmp_path / "users.arrows").read_bytes()).read_all().column_names[0] == "id"
 
 
 def test_the_example_of_the_client_runs(api: Api, tmp_path: Path) -> None:
