@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO
 
@@ -19,9 +20,12 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands, job_commands
+from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
+from bulk_pipelines.resources import commands as resources
+from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -110,6 +114,8 @@ def main(context: click.Context, server: str | None, quiet: bool, verbose: bool)
     """
     context.obj = Runs()
     context.meta.update({output.QUIET: quiet, output.VERBOSE: verbose})
+    with suppress(BulkError):  # whatever is wrong with a setting, the command itself says
+        logs.set_up(settings.current(), "warning")
 
 
 class Runs:
@@ -228,7 +234,7 @@ def scan(source: str | None) -> None:
         click.echo(str(each))
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group):
+for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group, resources.group):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,

@@ -39,7 +39,8 @@ def process(
     submit_only: bool,
     **options: Any,
 ) -> None:
-    """Look up every row of a file, a query or a table by a recipe. Ctrl-C asks to cancel.
+    """Look up every row of a file, a query or a table by a recipe, or every picture of a folder or a zip archive.
+    Ctrl-C asks to cancel.
 
     bulk process products.csv --recipe shop
     """
@@ -51,7 +52,7 @@ def process(
     from bulk_pipelines.processing.request import ProcessingRequest
 
     request = ProcessingRequest.parse(
-        library.load(settings.current()).recipe(recipe),
+        library.load(settings.current()).to_run(recipe),
         query=query.read() if query is not None else None,
         **options,
     )

@@ -8,7 +8,6 @@ from anyio import CapacityLimiter, WouldBlock
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from bulk_pipelines.api import submissions
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports.receiving import in_a_thread
@@ -23,6 +22,7 @@ from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Stream
+from bulk_pipelines.api.submissions import answered
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -101,16 +101,14 @@ async def submit_rows(
         arrival = await run_in_threadpool(requests.rows_sent, request, door)
         work = partial(requests.sent, door, sender, arrival, content_length(request))
         submitted, admission = await in_a_thread(request, work)
-    job_key = submitted.job.job_key
+    key = submitted.job.job_key
 
     def shown() -> tuple[dict[str, Any], bool]:
-        job = found(door, job_key)
+        job = found(door, key)
         return job_json(job), job.finished
 
-    told = {**admission.headers, "Location": f"/api/jobs/{job_key}"}
-    return await submissions.answered(
-        request, submitted.job, shown, created=submitted.created, prefer=prefer, headers=told
-    )
+    told = {**admission.headers, "Location": f"/api/jobs/{key}"}
+    return await answered(request, submitted.job, shown, created=submitted.created, prefer=prefer, headers=told)
 
 
 @router.get("", summary="List jobs of all kinds")
