@@ -1,7 +1,5 @@
 """The application: its endpoints, and what stands around all of them."""
 
-from threading import BoundedSemaphore
-
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
@@ -23,7 +21,6 @@ from bulk_pipelines.api.endpoints import (
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
-from bulk_pipelines.api.items import grids
 from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.api.owners.callers import Remembered
@@ -84,7 +81,6 @@ def endpoints(door: Door, live: Live) -> FastAPI:
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
-    app.state.grids = BoundedSemaphore(grids.AT_ONCE)
     app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.state.scraper = Scraper(door.pool)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
