@@ -19,13 +19,12 @@ from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
-from bulk_pipelines.maintenance import commands, job_commands
+from bulk_pipelines.maintenance import commands, job_commands, resource_commands
 from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.review import commands as review
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
-from bulk_pipelines.resources import commands as resources
 from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
@@ -235,7 +234,14 @@ def scan(source: str | None) -> None:
         click.echo(str(each))
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group, resources.group):
+for slice_command in (
+    imports.group,
+    exports.command,
+    distribution.group,
+    drops.group,
+    notices.group,
+    resource_commands.group,
+):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,
