@@ -13,6 +13,7 @@ import click
 
 from bulk_pipelines import settings
 from bulk_pipelines.api import commands as api
+from bulk_pipelines.console import commands as console
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
@@ -198,7 +199,7 @@ for processing_command in (
     processing.kickoff,
 ):
     main.add_command(processing_command)
-for command in (commands.dlq, commands.pause, commands.resume, commands.cancel, api.api, api.group, api.show_audit):
+for command in (commands.dlq, commands.pause, commands.resume, commands.cancel, console.api, api.group, api.show_audit):
     main.add_command(command)
 
 

@@ -31,7 +31,7 @@ TABLES = (
     *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
-    *("processing_source", "provider_answer", "api_key", "audit", "sent_bytes", "upload"),
+    *("processing_source", "provider_answer", "api_key", "console_session", "audit", "sent_bytes", "upload"),
 )
 """The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
 

@@ -66,6 +66,24 @@ class Settings:
     api_admins: str = setting(
         "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
     )
+    session_hours: int = setting(
+        "BULK_SESSION_HOURS", 12, "Hours after which a browser must log in to the console again.", at_least=1
+    )
+    pending_dashboard: bool = setting(
+        "BULK_PENDING_DASHBOARD", False, "Whether the console shows the waiting items of all jobs on one page."
+    )
+    ui_url: str = setting(
+        "BULK_UI_URL",
+        "",
+        "The address at which people reach Dagster's UI, for the console's links. Empty: this machine's, at "
+        "`BULK_UI_PORT`.",
+    )
+    console_url: str = setting(
+        "BULK_CONSOLE_URL",
+        "",
+        "The address at which people reach the console, for the links in Dagster's runs: `https://bulk.example.org`. "
+        "Empty: this machine's, at `BULK_API_PORT`.",
+    )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
     )

@@ -1,5 +1,7 @@
 """The application: its endpoints, and what stands around all of them."""
 
+from collections.abc import Callable
+
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -26,7 +28,15 @@ an `X-Request-ID`, which is also kept with the jobs that come of the request.
 """
 
 
-def endpoints(door: Door) -> FastAPI:
+Install = Callable[[FastAPI], None]
+"""Puts more into the application than the endpoints: the console stands above the API, which does not know it."""
+
+
+def nothing(_: FastAPI) -> None:
+    """Put nothing more into the application."""
+
+
+def endpoints(door: Door, more: Install = nothing) -> FastAPI:
     """Put the endpoints together."""
     app = FastAPI(
         title="bulk_pipelines",
@@ -47,10 +57,11 @@ def endpoints(door: Door) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    more(app)
     app.add_middleware(Bounded)
     return app
 
 
-def application(door: Door) -> ASGIApp:
+def application(door: Door, more: Install = nothing) -> ASGIApp:
     """Return what the server runs: the endpoints, with the identity of each request around them."""
-    return Traced(endpoints(door))
+    return Traced(endpoints(door, more))

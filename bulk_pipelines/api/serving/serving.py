@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
-from bulk_pipelines.api.serving.application import application
+from bulk_pipelines.api.serving.application import Install, application, nothing
 from bulk_pipelines.api.serving.heads import BoundedHeads
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
@@ -27,8 +27,8 @@ LOOPBACK = "127.0.0.1"
 APPLICATION = "bulk api"
 
 
-def run(chosen: Settings, say: Callable[[str], None]) -> None:
-    """Serve until a signal asks to stop."""
+def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -> None:
+    """Serve the endpoints, and what `more` puts beside them, until a signal asks to stop."""
     with address.held(chosen) as url:
         prepare(chosen, url)
         made = pool.connect(url, application=APPLICATION, size=chosen.pool_size, timeout=chosen.connect_timeout)
@@ -36,12 +36,12 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             host = host_of(chosen, made, say)
             door = Door(chosen, made, loopback=is_loopback(host))
             with closing(listening(host, chosen.api_port)) as listener:
-                say(f"API: http://{shown(host)}:{chosen.api_port}/docs")
+                say(f"console: http://{shown(host)}:{chosen.api_port}/   API: http://{shown(host)}:{chosen.api_port}/docs")
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)
                 with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped
-                    server(door).run(sockets=[listener])
+                    server(door, more).run(sockets=[listener])
         finally:
             made.dispose()
 
@@ -54,12 +54,12 @@ def prepare(chosen: Settings, url: str) -> None:
         raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
 
 
-def server(door: Door) -> uvicorn.Server:
+def server(door: Door, more: Install = nothing) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
     return uvicorn.Server(
         uvicorn.Config(
-            application(door),
+            application(door, more),
             http=BoundedHeads,
             ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",

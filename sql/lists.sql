@@ -1,0 +1,57 @@
+-- name: jobs
+-- A page of jobs, the newest first, of one owner or of all. Every page begins behind the last job of the one before, so
+-- each costs the same. A text is looked for in what names a job, and in the names of an import's files.
+SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
+    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
+    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
+    finished_at, address, file_id, idempotency_key
+FROM job
+WHERE (:owner::text IS NULL OR owner = :owner)
+    AND (:kind::text IS NULL OR starts_with(kind, :kind))
+    AND (:statuses::job_status[] IS NULL OR status = ANY (:statuses))
+    AND (:origin::text IS NULL OR origin = :origin)
+    AND (:before_id::bigint IS NULL OR job_id < :before_id)
+    AND (:since::timestamptz IS NULL OR created_at >= :since)
+    AND (:until::timestamptz IS NULL OR created_at < :until)
+    AND (
+        :text::text IS NULL
+        OR strpos(lower(concat_ws(' ', job_key, kind, idempotency_key, request_id, last_error)), lower(:text)) > 0
+        OR EXISTS (
+            SELECT FROM import_file
+            WHERE import_file.job_id = job.job_id AND strpos(lower(import_file.source), lower(:text)) > 0
+        )
+    )
+ORDER BY job_id DESC
+LIMIT :size;
+
+-- name: jobs_of_keys
+-- The jobs with these keys, as they are now.
+SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
+    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
+    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
+    finished_at, address, file_id, idempotency_key
+FROM job WHERE job_key = ANY (:job_keys::text[]);
+
+-- name: holders
+-- Who holds items of these jobs now, and how many they took. The query starts from the claims, so its cost is as small
+-- as the work in hand.
+SELECT job_id, owner, sum(cardinality(item_ids))::bigint FROM claim
+WHERE job_id = ANY (:job_ids::bigint[])
+GROUP BY job_id, owner
+ORDER BY job_id, owner;
+
+-- name: unfinished
+-- How many jobs of each owner wait, run and are paused.
+SELECT owner, status::text, count(*) FROM job WHERE finished_at IS NULL GROUP BY owner, status;
+
+-- name: speeds
+-- The speed of jobs in the time that each was at work, in twenty steps of equal length: rows of the batches in each.
+SELECT job_id, least(19, floor(20 * extract(epoch FROM taken_at - first_at) / greatest(extract(epoch FROM last_at - first_at), 0.001)))::int
+    AS step, sum(row_count)::bigint
+FROM (
+    SELECT job_id, taken_at, row_count, min(taken_at) OVER of_job AS first_at, max(taken_at) OVER of_job AS last_at
+    FROM batch_step
+    WHERE job_id = ANY (:job_ids::bigint[]) AND worker <> 'persist'
+    WINDOW of_job AS (PARTITION BY job_id)
+) AS batches
+GROUP BY 1, 2;
