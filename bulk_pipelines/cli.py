@@ -11,7 +11,7 @@ from typing import IO
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
 from bulk_pipelines.api import commands as api
 from bulk_pipelines.console import commands as console
 from bulk_pipelines.distribution import commands as distribution
@@ -19,7 +19,7 @@ from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
-from bulk_pipelines.maintenance import commands
+from bulk_pipelines.maintenance import commands, job_commands
 from bulk_pipelines.processing import commands as processing
 
 LONGEST_LOG = 1_000_000
@@ -34,12 +34,16 @@ class OneLineErrors(click.Group):
         try:
             return super().invoke(context)
         except BulkError as error:
+            if context.meta.get(output.VERBOSE):
+                traceback.print_exc()
             raise click.ClickException(" ".join(str(error).split())) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # nobody reads the output any more: click ends in silence
+            if context.meta.get(output.VERBOSE):
+                traceback.print_exc()
             raise click.ClickException(f"{reason(error)} ({kept(error)})") from error
 
 
@@ -80,13 +84,16 @@ def logged() -> IO[bytes]:
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bulk-pipelines", prog_name="bulk")
+@click.option("-q", "--quiet", is_flag=True, help="Print answers only: no notes, no progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Show errors with all their details.")
 @click.pass_context
-def main(context: click.Context) -> None:
+def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     """Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL, run by Dagster.
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
     context.obj = Runs()
+    context.meta.update({output.QUIET: quiet, output.VERBOSE: verbose})
 
 
 class Runs:
@@ -176,7 +183,7 @@ def prune(dry_run: bool) -> None:
 
 def upkeep(name: str, *options: str) -> None:
     """Make one pass, and print a short table of what it did."""
-    from bulk_pipelines.status import table
+    from bulk_pipelines.output import table
     from bulk_pipelines.up import home
 
     done = home.upkeep(settings.current(), name, *options)
@@ -199,7 +206,17 @@ for processing_command in (
     processing.kickoff,
 ):
     main.add_command(processing_command)
-for command in (commands.dlq, commands.pause, commands.resume, commands.cancel, console.api, api.group, api.show_audit):
+for command in (
+    job_commands.jobs,
+    job_commands.job,
+    commands.dlq,
+    commands.pause,
+    commands.resume,
+    commands.cancel,
+    console.api,
+    api.group,
+    api.show_audit,
+):
     main.add_command(command)
 
 

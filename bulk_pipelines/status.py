@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from bulk_pipelines.database import pool, queries
+from bulk_pipelines.output import table
 
 UNFINISHED = {"SUBMITTED", "RUNNING", "PAUSED"}
 
@@ -88,17 +89,3 @@ def workers(found: Sequence[Worker]) -> list[str]:
         return ["workers: none at work"]
     rows = [(each.worker, each.items, each.expired, f"{max(each.seconds_left, 0):.0f} s") for each in found]
     return ["", *table(("worker", "items", "expired", "lease left"), rows)]
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return the lines of a table, with text on the left of its column and numbers on the right."""
-    lines = [[str(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    numbers = [all(not isinstance(row[column], str) for row in rows) for column in range(len(header))]
-    return [
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(line, widths, numbers, strict=True)
-        ).rstrip()
-        for line in lines
-    ]

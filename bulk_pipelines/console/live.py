@@ -12,9 +12,9 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import lists
+from bulk_pipelines.engine.jobs import overview
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.lists import Holder
+from bulk_pipelines.engine.jobs.overview import Holder
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import answer
 from bulk_pipelines.imports.answer import Figures
@@ -161,8 +161,8 @@ def average(each: Seen) -> float | None:
 
 def seen_of(pool: Engine, job_keys: list[str]) -> tuple[list[Seen], dict[str, dict[JobState, int]]]:
     with transaction(pool) as connection:
-        found = lists.of_keys(connection, job_keys) if job_keys else []
-        return shown_of(connection, found), lists.unfinished(connection)
+        found = overview.of_keys(connection, job_keys) if job_keys else []
+        return shown_of(connection, found), overview.unfinished(connection)
 
 
 def shown_of(connection: Connection, found: list[Job]) -> list[Seen]:
@@ -170,7 +170,7 @@ def shown_of(connection: Connection, found: list[Job]) -> list[Seen]:
     imports = [job.job_id for job in found if job.kind in KINDS]
     figures = answer.figures(connection, imports) if imports else {}
     running = [job.job_id for job in found if not job.finished]
-    holding = lists.holders(connection, running) if running else {}
+    holding = overview.holders(connection, running) if running else {}
     shown = [
         Seen(job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None, holding.get(job.job_id, []))
         for job in found

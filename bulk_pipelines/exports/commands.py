@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
 
 
 @click.command(name="export")
@@ -61,7 +61,11 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
             commanding.sender(idempotency_key, priority),
         )
     click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
-    seen = watching.work_and_watch(pool, submitted.job.job_key, click.get_current_context().find_root().obj)
+    seen = watching.work_and_watch(
+        pool,
+        submitted.job.job_key,
+        click.get_current_context().find_root().obj,
+        quiet=output.chosen(output.QUIET),
+    )
     click.echo(watching.summary(seen))
-    if not seen.good:
-        sys.exit(1)
+    output.end(seen.good)

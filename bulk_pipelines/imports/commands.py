@@ -1,12 +1,11 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -184,10 +183,12 @@ def undo(job_key: str, yes: bool) -> None:
 
 
 def follow(pool: "Engine", job_key: str) -> None:
-    """Work the import under Dagster, show how it goes, and exit with status 1 if it did not end well."""
+    """Work the import under Dagster, show how it goes, and exit with the code that tells how it ended."""
+    from bulk_pipelines.engine.states import JobState
     from bulk_pipelines.imports import watching
 
-    seen = watching.work_and_watch(pool, job_key, click.get_current_context().find_root().obj)
+    seen = watching.work_and_watch(
+        pool, job_key, click.get_current_context().find_root().obj, quiet=output.chosen(output.QUIET)
+    )
     click.echo(watching.summary(seen))
-    if not seen.good:
-        sys.exit(1)
+    output.end(seen.good, with_errors=seen.job.status is JobState.COMPLETED_WITH_ERRORS)

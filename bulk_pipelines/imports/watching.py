@@ -40,8 +40,8 @@ def look(pool: Engine, job_key: str) -> Seen:
     return Seen(job, counted, *row)
 
 
-def work_and_watch(pool: Engine, job_key: str, work: Work) -> Seen:
-    return progress_bar.work_and_watch(pool, work, lambda: look(pool, job_key), gauge)
+def work_and_watch(pool: Engine, job_key: str, work: Work, *, quiet: bool) -> Seen:
+    return progress_bar.work_and_watch(pool, work, lambda: look(pool, job_key), gauge, quiet=quiet)
 
 
 def gauge(seen: Seen) -> Gauge:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -66,12 +66,15 @@ def process(
     if submit_only:
         return
     seen = watching.work_and_watch(pool, watching.plain(pool, key), runs, lambda: watching.plain(pool, key))
-    click.echo(told(pool, key))
-    if seen.job.status is not JobState.COMPLETED:
-        sys.exit(1)
+    click.echo(summary(pool, key))
+    state = seen.job.status
+    output.end(
+        state in {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS},
+        with_errors=state is JobState.COMPLETED_WITH_ERRORS,
+    )
 
 
-def told(pool: "Engine", job_key: str) -> str:
+def summary(pool: "Engine", job_key: str) -> str:
     """Say in a few lines what came of a job."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.processing import report, submission

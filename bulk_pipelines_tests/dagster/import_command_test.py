@@ -20,10 +20,10 @@ def person(tmp_path: Path, database_url: str) -> Person:
 @pytest.mark.long
 def test_from_the_file_to_the_rejects_and_back(person: Person, tmp_path: Path) -> None:
     users = str(SAMPLES / "users.csv")
-    said = person.says("import", users, "--resource", "users", "--idempotency-key", "once")
+    said = person.says("import", users, "--resource", "users", "--idempotency-key", "once", code=3)
     assert "6 read, 3 loaded, 3 rejected" in said
     key = said.split()[1]
-    again = person.says("import", users, "--resource", "users", "--idempotency-key", "once")
+    again = person.says("import", users, "--resource", "users", "--idempotency-key", "once", code=3)
     assert f"import {key}, submitted before" in again
 
     page = person.says("import", "errors", key, "--limit", "2")

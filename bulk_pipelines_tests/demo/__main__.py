@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from bulk_pipelines import settings
 from bulk_pipelines.database import address, pool
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.status import table
+from bulk_pipelines.output import table
 from bulk_pipelines_tests.demo import story
 from bulk_pipelines_tests.demo.story import Line, Story
 from bulk_pipelines_tests.scenes import drops as drop_scene

@@ -17,14 +17,24 @@ from bulk_pipelines.console.access import Viewer
 from bulk_pipelines.console.live import Looks, Seen
 from bulk_pipelines.console.shown import JOB_WORDS
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import lists
-from bulk_pipelines.engine.jobs.lists import Wanted
+from bulk_pipelines.distribution import request as distribution
+from bulk_pipelines.engine.jobs import listing, overview
+from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import kind as exports
+from bulk_pipelines.imports import kind as imports
+from bulk_pipelines.processing import kind as processing
 
 router = APIRouter()
 SIZE = 50
-KINDS = [("import_", "imports"), ("export_", "exports"), ("distribution", "distributions"), ("process_", "processing")]
+KINDS = {
+    "import": ("imports", list(imports.KINDS)),
+    "export": ("exports", list(exports.KINDS)),
+    "distribution": ("distributions", [distribution.KIND]),
+    "process": ("processing", list(processing.KINDS)),
+}
+"""The kinds of job that people tell apart: the word for them, and the engine's names."""
 ORIGINS = [("api", "API and console"), ("cli", "command line"), ("sensor", "drops"), ("ui", "Dagster's UI")]
 
 
@@ -42,7 +52,7 @@ class Chosen(BaseModel):
     def wanted(self, caller: Caller) -> Wanted:
         return Wanted(
             owner=looking_at(caller, (self.owner or None) if caller.actor.admin else None),
-            kind=self.kind or None,
+            kinds=KINDS[self.kind][1] if self.kind in KINDS else None,
             statuses=[self.state] if self.state else None,
             origin=self.origin or None,
             text=self.text.strip() or None if self.text else None,
@@ -82,7 +92,7 @@ async def show(
         after=after,
         chosen=chosen,
         filtered=bool(given),
-        kinds=KINDS,
+        kinds=[(name, word) for name, (word, _) in KINDS.items()],
         states=[(state.value, word) for state, (word, _) in JOB_WORDS.items()],
         origins=ORIGINS,
         **counted(looks.unfinished(caller.actor.sees)),
@@ -91,8 +101,8 @@ async def show(
 
 def read(door: Door, wanted: Wanted, before: int | None) -> tuple[list[Seen], dict[int, list[int]]]:
     with transaction(door.pool) as connection:
-        found = lists.page(connection, wanted, SIZE, before)
-        return live.shown_of(connection, found), lists.speeds(connection, [job.job_id for job in found])
+        found = listing.page(connection, wanted, SIZE, before)
+        return live.shown_of(connection, found), overview.speeds(connection, [job.job_id for job in found])
 
 
 def counted(counts: Mapping[JobState, int]) -> dict[str, Any]:

@@ -57,7 +57,9 @@ class DeadLetter:
 
 
 def page(connection: Connection, wanted: Wanted, size: int = 100, after: Position = START) -> list[DeadLetter]:
-    """Return the dead letters behind `after`, the oldest first."""
+    """Return the dead letters behind `after`, the oldest first. A job that is named must be there."""
+    if wanted.job_key is not None:
+        jobs.find(connection, wanted.job_key)
     values = asdict(wanted) | {"size": size, "after_time": after.updated_at, "after_id": after.item_id}
     with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
         return cursor.execute(queries.text("dlq", "dead_letters"), values).fetchall()

@@ -1,21 +1,31 @@
-"""A progress bar on the terminal, for a command that watches a job which another process works."""
+"""How far a job is, for a person who waits: a bar on a terminal, and elsewhere a line every ten seconds."""
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 from sqlalchemy import Engine
 
 from bulk_pipelines.engine.jobs import watching
 from bulk_pipelines.engine.jobs.watching import Sight, Work
+from bulk_pipelines.engine.states import JobState
+
+LINE_SECONDS = 10.0
+TIME_WIDTH = 7
+"""A time is `0:00:00`. It is never cut."""
+BESIDE_THE_BAR = 68
+"""What the longest of the other columns need; a narrow terminal has a short bar."""
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """What the bar shows of one look at a job, besides the job's state."""
+    """What is shown of one look at a job, besides the job's state."""
 
     rows: int
     also: str
@@ -25,42 +35,107 @@ class Gauge:
     """What `completed` comes to in the end; None while nobody knows."""
 
 
+@dataclass(frozen=True)
+class Glance:
+    """What a person is shown of one moment."""
+
+    state: str
+    gauge: Gauge
+    rate: float
+
+
+Show = Callable[[Glance], None]
 S = TypeVar("S", bound=Sight)
 
 
-def work_and_watch(pool: Engine, work: Work, look: Callable[[], S], gauge: Callable[[S], Gauge]) -> S:
-    """Have the job worked, and show a progress bar until it is over. A first Ctrl-C asks to cancel the job, a second
+def work_and_watch(
+    pool: Engine, work: Work, look: Callable[[], S], gauge: Callable[[S], Gauge], *, quiet: bool = False
+) -> S:
+    """Have the job worked, and show how far it is until it is over. A first Ctrl-C asks to cancel the job, a second
     one leaves it to itself."""
     seen = look()
     if seen.job.finished:
         return seen
-    with bar() as shown:
-        task = shown.add_task(seen.job.job_key, total=None, rows=0, rate=0.0, also="", state="")
+    with nothing() if quiet else shower(sys.stderr) as show:
 
-        def show(each: S, seconds: float) -> None:
+        def shown(each: S, seconds: float, cancelling: bool) -> None:
             found = gauge(each)
-            shown.update(
+            show(Glance(state_of(each, cancelling), found, found.rows / seconds if seconds > 0 else 0.0))
+
+        return watching.work_and_watch(pool, seen, work, look, shown)
+
+
+def state_of(seen: Sight, cancelling: bool) -> str:
+    """Say in a word what the job does. It is finishing when all its items are done, and what they could not know of
+    each other is put right."""
+    job = seen.job
+    if cancelling and not job.finished:
+        return "cancelling"
+    if job.status is JobState.RUNNING and job.planned_at is not None and not job.open_items:
+        return "finishing"
+    return job.status.lower().replace("_", " ")
+
+
+@contextmanager
+def nothing() -> Iterator[Show]:
+    yield lambda _: None
+
+
+@contextmanager
+def shower(output: TextIO) -> Iterator[Show]:
+    """Yield what shows a glance."""
+    console = Console(file=output)
+    if not console.is_terminal:
+        yield lines(output)
+        return
+    with bar(console) as progress:
+        task = progress.add_task("", total=None, rows=0, rate=0.0, also="", state="")
+
+        def show(glance: Glance) -> None:
+            found = glance.gauge
+            progress.update(
                 task,
                 total=found.total,
                 completed=found.completed,
                 rows=found.rows,
-                rate=found.rows / seconds if seconds > 0 else 0.0,
+                rate=glance.rate,
                 also=found.also,
-                state=each.job.status.lower().replace("_", " "),
+                state=glance.state,
             )
 
-        return watching.work_and_watch(pool, seen, work, look, show)
+        yield show
 
 
-def bar() -> Progress:
+def lines(output: TextIO, clock: Callable[[], float] = time.monotonic) -> Show:
+    """Return what prints a line every ten seconds: nobody looks at a short job in a log."""
+    began = clock()
+    next_line = began + LINE_SECONDS
+
+    def show(glance: Glance) -> None:
+        nonlocal next_line
+        if (now := clock()) < next_line:
+            return
+        next_line = now + LINE_SECONDS
+        share = f", {glance.gauge.completed / glance.gauge.total:.0%}" if glance.gauge.total else ""
+        print(
+            f"{now - began:.0f} s: {glance.state}{share}, {glance.gauge.rows:,} rows, {glance.rate:,.0f} rows/s, "
+            f"{glance.gauge.also}",
+            file=output,
+            flush=True,
+        )
+
+    return show
+
+
+def bar(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description} {task.fields[state]}"),
-        BarColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TextColumn("{task.fields[rate]:,.0f} rows/s"),
-        TextColumn("{task.fields[also]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
+        TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
+        BarColumn(bar_width=max(4, min(40, console.width - BESIDE_THE_BAR))),
+        TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
+        TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True, min_width=len("cancelling"))),
+        TextColumn("{task.fields[rows]:,} rows", table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[rate]:,.0f}/s", table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[also]}", table_column=Column(no_wrap=True)),
+        console=console,
     )

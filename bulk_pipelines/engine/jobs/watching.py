@@ -44,10 +44,15 @@ def plain(pool: Engine, job_key: str) -> Plain:
 
 
 def work_and_watch(
-    pool: Engine, seen: S, work: Work, look: Callable[[], S], show: Callable[[S, float], None] = lambda _, __: None
+    pool: Engine,
+    seen: S,
+    work: Work,
+    look: Callable[[], S],
+    show: Callable[[S, float, bool], None] = lambda _, __, ___: None,
 ) -> S:
-    """Have the job worked, and watch it until it is over. `show` is called with each look and the seconds since the
-    first one. A first Ctrl-C asks to cancel the job, a second one leaves the job to itself."""
+    """Have the job worked, and watch it until it is over. `show` is called with each look, the seconds since the first
+    one, and whether the job is being cancelled. A first Ctrl-C asks to cancel the job, a second one leaves the job to
+    itself."""
     job_key = seen.job.job_key
     with transaction(pool) as connection:
         mine = dispatch.taken(connection, seen.job.job_id)
@@ -57,7 +62,7 @@ def work_and_watch(
     cancelled = False
     while not (seen.job.finished and not is_alive(process)):
         try:
-            show(seen, time.monotonic() - began)
+            show(seen, time.monotonic() - began, cancelled)
             time.sleep(LOOK_SECONDS)
             seen = look()
             check(process, seen.job)
@@ -65,9 +70,10 @@ def work_and_watch(
             if cancelled:
                 raise
             cancelled = True
+            show(seen, time.monotonic() - began, cancelled)
             with suppress(Conflict):  # the job may have ended in the meantime
                 jobs.cancel(pool, job_key, commanding.actor())
-    show(seen, time.monotonic() - began)
+    show(seen, time.monotonic() - began, cancelled)
     return seen
 
 

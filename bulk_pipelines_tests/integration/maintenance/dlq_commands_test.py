@@ -83,7 +83,6 @@ def test_tried_again_or_discarded_by_whatever_is_asked(engine: Engine) -> None:
     assert len(keys(bulk("list"))) == 3
     assert "not everything at once" in bulk("discard", "--yes", code=1)
     assert bulk("discard", "--yes", "--older-than", "12h") == "1 items are discarded\n"
-    assert bulk("redrive", "--job", "J20200101_000001") == "0 items are tried again\n"
     assert keys(bulk("list")) == ["import_users-died", "import_users-permanent"]
     with transaction(engine) as connection:
         states = connection.execute("SELECT kind, status::text, run_wanted FROM job ORDER BY kind").fetchall()
@@ -99,3 +98,9 @@ def test_those_of_cancelled_jobs_stay_and_are_named(engine: Engine) -> None:
     assert said[0] == "1 items are tried again"
     assert said[1] == f"2 stay, their jobs are cancelled (bulk dlq discard --job …): {cancelled}"
     assert f"job {cancelled} is CANCELLED" in bulk("redrive", "--job", cancelled, code=1)
+
+
+@pytest.mark.parametrize("command", [["list"], ["redrive"], ["redrive", "--not-found"], ["discard", "--yes"]])
+def test_a_job_that_does_not_exist_is_said_to_be_missing(engine: Engine, command: list[str]) -> None:
+    letters(engine, "import_users", "permanent")
+    assert "no job has the key 'J00000000_000000'" in bulk(*command, "--job", "J00000000_000000", code=1)

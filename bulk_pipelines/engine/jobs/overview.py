@@ -1,0 +1,52 @@
+"""What is seen of many jobs at once: each of these queries costs the same for one job and for a hundred."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.states import JobState
+
+STEPS = 20
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A worker that holds items of a job, and how many it took."""
+
+    worker: str
+    items: int
+
+
+def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[Job]:
+    with connection.cursor(row_factory=class_row(Job)) as cursor:
+        return cursor.execute(queries.text("overview", "jobs_of_keys"), {"job_keys": list(job_keys)}).fetchall()
+
+
+def holders(connection: Connection, job_ids: Iterable[int]) -> dict[int, list[Holder]]:
+    """Return who holds items of these jobs."""
+    found: dict[int, list[Holder]] = defaultdict(list)
+    rows = connection.execute(queries.text("overview", "holders"), {"job_ids": list(job_ids)})
+    for job_id, worker, items in rows:
+        found[job_id].append(Holder(worker, items))
+    return found
+
+
+def unfinished(connection: Connection) -> dict[str, dict[JobState, int]]:
+    """Return how many jobs of each owner are in each state that is not the last."""
+    found: dict[str, dict[JobState, int]] = defaultdict(dict)
+    for owner, state, count in connection.execute(queries.text("overview", "unfinished")):
+        found[owner][JobState(state)] = count
+    return found
+
+
+def speeds(connection: Connection, job_ids: Iterable[int]) -> dict[int, list[int]]:
+    """Return the rows of each job in twenty steps of the time that it was at work."""
+    found: dict[int, list[int]] = {}
+    for job_id, step, rows in connection.execute(queries.text("overview", "speeds"), {"job_ids": list(job_ids)}):
+        found.setdefault(job_id, [0] * STEPS)[step] = rows
+    return found
