@@ -29,3 +29,21 @@ FROM (
     WINDOW of_job AS (PARTITION BY job_id)
 ) AS batches
 GROUP BY 1, 2;
+
+-- name: workers
+-- Who holds items of which job, how many, since when, and for how long still; of one owner's jobs or of all. The query
+-- starts from the claims, so its cost is as small as the work in hand.
+SELECT claim.owner AS worker, job.job_key, job.kind, job.owner, job.dagster_run_id,
+    count(*) AS items, count(*) FILTER (WHERE item.lease_until <= now()) AS expired, min(item.leased_at) AS since,
+    extract(epoch FROM max(item.lease_until) - now())::float8 AS seconds_left
+FROM claim
+JOIN job USING (job_id)
+CROSS JOIN LATERAL unnest(claim.item_ids) AS taken (item_id)
+CROSS JOIN LATERAL (
+    SELECT lease_until, leased_at FROM job_item
+    WHERE item_id = taken.item_id AND claim_id = claim.claim_id AND lease_until IS NOT NULL
+    OFFSET 0
+) AS item
+WHERE (:owner::text IS NULL OR job.owner = :owner)
+GROUP BY claim.owner, job.job_id
+ORDER BY claim.owner, job.job_id;

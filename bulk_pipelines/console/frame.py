@@ -40,7 +40,9 @@ def templates() -> Environment:
         job_state=shown.job_state,
         item_state=shown.item_state,
     )
-    made.globals.update(static=statics.address, address=address)
+    made.globals.update(
+        static=statics.address, address=address, took=shown.took, host=shown.host, origins=shown.ORIGINS, downloads_exports=False
+    )
     return made
 
 

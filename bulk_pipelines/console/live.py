@@ -131,6 +131,10 @@ class Looks:
             steps = tuple(max(0, after - before) for before, after in pairwise(done))
             self.seen[each.job.job_key] = replace(each, speed=speed, steps=steps)
 
+    def expire(self) -> None:
+        """Look anew with the next question: somebody has just changed something, and is to see it."""
+        self.looked_at = float("-inf")
+
     def forget(self, now: float) -> None:
         """Forget what no page has asked for lately."""
         over = [key for key, at in self.wanted.items() if now - at > WATCHED_SECONDS]

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState, JobState
 
 LONGEST_CELL = 300
@@ -36,6 +37,20 @@ ITEM_WORDS = {
     ItemState.DLQ: ("error", "bad"),
     ItemState.CANCELLED: ("cancelled", "quiet"),
 }
+
+
+ORIGINS = {"api": "the API or the console", "cli": "the command line", "sensor": "a drop", "ui": "Dagster's UI"}
+
+
+def took(job: Job) -> float | None:
+    """Return the seconds from the start of a job to its end; None if it has not both."""
+    return (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
+
+
+def host(worker: str) -> str:
+    """Return the host of a worker, whose name may begin with the run that it belongs to."""
+    parts = worker.split(":")
+    return plain(parts[-3] if len(parts) >= 3 else worker, 60)
 
 
 def number(value: float | int | None) -> str:

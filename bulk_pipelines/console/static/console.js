@@ -262,3 +262,21 @@ if (drop) {
     if (made.length === 1 && files.length === 1) location.assign(`/console/jobs/${made[0]}`);
   });
 }
+
+// Who mends a field of a record means to run the record again.
+document.addEventListener("input", (event) => {
+  if (!event.target.closest("[data-mend]") || event.target.type === "checkbox") return;
+  const box = event.target.closest("tr").querySelector("input[name=line]");
+  if (box && !box.checked) {
+    box.checked = true;
+    box.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+});
+
+// A file whose content goes into a field of the form.
+for (const chooser of document.querySelectorAll("[data-into]")) {
+  chooser.addEventListener("change", async () => {
+    const [file] = chooser.files;
+    if (file) document.getElementById(chooser.dataset.into).value = await file.text();
+  });
+}

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from psycopg.rows import class_row
 
@@ -20,6 +21,29 @@ class Holder:
 
     worker: str
     items: int
+
+
+@dataclass(frozen=True)
+class Working:
+    """A worker at a job."""
+
+    worker: str
+    job_key: str
+    kind: str
+    owner: str
+    dagster_run_id: str | None
+    items: int
+    expired: int
+    """How many of these its leases do not cover any more."""
+    since: datetime
+    seconds_left: float
+    """For how long its last lease holds."""
+
+
+def workers(connection: Connection, owner: str | None) -> list[Working]:
+    """Return who holds what now, of one owner's jobs or of all."""
+    with connection.cursor(row_factory=class_row(Working)) as cursor:
+        return cursor.execute(queries.text("overview", "workers"), {"owner": owner}).fetchall()
 
 
 def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[Job]:
