@@ -84,6 +84,10 @@ match-model: $(READY) ## Fit the matcher's model anew, from the data that BENCH_
 docs: $(READY) ## Write the generated pages of docs/ anew
 	$(PY) -m bulk_pipelines.reference docs
 
+.PHONY: site
+site: $(READY) ## Write the docs as a site into site/; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+
 .PHONY: lock
 lock: $(READY) ## Make requirements.lock anew from pyproject.toml: names, versions and hashes only
 	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --extra bench --universal --python-version 3.11 \
@@ -96,5 +100,5 @@ wheel: $(READY) ## Build the source archive and the wheel into dist/
 
 .PHONY: clean
 clean: ## Remove the virtual environment and all caches; the data in .bulk stays
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info .tmp_dagster_home_*
+	rm -rf $(VENV) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info .tmp_dagster_home_*
 	find . -name __pycache__ -not -path './.bulk/*' -prune -exec rm -rf {} +

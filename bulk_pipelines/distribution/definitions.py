@@ -20,7 +20,7 @@ from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
@@ -144,15 +144,13 @@ EXAMPLE = {"inputs": Sample(indexes=5, days=1, asof_indicators=["CLS"]).inputs()
 """The configuration that the launchpad opens with."""
 
 
-class DistributionConfig(dg.Config):
+class DistributionConfig(SubmissionConfig):
     inputs: list[dict[str, Any]] = Field(
         description="What is wanted: indexKey, effectiveDate as YYYYMMDD, asofindicator. One file each.",
     )
     sample_data: bool = Field(
         default=False, description="Make the rows of the example first, so that there is something to distribute."
     )
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the inputs; the relay launches the job within seconds, as a partition of the asset.")
@@ -167,7 +165,15 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         Sender("ui", "ui", config.idempotency_key, priority=config.priority),
     )
     inputs = submitted.job.total_items
-    tell_submitted(context, submitted, f"distribution of {inputs} inputs", inputs=inputs)
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"distribution of {inputs} inputs",
+        "distributed_files",
+        config,
+        inputs=inputs,
+    )
 
 
 @dg.job(

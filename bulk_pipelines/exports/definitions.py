@@ -20,7 +20,7 @@ from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -127,7 +127,7 @@ EXAMPLE = {
 """The configuration that the launchpad opens with."""
 
 
-class ExportConfig(dg.Config):
+class ExportConfig(SubmissionConfig):
     resource: str = Field(description="What is exported: users, articles or comments.")
     format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
     fields: list[str] = Field(
@@ -148,19 +148,25 @@ class ExportConfig(dg.Config):
         description="A folder, or a file's name: a path, or an address such as s3://bucket/folder. Empty: the folder "
         "that BULK_EXPORTS_URL names.",
     )
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first export.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
-    params = config.model_dump()
-    key, priority = params.pop("idempotency_key"), params.pop("priority")
-    request = ExportRequest.parse(params)
+    request = ExportRequest.parse(config.model_dump(exclude=set(SubmissionConfig.model_fields)))
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
-        submitted = submission.submit(connection, request, Sender("ui", "ui", key, priority=priority))
-    tell_submitted(context, submitted, f"export of {config.resource}", resource=config.resource)
+        submitted = submission.submit(
+            connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
+        )
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"export of {config.resource}",
+        asset_name(resources.find(config.resource)),
+        config,
+        resource=config.resource,
+    )
 
 
 @dg.job(

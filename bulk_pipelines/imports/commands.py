@@ -77,10 +77,17 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
 @click.argument("job_key", metavar="JOB")
 @click.option("--format", "kind", type=click.Choice(["csv", "ndjson"]), help="Download all of them as a file.")
 @click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
+@click.option("--as-source", is_flag=True, help="Download the records as they stood in the file, to be mended.")
 @click.option("--after-line", default=0, help="A page: the rejects behind this line.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
-def errors(job_key: str, kind: str | None, to: str | None, after_line: int, limit: int) -> None:
+@click.pass_context
+def errors(
+    context: click.Context, job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int
+) -> None:
     """The records that an import rejected, in the order of the file, with every reason."""
+    if as_source:
+        context.invoke(records, job_key=job_key, outcome="failed", to=to, number=None)
+        return
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.load import rejects
@@ -135,8 +142,18 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 
 @group.command()
 @click.argument("job_key", metavar="JOB")
-def replay(job_key: str) -> None:
-    """Run the rejected records of an import again, as an import of their own."""
+@click.option(
+    "--from", "source", metavar="FILE", help="The records as you have mended them; without it, as they stood."
+)
+@click.option("--idempotency-key", help="With --from: the same key again answers with the first import.")
+def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
+    """Import the rejected records again, as an import of its own.
+
+    bulk import errors JOB --as-source > fix.csv
+
+    bulk import replay JOB --from fix.csv
+    """
+    from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.plan import landing
@@ -145,7 +162,12 @@ def replay(job_key: str) -> None:
     chosen = settings.current()
     pool = connected()
     click.get_current_context().find_root().obj.ready()
-    submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
+    if source is None:
+        submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
+    else:
+        file = submission.local_file(source)
+        with transaction(pool) as connection:
+            submitted = submission.replay_mended(connection, job_key, file, commanding.actor(), idempotency_key)
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)

@@ -15,7 +15,7 @@ from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
@@ -135,7 +135,7 @@ EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mo
 """The configuration that the launchpad shows when it opens."""
 
 
-class ImportConfig(dg.Config):
+class ImportConfig(SubmissionConfig):
     source: str = Field(
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
@@ -146,8 +146,6 @@ class ImportConfig(dg.Config):
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first import.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
@@ -168,7 +166,15 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
             request,
             Sender("ui", "ui", config.idempotency_key, priority=config.priority),
         )
-    tell_submitted(context, submitted, f"import of {config.resource}", resource=config.resource)
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"import of {config.resource}",
+        config.resource,
+        config,
+        resource=config.resource,
+    )
 
 
 @dg.job(

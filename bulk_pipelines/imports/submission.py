@@ -1,6 +1,7 @@
 """Submitting imports, and replays: imports of the rejects of another import."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,23 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
         if submitted.created:
             audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
         return submitted
+
+
+def replay_mended(
+    connection: Connection, job_key: str, file: RequestedFile, by: Actor, idempotency_key: str | None = None
+) -> Submitted:
+    """Import records that a person has mended, as the import that rejected them was asked for. The new import belongs
+    to the owner of the first one, and names it. There may be any number of them: what is still wrong is rejected again,
+    and can be mended again."""
+    job = import_job(connection, job_key, by.sees)
+    if not job.finished:
+        raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
+    first = ImportRequest.from_params(job.params)
+    request = replace(first, files=(file,), compression=None, replay_of=job_key, within=None).check()
+    sender = Sender(
+        job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
+    )
+    submitted = submit(connection, request, sender)
+    if submitted.created:
+        audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
+    return submitted

@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.orchestration.checks import job_to_check
-from bulk_pipelines.orchestration.launchpad import tell_submitted
+from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.processing import grid, report, submission, types
@@ -130,15 +130,13 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
     return [matched_share, failed_share]
 
 
-class ProcessingConfig(dg.Config):
+class ProcessingConfig(SubmissionConfig):
     recipe: str = Field(description="The name of a recipe: see `bulk recipes list`.")
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
     table: str | None = Field(default=None, description="A table of this database, in place of a file.")
     format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
     compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
-    idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
-    priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
 
 
 @dg.op(description="Submits the rows; the relay launches the job within seconds, as a partition of its asset.")
@@ -155,7 +153,15 @@ def submit_processing(context: dg.OpExecutionContext, database: Database, config
         submitted = submission.submit(
             connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
         )
-    tell_submitted(context, submitted, f"rows for the recipe {config.recipe}", recipe=config.recipe)
+    follow(
+        context,
+        database.engine,
+        submitted,
+        f"rows for the recipe {config.recipe}",
+        types.TYPES[request.recipe.type].asset,
+        config,
+        recipe=config.recipe,
+    )
 
 
 @dg.job(

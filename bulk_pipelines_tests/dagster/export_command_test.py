@@ -120,6 +120,7 @@ def worker_environment(person: Person) -> dict[str, str]:
     return person.environment | home.environment(chosen, chosen.database_url)
 
 
+@pytest.mark.long
 def test_mistakes_are_one_line(person: Person) -> None:
     for arguments, message in [
         (["shoes"], "resource: there is no resource 'shoes'"),

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
@@ -26,6 +27,7 @@ from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.scenes.whole_imports import batches_of
 from bulk_pipelines_tests.servers.processes import LoginServer, Place
 from bulk_pipelines_tests.servers.web_server import WebServer, content
@@ -182,6 +184,40 @@ def test_the_launchpad_job_submits_what_it_names(installation: Installation) -> 
     with transaction(installation.engine) as connection:
         row = connection.execute("SELECT kind, origin, run_wanted FROM job").fetchone()
     assert row == ("import_users", "ui", True), "its default configuration works as it stands"
+
+
+@pytest.mark.parametrize(("name", "fate"), [("users.csv", "COMPLETED_WITH_ERRORS"), ("missing.csv", "FAILED")])
+def test_the_launchpad_job_may_wait_and_share_the_fate(installation: Installation, name: str, fate: str) -> None:
+    config = {"source": str(SAMPLES / name), "resource": "users", "wait": True}
+    launched = definitions.defs.resolve_job_def("import_file")
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(
+            launched.execute_in_process,
+            instance=installation.instance,
+            run_config={
+                "ops": {"submit_import": {"config": config}},
+                "resources": {"database": {"config": {"url": installation.url}}},
+            },
+            raise_on_error=False,
+        )
+        until(lambda: installation.count("job") == 1, "the job is submitted")
+        with transaction(installation.engine) as connection:
+            (job,) = listing.page(connection, listing.Wanted(), 1)
+        worked = installation.run(job)
+        result = waiting.result(timeout=60)
+    assert result.success == worked.success == (fate != "FAILED")
+    if result.success:
+        (output,) = [each for each in result.all_events if each.event_type_value == "STEP_OUTPUT"]
+        shown = {key: value.value for key, value in output.step_output_data.metadata.items()}
+    else:
+        (failed,) = [each for each in result.all_events if each.event_type_value == "STEP_FAILURE"]
+        given = failed.step_failure_data.user_failure_data
+        assert given is not None
+        assert given.description is not None
+        assert given.description.startswith(f"job {job.job_key} is FAILED: ")
+        shown = {key: value.value for key, value in given.metadata.items()}
+    assert shown["partition"] == f"/assets/users?partition={job.job_key}"
+    assert (shown["run"], shown["state"]) == (worked.run_id, fate)
 
 
 def test_an_upsert_changes_what_is_there(installation: Installation, tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def test_dagster_s_own_retry_leaves_a_paused_and_a_failed_job_alone(
     assert found(engine, failed).dlq_items == 1
 
 
+@pytest.mark.long
 def test_a_run_whose_budget_is_spent_ends_well_and_another_one_goes_on(
     engine: Engine, instance: dg.DagsterInstance, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

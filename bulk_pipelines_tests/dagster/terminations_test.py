@@ -213,6 +213,7 @@ def echo_job() -> dg.JobDefinition:
     return echo_definitions.defs.resolve_job_def("echo")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminated", [True, False])
 def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
     engine: Engine, database_url: str, tmp_path: Path, terminated: bool

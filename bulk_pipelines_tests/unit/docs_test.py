@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bulk_pipelines import settings
+from bulk_pipelines import errors, settings
 from bulk_pipelines.cli import main
+from bulk_pipelines.engine import errors as engine_errors
+from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.storage import errors as storage_errors
 
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
@@ -45,6 +48,22 @@ def test_every_setting_exists(page: Path) -> None:
     known = {each.variable for each in settings.describe()}
     for name in set(re.findall(r"\bBULK_[A-Z0-9_]*[A-Z0-9]\b", page.read_text())):
         assert name in known, f"{page.name}: {name}"
+
+
+def test_every_promise_names_a_test_that_exists() -> None:
+    named = re.findall(r"`([a-z_/]+_test\.py)`", (CHECKOUT / "docs" / "guarantees.md").read_text())
+    assert len(set(named)) > 15
+    for name in named:
+        assert (CHECKOUT / "bulk_pipelines_tests" / name).exists(), name
+
+
+def test_every_state_and_every_error_is_explained() -> None:
+    page = (CHECKOUT / "docs" / "troubleshooting.md").read_text()
+    begun = set(re.findall(r"^\| ([A-Za-z_]+(?:, [A-Za-z]+)*) \|", page, re.MULTILINE))
+    explained = {name for cell in begun for name in cell.split(", ")}
+    kinds = [value for module in (errors, engine_errors, storage_errors) for value in vars(module).values()]
+    classes = {each.__name__ for each in kinds if isinstance(each, type) and issubclass(each, Exception)}
+    assert explained >= (classes - {"BulkError"}) | set(JobState) | set(ItemState)
 
 
 def test_make_alone_lists_every_target() -> None:

@@ -180,6 +180,7 @@ def test_a_process_that_asked_until_its_exit(ending: signal.Signals | None, fold
     gone(folder, server)
 
 
+@pytest.mark.long
 def test_starting_and_stopping_in_turns_never_fails(folder: Path, binaries: Path) -> None:
     """Each enters while another one may be the last to leave."""
     script = USE.replace("sys.stdin.read()", "") + "\nprint('left')"

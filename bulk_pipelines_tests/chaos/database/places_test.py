@@ -23,6 +23,8 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.waiting import until
 
+pytestmark = pytest.mark.long
+
 NOBODY = 65534
 
 for_root = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, on Linux")

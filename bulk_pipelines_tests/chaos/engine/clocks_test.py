@@ -8,6 +8,7 @@ from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
 HOUR = 3600.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skews", [(0.0, HOUR), (0.0, -HOUR), (HOUR, -HOUR, 0.0)])
 def test_clocks_an_hour_off_take_nobody_s_lease(skews: tuple[float, ...], scene: Scene) -> None:
     """No item is taken twice, so no lease looked expired to anyone, and the retries are due when they are."""
@@ -27,6 +28,7 @@ def test_clocks_an_hour_off_take_nobody_s_lease(skews: tuple[float, ...], scene:
     assert {mark.worker for mark in scene.marks("done")} == {worker.name for worker in workers}
 
 
+@pytest.mark.long
 def test_a_worker_with_a_wrong_clock_loses_its_items_when_it_dies(scene: Scene) -> None:
     work = items(60, seconds=0.05)
     job = scene.job("one_by_one", work)

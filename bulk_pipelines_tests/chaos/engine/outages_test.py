@@ -58,6 +58,7 @@ def test_an_immediate_stop_and_restart_of_postgresql_twice(kind: str, scene: Sce
     scene.check(job, keys(work))
 
 
+@pytest.mark.long
 def test_an_orderly_restart(scene: Scene, chance: random.Random) -> None:
     work = items(200, seconds=0.01)
     job = scene.job("one_by_one", work)
@@ -70,6 +71,7 @@ def test_an_orderly_restart(scene: Scene, chance: random.Random) -> None:
     scene.check(job, keys(work))
 
 
+@pytest.mark.long
 def test_an_outage_longer_than_the_leases(scene: Scene, chance: random.Random) -> None:
     """When the database is back, all leases have run out, and each worker may rescue the other's items."""
     work = items(200, seconds=0.01)

@@ -8,6 +8,7 @@ from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
 from bulk_pipelines_tests.scenes.waiting import until
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "at_once"), [("patient", 1), ("patient_side_by_side", 4)])
 def test_a_stopped_worker_gives_back_what_it_has_not_begun(kind: str, at_once: int, scene: Scene) -> None:
     work = items(20, seconds=1.0)

@@ -37,6 +37,7 @@ def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> 
     assert {(row.lease_term, row.death_count) for row in rows.values()} == {(1, 0)}
 
 
+@pytest.mark.long
 def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> None:
     """While it writes nobody can take the item; when it commits, the lease begins anew."""
     work = items(1, parts=3, seconds=1.5 * LEASE_SECONDS)

@@ -57,6 +57,7 @@ def test_a_server_starts_keeps_its_data_and_stops(own: Server) -> None:
     own.stop()
 
 
+@pytest.mark.long
 def test_a_crash_loses_nothing_that_was_committed(own: Server) -> None:
     own.start()
     keep_a_row(own)

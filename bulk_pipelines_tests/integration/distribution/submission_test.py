@@ -49,6 +49,7 @@ def test_many_at_once_with_one_key_make_one_job(scene: Scene) -> None:
     assert found[0].total_items == len(scene.items(found[0])) == 200
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_inputs(scene: Scene) -> None:
     began = time.monotonic()
     job = scene.submit(many(100_000))

@@ -204,6 +204,7 @@ def test_a_pause_leaves_nothing_and_a_resume_begins_anew(engine: Engine, tmp_pat
     assert ended.result["rows"] == 20_000
 
 
+@pytest.mark.long
 def test_progress_is_no_checkpoint(engine: Engine, tmp_path: Path) -> None:
     """A checkpoint would begin the tries anew, and an export that fails at its end be tried for ever."""
     with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
@@ -221,6 +222,7 @@ def taken_away(engine: Engine) -> bool:
     return rescue.run_once(engine, QUICK, lambda: 0.0).items == 1
 
 
+@pytest.mark.long
 def test_who_lost_the_lease_publishes_nothing(engine: Engine, tmp_path: Path) -> None:
     with in_the_middle(engine, to=str(tmp_path / "out")) as job:
         (first,) = names_in(tmp_path / "out")

@@ -3,18 +3,22 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import submission, work
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.request import Options
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
@@ -114,3 +118,37 @@ def test_records_of_which_only_the_beginning_is_kept(
     job = imported(engine, "users", written(tmp_path / "users.csv", f"{HEAD}a@x.org,{large},reader\n"))
     with pytest.raises(Conflict, match="was kept whole: they were too large"):
         replayed(engine, job)
+
+
+def test_what_a_person_has_mended_is_imported_and_tied_to_the_first_import(
+    engine: Engine, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
+    first = written(tmp_path / "users.csv", f'{HEAD}a@x.org,"A, the first",reader\nb@x.org,B,king\n"c@x,org",C,king\n')
+    job = imported(engine, "users", first)
+    said = CliRunner().invoke(main, ["import", "errors", job.job_key, "--as-source"])
+    assert said.stdout == f'{HEAD}b@x.org,B,king\n"c@x,org",C,king\n', "the header and the records, and nothing else"
+    mended = written(tmp_path / "fix.csv", said.stdout.replace("king", "admin"))
+    file = submission.local_file(str(mended))
+    with transaction(engine) as connection:
+        again = submission.replay_mended(connection, job.job_key, file, Actor("me", "cli"), "fix 1").job
+        repeated = submission.replay_mended(connection, job.job_key, file, Actor("me", "cli"), "fix 1")
+    assert (repeated.created, repeated.job.job_key) == (False, again.job_key)
+    again = worked(engine, begun(engine, again))
+    assert (again.status, again.params["replay_of"]) == (JobState.COMPLETED_WITH_ERRORS, job.job_key)
+    assert kept(engine, again) == [(b'"c@x,org",C,admin', "invalid_email_format")], "what is still wrong is rejected"
+    assert names(engine) == ["A, the first", "B"]
+    with transaction(engine) as connection:
+        entries = connection.execute("SELECT action, details FROM audit WHERE job_key = %s", [job.job_key]).fetchall()
+    assert ("replay", {"replay": again.job_key}) in entries
+
+
+def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(engine: Engine, tmp_path: Path) -> None:
+    file = submission.local_file(str(written(tmp_path / "users.csv", HEAD)))
+    with transaction(engine) as connection:
+        request = Options("users").request((file,))
+        job = submission.submit(connection, request, Sender("ada", "api")).job
+        with pytest.raises(Conflict, match="is SUBMITTED: wait for its end"):
+            submission.replay_mended(connection, job.job_key, file, Actor("ada", "api", admin=False))
+        with pytest.raises(UnknownJob):
+            submission.replay_mended(connection, job.job_key, file, Actor("bob", "api", admin=False))

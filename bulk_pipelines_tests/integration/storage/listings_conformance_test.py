@@ -114,6 +114,7 @@ def test_a_name_that_is_no_key_hides_no_other(place: Place, behind: Path, caplog
         assert [record.getMessage() for record in caplog.records if "back\\\\slash.csv" in record.getMessage()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["any_key_s3", "s3"])
 def test_a_key_that_is_none_of_ours_hides_no_other(server: str, request: pytest.FixtureRequest) -> None:
     s3: S3Server = request.getfixturevalue(f"{server}_server")
