@@ -144,7 +144,11 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
 
 
 def replay_mended(
-    connection: Connection, job_key: str, file: RequestedFile, by: Actor, idempotency_key: str | None = None
+    connection: Connection,
+    job_key: str,
+    files: Sequence[RequestedFile],
+    by: Actor,
+    idempotency_key: str | None = None,
 ) -> Submitted:
     """Import records that a person has mended, as the import that rejected them was asked for. The new import belongs
     to the owner of the first one, and names it. There may be any number of them: what is still wrong is rejected again,
@@ -153,7 +157,7 @@ def replay_mended(
     if not job.finished:
         raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
     first = ImportRequest.from_params(job.params)
-    request = replace(first, files=(file,), compression=None, replay_of=job_key, within=None).check()
+    request = replace(first, files=tuple(files), compression=None, replay_of=job_key, within=None).check()
     sender = Sender(
         job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
     )

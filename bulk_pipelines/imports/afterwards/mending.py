@@ -14,16 +14,15 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import audit
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan.layout import Format
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.request import ImportRequest, RequestedFile
+from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage.contract import Storage
 
 MOST = 1_000
@@ -158,17 +157,9 @@ def submit(pool: Engine, job: Job, mended: Mended, storage: Storage, by: Actor) 
         write(storage, f"{job.job_key}-rejects.{digest[:16]}.{number}.{kind}", kind, each)
         for number, (kind, each) in enumerate(contents, 1)
     ]
-    first = ImportRequest.from_params(job.params)
-    request = ImportRequest(
-        first.resource, tuple(written), first.mode, match_on=first.match_on, replay_of=job.job_key
-    )
-    key = f"mended {job.job_key} {digest}"
-    sender = Sender(job.owner, by.origin, key, by.request_id, job.trace_parent, by=by.name, address=by.address)
     with transaction(pool) as connection:
-        submitted = submission.submit(connection, request, sender)
-        if submitted.created:
-            audit.note(connection, by, "mend", job.job_id, replay=submitted.job.job_key, count=len(records))
-        return submitted.job
+        key = f"mended {job.job_key} {digest}"
+        return submission.replay_mended(connection, job.job_key, written, by, key).job
 
 
 def found(connection: Connection, job: Job, line: int, files: Sequence[ImportFile]) -> Record:
