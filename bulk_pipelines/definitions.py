@@ -9,7 +9,7 @@ from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.imports import retention, submission, winding_up
-from bulk_pipelines.imports.definitions import imports, launchables, references
+from bulk_pipelines.imports.definitions import imports, launchables
 from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
 from bulk_pipelines.maintenance.retention import Part, prune_audit
@@ -47,7 +47,7 @@ defs = dg.Definitions.merge(
     exports.exports(exported),
     distribution.distribution(distributed),
     processing.processing(processed),
-    drops(submission.submit_drop, references(), imported),
+    drops(submission.submit_drop, submission.references(), imported),
     maintenance(passes),
     dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
 )

@@ -1,18 +1,3 @@
--- name: imports
--- A page of imports, the newest first, of one owner or of all.
-SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
-    running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
-    attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at, address, file_id, idempotency_key
-FROM job
-WHERE (:owner::text IS NULL OR owner = :owner)
-    AND kind = ANY (:kinds::text[]) AND status = ANY (:statuses::job_status[])
-    AND (:before_id::bigint IS NULL OR job_id < :before_id)
-    AND (:since::timestamptz IS NULL OR created_at >= :since)
-    AND (:until::timestamptz IS NULL OR created_at < :until)
-ORDER BY job_id DESC
-LIMIT :size;
-
 -- name: counts_of
 -- How far these imports are: their records, the bytes that were read of their files, and the bytes that there are.
 SELECT job_id, read, loaded, rejected, superseded, valid, waiting, unprocessed, batches,

@@ -394,12 +394,12 @@ WHERE job_id = :job_id AND moved.items > 0
 RETURNING moved.items;
 
 -- name: redrive_items
--- Puts items that were buried, or not found, back to pending, with fresh budgets.
+-- Puts items that were buried, or not found, back to pending, with fresh budgets unless they are to keep their attempts.
 WITH redriven AS (
     UPDATE job_item AS item
     SET status = 'PENDING',
-        attempt_count = 0,
-        not_found_count = 0,
+        attempt_count = CASE WHEN :keep_attempts THEN attempt_count ELSE 0 END,
+        not_found_count = CASE WHEN :keep_attempts THEN not_found_count ELSE 0 END,
         death_count = 0,
         due_at = NULL,
         updated_at = greatest(now(), item.updated_at + interval '1 microsecond')

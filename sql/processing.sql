@@ -36,6 +36,10 @@ WHERE job_id = :job_id
     AND status = ANY (:statuses::item_status[])
     AND item_id > :after
     AND (:item_keys::text[] IS NULL OR item_key = ANY (:item_keys))
+    AND (:item_ids::bigint[] IS NULL OR item_id = ANY (:item_ids))
+    -- Only those with tries left, if that is asked for.
+    AND (:attempts::int IS NULL OR CASE WHEN status = 'NOT_FOUND' THEN not_found_count < :not_found_attempts::int
+        ELSE attempt_count < :attempts END)
     AND (:error_like::text IS NULL OR strpos(lower(error_message), lower(:error_like)) > 0)
     AND (:error_class::text IS NULL OR error_class = :error_class)
     AND input @> :input::jsonb

@@ -2,13 +2,14 @@
 and never changes."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
 from fastapi import Depends, Request
 from sqlalchemy import Engine
 
+from bulk_pipelines.api.stops import Stops
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.settings import Settings
 
@@ -23,6 +24,7 @@ class Door:
     pool: Engine
     loopback: bool = False
     """Whether only this machine reaches the API. Then, as long as no key was made, whoever asks is an administrator."""
+    stops: Stops = field(default_factory=Stops)
 
     @cached_property
     def proxies(self) -> list[Network]:

@@ -9,6 +9,8 @@ from fastapi import Query
 from bulk_pipelines.errors import InvalidInput
 
 Size = Annotated[int, Query(description="How many there are on a page.", ge=1, le=1_000)]
+PageSize = Annotated[int, Query(alias="pageSize", description="How many there are on a page.", ge=1, le=1_000)]
+Cursor = Annotated[str | None, Query(description="`next` of the page before.", max_length=10_000)]
 LARGEST = (1 << 63) - 1
 
 

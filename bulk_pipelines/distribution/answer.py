@@ -9,8 +9,8 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import completion
 from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.items import pages
-from bulk_pipelines.engine.items.pages import Position
+from bulk_pipelines.engine.items import cursors, pages
+from bulk_pipelines.engine.items.cursors import Position
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
@@ -27,8 +27,8 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         # All is read from one snapshot, so that counts and files agree.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         job = distribution_job(connection, job_key)
-        scope, secret = f"files:{job_key}", pages.cursor_secret(connection)
-        position = pages.START if after is None else pages.decode(secret, scope, after)
+        scope, secret = f"files:{job_key}", cursors.cursor_secret(connection)
+        position = cursors.START if after is None else cursors.decode(secret, scope, after)
         values = {
             "job_id": job.job_id,
             "after_time": position.updated_at,
@@ -55,7 +55,7 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         "errorMessage": job.last_error if job.status is JobState.FAILED else None,
         # A page is sorted in the order of the inputs. Items are settled in batches, within which they have no order.
         "dataContent": [stored(wanted).as_json() | {"s3Path": path} for _, _, wanted, path in sorted(rows)],
-        "next": None if last is None else pages.encode(secret, scope, Position(last[1], last[0])),
+        "next": None if last is None else cursors.encode(secret, scope, Position(last[1], last[0])),
     }
 
 

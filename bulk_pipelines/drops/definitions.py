@@ -1,25 +1,16 @@
 """Sensors for dropped files. Each tick looks at its sources and submits imports of what is complete; the relay launches
 them."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import dagster as dg
-from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import ledger, look, put_away, sources
+from bulk_pipelines.drops import scan
 from bulk_pipelines.drops.look import Submit
-from bulk_pipelines.drops.sources import DropSource
-from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
-from bulk_pipelines.storage import locations
-from bulk_pipelines.storage.access import access_of
-from bulk_pipelines.storage.contract import Storage
 
 SECONDS_BETWEEN = 1
 """Seconds between two ticks at least. Dagster's daemon looks every five seconds, and with an interval of five it would
@@ -65,64 +56,18 @@ def drop_sensor(
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        found = sources.load(chosen.drops_file, sorted(references), chosen.home / "inbox")
-        own = [source for source in found if source.scheme in schemes]
+        own = [source for source in scan.configured(chosen, list(references)) if source.scheme in schemes]
         if not own:
             file = chosen.drops_file
             why = f"{file.name} names none" if file.exists() else f"{file} does not exist, the inbox is the only one"
             return dg.SkipReason(f"no source of this kind: {why}")
-        deadline = time.monotonic() + TICK_SECONDS
-        with transaction(database.engine) as connection:
-            turns = ledger.longest_unseen_first(connection, [source.name for source in own])
-        told = []
-        for source in sorted(own, key=lambda each: turns.index(each.name)):
-            left = deadline - time.monotonic()
-            if left > 0:
-                told.append(tick(context, database.engine, source, chosen, submit, references, left))
-            else:
-                told.append(
-                    Told(f"{source.name}: the others took all the time, it comes first in the next tick", False)
-                )
-        news = "; ".join(each.said for each in told if each.is_news)
+        scanned = scan.scan(database.engine, own, chosen, submit, references, TICK_SECONDS)
+        for each in scanned:
+            if each.happened:
+                context.log.info(str(each.looked))
+        news = "; ".join(str(each) for each in scanned if each.happened or each.problem is not None)
         # Only people read the cursor: it shows what was taken last, which is hard to find among thousands of ticks.
         shown = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {news}" if news else context.cursor
-        return dg.SensorResult(skip_reason="; ".join(each.said for each in told), cursor=shown)
+        return dg.SensorResult(skip_reason="; ".join(map(str, scanned)), cursor=shown)
 
     return sensor
-
-
-class Told(NamedTuple):
-    """What a tick says of one source, and whether something happened."""
-
-    said: str
-    is_news: bool
-
-
-def tick(
-    context: dg.SensorEvaluationContext,
-    pool: Engine,
-    source: DropSource,
-    chosen: settings.Settings,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
-    seconds: float,
-) -> Told:
-    """Look at one source, and put away its files whose imports are over."""
-    opened = opener(source, chosen)
-    looked = look.look(pool, source, opened, submit, references, min(seconds, look.LOOK_SECONDS))
-    happened = bool(looked.jobs or looked.stalled or looked.vanished)
-    if happened:
-        context.log.info(str(looked))
-    if looked.skipped:
-        return Told(str(looked), happened)
-    try:
-        cleared = put_away.clear_up(pool, source, opened)
-    except BulkError as error:
-        with transaction(pool) as connection:
-            ledger.note_answer(connection, source.name, str(error), look.FIRST_DELAY)
-        return Told(f"{looked}; {error}", True)
-    return Told(f"{looked}, {cleared} done with" if cleared else str(looked), happened)
-
-
-def opener(source: DropSource, chosen: settings.Settings) -> Callable[[], Storage]:
-    return lambda: locations.folder(source.where, access_of(chosen), sources.FIELD)

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from psycopg.rows import class_row
-
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.jobs import listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
@@ -19,7 +17,6 @@ from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.request import kind_name
 
-MOST = 1_000
 FIRST_ERRORS = 20
 
 WORDS = {
@@ -65,7 +62,7 @@ class Wanted:
         return [KINDS[kind_name(self.resource)].name] if kind_name(self.resource) in KINDS else []
 
     @property
-    def states(self) -> list[str]:
+    def states(self) -> list[JobState]:
         unknown = set(self.statuses) - set(WORDS.values())
         if unknown:
             raise InvalidInput("status", f"{min(unknown)!r} is none of {', '.join(dict.fromkeys(WORDS.values()))}")
@@ -74,17 +71,8 @@ class Wanted:
 
 def page(connection: Connection, wanted: Wanted, size: int, before_id: int | None) -> list[Job]:
     """Return imports, the newest first."""
-    values = {
-        "owner": wanted.owner,
-        "kinds": wanted.kinds,
-        "statuses": wanted.states,
-        "since": wanted.since,
-        "until": wanted.until,
-        "before_id": before_id,
-        "size": payload.size("size", size, MOST),
-    }
-    with connection.cursor(row_factory=class_row(Job)) as cursor:
-        return cursor.execute(queries.text("import_lists", "imports"), values).fetchall()
+    listed = listing.Wanted(wanted.owner, wanted.kinds, wanted.states, since=wanted.since, until=wanted.until)
+    return listing.page(connection, listed, size, before_id)
 
 
 def figures(connection: Connection, job_ids: Iterable[int]) -> dict[int, Figures]:

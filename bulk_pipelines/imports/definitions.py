@@ -1,7 +1,5 @@
 """Imports in Dagster: each table is an asset with one partition for each import, and a job imports a file by hand."""
 
-from collections.abc import Mapping
-
 import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
@@ -202,11 +200,6 @@ def launchables() -> list[Launchable]:
         )
         for resource in resources.RESOURCES
     ]
-
-
-def references() -> Mapping[str, list[str]]:
-    """Return the names of the resources, each with the names of those that it refers to."""
-    return {each.name: sorted({reference.resource for reference in each.references}) for each in resources.RESOURCES}
 
 
 def imports(launched: list[Launchable]) -> dg.Definitions:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines import resources
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import audit, dlq, jobs
 from bulk_pipelines.engine.jobs.audit import Actor, Tally
@@ -58,6 +59,11 @@ def submit_drop(
     )
     job = submit(connection, request, Sender(source, "sensor")).job
     return job.job_id, job.job_key
+
+
+def references() -> Mapping[str, list[str]]:
+    """Return the names of the resources, each with the names of those that it refers to."""
+    return {each.name: sorted({reference.resource for reference in each.references}) for each in resources.RESOURCES}
 
 
 def local_file(source: str) -> RequestedFile:

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.items.pages import EPOCH
+from bulk_pipelines.engine.items.cursors import EPOCH
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.settings import Settings
 

@@ -8,7 +8,6 @@ database and not the steps: it works whatever the lanes left before it calls any
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -35,6 +34,7 @@ from bulk_pipelines.orchestration.runs import (
     tell_end,
     tell_good_end,
 )
+from bulk_pipelines.orchestration.steps import FAILED, lane_name, what_lacks, with_parameters
 from bulk_pipelines.orchestration.terminations import heeding
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ Metadata = Mapping[str, dg.MetadataValue | str | int | float]
 
 STEP_RETRIES = dg.RetryPolicy(max_retries=5, delay=3, backoff=dg.Backoff.LINEAR, jitter=dg.Jitter.PLUS_MINUS)
 """The retries of a step whose process was killed, or that lost the database for longer than it waits by itself."""
-
-LANE = "lane_"
 
 LEAST_SECONDS = 3.0
 """The least seconds that a lane works, so that a run gets on even if its budget was spent before its lanes had
@@ -113,39 +111,24 @@ def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Call
     end = finish_op(pipeline, lanes)
 
     def composed(**ins: object) -> object:
-        planned = plan.alias("plan")(**ins)
-        wanted = (planned,) if lanes == 1 else planned
+        failed, *wanted = plan.alias("plan")(**ins)
         done = [lane.alias(lane_name(number))(start) for number, start in enumerate(wanted, 1)]
-        return end.alias("finish")(done)
+        return end.alias("finish")([failed, *done])
 
     return with_parameters(composed, stands_on)
 
 
-def with_parameters(composed: Callable[..., object], names: Sequence[str]) -> Callable[..., object]:
-    """Give the function a signature with these names, because Dagster reads a graph's inputs from it."""
-    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    composed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return composed
-
-
-def lane_name(number: int) -> str:
-    return f"{LANE}{number}"
-
-
-def has_no_lanes(run: dg.DagsterRun) -> bool:
-    """Whether the run is executed again from where it failed, and has no lanes because its last step failed. Then one
-    process would work all that is left."""
-    steps = run.step_keys_to_execute
-    return steps is not None and not any(step.rpartition(".")[2].startswith(LANE) for step in steps)
-
-
 def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDefinition:
-    """Return the step that plans the job, and wakes as many lanes as its items are worth."""
+    """Return the step that plans the job, and wakes as many lanes as its items are worth. If the job fails, it wakes
+    the last step alone, which says why: a step that fails has one red line for each step that depends on it."""
 
     @dg.op(
         name=f"{pipeline.kind.name}_plan",
         ins={name: dg.In(dg.Nothing) for name in stands_on},
-        out={lane_name(number): dg.Out(dg.Nothing, is_required=False) for number in range(1, lanes + 1)},
+        out={
+            name: dg.Out(dg.Nothing, is_required=False)
+            for name in (FAILED, *(lane_name(number) for number in range(1, lanes + 1)))
+        },
         retry_policy=STEP_RETRIES,
         required_resource_keys=pipeline.resource_keys,
         description="Lands and cuts the work into items, and wakes as many lanes as they need.",
@@ -154,7 +137,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
         database: Database = context.resources.database
         job = taken_up(context, database.engine, pipeline.kind.name)
         if has_failed(job):
-            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
+            yield dg.Output(None, FAILED)
+            return
         if job.status is not JobState.RUNNING:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing to do")
             return
@@ -171,7 +155,8 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     tell_end(context, f"job {job.job_key} was cancelled while it was planned")
                     return
                 if job.planned_at is None:
-                    raise failure(context, database.engine, job, pipeline.report(database.engine, job)) from error
+                    yield dg.Output(None, FAILED)
+                    return
         wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
@@ -227,9 +212,9 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
         job = taken_up(context, database.engine, pipeline.kind.name)
         if finish.is_due(job):
             job = finish.attempt_due(database.engine, pipeline.kind_of(context), job.job_key)
-        if job.status is JobState.RUNNING and has_no_lanes(context.run) and pipeline.lanes_for(job, lanes) > 1:
-            return hand_over(context, database.engine, job, "it is work for several lanes, and this run has none")
         if job.status is JobState.RUNNING:
+            if lacking := what_lacks(context.run, job, pipeline.lanes_for(job, lanes)):
+                return hand_over(context, database.engine, job, lacking)
             drained = worked(context, pipeline, database.engine, job)
             if drained.end is End.WAITING:
                 raise wait_for_retries(drained)

@@ -1,6 +1,7 @@
 """Control of a job beyond pause, resume and cancel: rows are tried again, and a slice of work is done here and now."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,14 +12,17 @@ from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import jobs, redrive
+from bulk_pipelines.engine.jobs import audit, jobs, redrive
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.states import FINISHED_JOBS, ItemState, JobEvent, JobState
 from bulk_pipelines.engine.worker import drain
-from bulk_pipelines.engine.worker.drain import Drained
+from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.processing import work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.submission import processing_job
@@ -41,6 +45,7 @@ class Chosen:
     error_like: str | None = None
     """A part of the error's text."""
     error_class: str | None = None
+    item_ids: tuple[int, ...] | None = None
 
     @classmethod
     def parse(
@@ -69,29 +74,39 @@ class Chosen:
 
 
 def reprocess(
-    pool: Engine, job_key: str, chosen: Chosen, *, variants: Sequence[str] = (), dry_run: bool = False
+    pool: Engine,
+    job_key: str,
+    chosen: Chosen,
+    *,
+    variants: Sequence[str] = (),
+    keep_attempts: bool = False,
+    dry_run: bool = False,
+    by: Actor | None = None,
 ) -> int:
-    """Try the chosen rows again, with fresh budgets, and return how many. `variants` names the ones to try; without
-    them, the recipe says. In a dry run nothing is changed."""
+    """Try the chosen rows again, and return how many. Their budgets begin anew; with `keep_attempts`, only rows that
+    have tries left are chosen, and have no more than those. `variants` names the ones to try; without them, the recipe
+    says. In a dry run nothing is changed."""
     with transaction(pool) as connection:
-        job = processing_job(connection, job_key)
+        job = processing_job(connection, job_key, jobs.seen_by(by))
     recipe_of_job(job).named(tuple(variants))
     if job.status is JobState.CANCELLED:
         raise Conflict(f"job {job_key} is CANCELLED: none of its rows is tried again")
     if dry_run:
-        return sum(len(each) for each in found(pool, job, chosen))
+        return sum(len(each) for each in found(pool, job, chosen, keep_attempts=keep_attempts))
     redriven = 0
+    tally = Tally(by, JobEvent.REDRIVE)
     # The rows are listed before any of them is tried again: one that fails once more is not tried twice.
-    for item_ids in list(found(pool, job, chosen)):
+    for item_ids in list(found(pool, job, chosen, keep_attempts=keep_attempts)):
         values = {"item_ids": item_ids, "variants": list(variants) or None}
         with transaction(pool) as connection:
             connection.execute(queries.text("processing", "choose_variants"), values)
-        redriven += redrive.redrive(pool, job_key, chosen.statuses, item_ids)
+        redriven += redrive.chosen(pool, job_key, chosen.statuses, item_ids, tally, keep_attempts=keep_attempts)
     return redriven
 
 
-def found(pool: Engine, job: Job, chosen: Chosen) -> Iterator[list[int]]:
+def found(pool: Engine, job: Job, chosen: Chosen, *, keep_attempts: bool = False) -> Iterator[list[int]]:
     """Yield the ids of the chosen rows, a bounded number at a time."""
+    recipe = recipe_of_job(job)
     after = 0
     while True:
         values = {
@@ -99,6 +114,9 @@ def found(pool: Engine, job: Job, chosen: Chosen) -> Iterator[list[int]]:
             "statuses": list(chosen.statuses),
             "after": after,
             "item_keys": None if chosen.item_keys is None else list(chosen.item_keys),
+            "item_ids": None if chosen.item_ids is None else list(chosen.item_ids),
+            "attempts": recipe.attempts if keep_attempts else None,
+            "not_found_attempts": recipe.not_found_attempts,
             "error_like": chosen.error_like,
             "error_class": chosen.error_class,
             "input": json.dumps(dict(chosen.where)),
@@ -120,30 +138,51 @@ class Kicked:
     drained: Drained | None
     """What the slice did; None when there was nothing to do."""
 
+    @property
+    def ended(self) -> str:
+        """Why the slice ended."""
+        if self.drained is not None:
+            return self.drained.end.value
+        if self.job.finished or self.job.status is JobState.PAUSED:
+            return (End.FINISHED if self.job.finished else End.PAUSED).value
+        return "planning" if self.job.planned_at is None else End.OUT_OF_TIME.value
+
     def as_json(self) -> dict[str, Any]:
         return {
             "jobId": self.job.job_key,
             "status": str(self.job.status),
             "worked": self.drained.worked if self.drained else 0,
             "open": self.job.open_items,
+            "ended": self.ended,
         }
 
 
-def kick_off(pool: Engine, job_key: str, seconds: float) -> Kicked:
+def kick_off(
+    pool: Engine, job_key: str, seconds: float, *, by: Actor | None = None, stop: Stop | None = None
+) -> Kicked:
     """Work a job in this process for so many seconds, beside whoever works it elsewhere. It may be repeated. Its rows
-    are persisted first, if nobody has done that."""
+    are persisted first, if nobody has done that; if they are too many for the time, the next kick-off goes on. `stop`
+    ends it early."""
     if not 0 < seconds <= LONGEST_SLICE:
         raise InvalidInput("seconds", f"must be above 0 and at most {LONGEST_SLICE:,.0f}, not {seconds:g}")
+    asked = stop or Stop()
+    work.declared.cache_clear()  # whoever works one slice after another goes by what is declared now
+    deadline = time.monotonic() + seconds
     with transaction(pool) as connection:
-        job = processing_job(connection, job_key)
+        job = processing_job(connection, job_key, jobs.seen_by(by))
         if job.status is JobState.SUBMITTED:
             # The job still wants the run that is to go on with it.
             job = jobs.move(connection, job_key, JobEvent.START)
+        audit.note(connection, by, "kick off", job.job_id, seconds=seconds)
     if job.status in FINISHED_JOBS or job.status is JobState.PAUSED:
         return Kicked(job, None)
     if job.planned_at is None:
-        planning.plan(pool, job)
-    with Worker(pool, kinds_of(limits_of(settings.current().engine)), job) as worker:
-        drained = drain.drain(worker, seconds=seconds, patient=False)
+        job = planning.plan(pool, job, lambda: asked.is_set() or time.monotonic() >= deadline)
+    drained = None
+    left = deadline - time.monotonic()
+    if job.planned_at is not None and left > 0:
+        with Worker(pool, kinds_of(limits_of(settings.current().engine)), job) as worker:
+            worker.stop_asked = asked
+            drained = drain.drain(worker, seconds=left, patient=False)
     with transaction(pool) as connection:
         return Kicked(jobs.find(connection, job_key), drained)

@@ -1,7 +1,7 @@
 """The grid: one row for each item, with the recipe's columns. It is read from what the items keep, and nothing is
 computed again, so it can be had at any time. All of it is of one snapshot."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,6 +20,8 @@ from bulk_pipelines.processing.work import recipe_of_job
 from bulk_pipelines.resources.declaration import Column
 
 FETCHED = 2_000
+LONGEST_SHOWN = 1_000
+"""How many characters of a cell are shown on a page."""
 DEFAULT_EVIDENCE = ("outcome", "id", "name", "score", "reason")
 
 # The result of an item that waits to be worked, or is worked again, is that of an earlier try: it is not shown.
@@ -97,6 +99,19 @@ def cell(column: GridColumn) -> sql.Composed:
 
 def first_rows(connection: Connection, grid: Grid, count: int) -> list[tuple[str | None, ...]]:
     return connection.execute(select(grid, first=count)).fetchall()
+
+
+def cells_of(connection: Connection, grid: Grid, item_ids: Sequence[int]) -> dict[int, dict[str, str | None]]:
+    """Return the cells of some items, by their ids, as far as they can be shown on a page: long ones are shortened."""
+    cells = sql.SQL(", ").join(
+        sql.SQL("left({}, {})").format(cell(each), sql.Literal(LONGEST_SHOWN)) for each in grid.columns
+    )
+    statement = sql.SQL("SELECT item.item_id, {} FROM job_item AS item WHERE item.item_id = ANY (%s)").format(cells)
+    headers = [each.header for each in grid.columns]
+    return {
+        item_id: dict(zip(headers, values, strict=True))
+        for item_id, *values in connection.execute(statement, [list(item_ids)])
+    }
 
 
 def written(pool: Engine, job_key: str, chosen: GridFormat) -> Generator[bytes]:

@@ -34,6 +34,8 @@ class ProcessingRequest:
     format: Format | None = None
     """The format that the file must have; None: it is recognised."""
     compression: Compression | None = None
+    within: str | None = None
+    """The folder of this machine that the file lies in, and that no link may lead out of."""
 
     @classmethod
     def parse(
@@ -72,6 +74,7 @@ class ProcessingRequest:
             "query": self.query,
             "format": self.format,
             "compression": self.compression,
+            **({"within": self.within} if self.within else {}),
         }
 
     @classmethod
@@ -83,6 +86,7 @@ class ProcessingRequest:
             params["query"],
             None if told is None else Format(told),
             None if packed is None else Compression(packed),
+            params.get("within"),
         )
 
 

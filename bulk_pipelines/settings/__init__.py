@@ -69,9 +69,6 @@ class Settings:
     session_hours: int = setting(
         "BULK_SESSION_HOURS", 12, "Hours after which a browser must log in to the console again.", at_least=1
     )
-    pending_dashboard: bool = setting(
-        "BULK_PENDING_DASHBOARD", False, "Whether the console shows the waiting items of all jobs on one page."
-    )
     ui_url: str = setting(
         "BULK_UI_URL",
         "",
@@ -83,6 +80,18 @@ class Settings:
         "",
         "The address at which people reach the console, for the links in Dagster's runs: `https://bulk.example.org`. "
         "Empty: this machine's, at `BULK_API_PORT`.",
+    )
+    api_kick_offs: int = setting(
+        "BULK_API_KICKOFFS",
+        2,
+        "How many slices of work one process of the HTTP API does at once, when somebody kicks jobs off.",
+        at_least=1,
+        at_most=32,
+    )
+    pending_dashboard: bool = setting(
+        "BULK_PENDING_DASHBOARD",
+        True,
+        "Whether there is a list of the items of all jobs. The list of one job's items is always there.",
     )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1

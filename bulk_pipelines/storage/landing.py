@@ -63,17 +63,16 @@ def land(
     limits: Limits = Limits(),
     compression: Compression | None = None,
     progress: Callable[[int], None] = lambda _: None,
-    version: str | None = None,
+    within: str | None = None,
 ) -> Landed:
     """Copy a source into the storage under the name. `compression` is what the source was said to be; if it is None,
-    the first bytes tell.
+    the first bytes tell. `within` is the folder that a file of this machine must lie in.
 
-    `version` is the version that is wanted of a file in a storage; if another one lies there, raise `SourceChanged`.
     `progress` is called now and then with how many bytes have arrived. An error that it raises ends the landing, and
     nothing is left of it.
     """
-    with locations.Sources(access) as sources:
-        return land_from(sources, source_url, into, name, limits, compression, progress, version)
+    with locations.Sources(access, within) as sources:
+        return land_from(sources, source_url, into, name, limits, compression, progress)
 
 
 def land_from(
@@ -86,7 +85,8 @@ def land_from(
     progress: Callable[[int], None] = lambda _: None,
     version: str | None = None,
 ) -> Landed:
-    """Land one of many files as `land` does. `sources` keeps connections open from one file to the next."""
+    """Land one of many files as `land` does. `sources` keeps connections open from one file to the next. `version` is
+    the version that is wanted of a file in a storage; if another one lies there, raise `SourceChanged`."""
     source, key = sources.source(source_url, "source")
     shown = source.url_of(key)
     # Web servers are not asked for a version, because they often tell none.

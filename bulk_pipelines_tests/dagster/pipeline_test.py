@@ -153,8 +153,34 @@ def test_a_job_that_cannot_be_planned_fails_with_its_reason(
     job_key = submitted(engine, instance, refuse=True)
     with run(instance, database_url, job_key, in_process=True) as result:
         assert not result.success
+        (failed,) = [event for event in result.all_events if event.is_failure and event.step_key]
+        said = failed.step_failure_data.user_failure_data
+    assert failed.step_key == "echoes.finish", "there is one red line, and no step complains of another"
+    assert said is not None
+    assert said.description == f"job {job_key} failed: source: is no good"
     job = found(engine, job_key)
     assert (job.status, job.last_error) == (JobState.FAILED, "source: is no good")
+
+
+def test_a_job_that_could_not_be_planned_is_planned_by_another_run(
+    engine: Engine, instance: dg.DagsterInstance, database_url: str
+) -> None:
+    """Executed again from where it failed, which was its last step."""
+    job_key = submitted(engine, instance, refuse=True, items=[{}])
+    with run(instance, database_url, job_key, in_process=True) as first:
+        assert not first.success
+    with transaction(engine) as connection:
+        connection.execute("UPDATE job SET params = params - 'refuse'")
+    again = run(instance, database_url, job_key, in_process=True, parent=first.run_id, steps=["echoes.finish"])
+    with again as second:
+        assert second.success
+        assert_ended_with(instance, second.run_id, "goes on in another run: it is to be planned")
+    with transaction(engine) as connection:
+        (offer,) = dispatch.offers(connection, ["echo"], dispatch.DispatchLimits())
+    assert offer.job_key == job_key
+    with run(instance, database_url, job_key, in_process=True, tags=BY_THE_RELAY) as third:
+        assert third.success
+    assert found(engine, job_key).status is JobState.COMPLETED
 
 
 @pytest.mark.parametrize("how", ["pause", "cancel"])

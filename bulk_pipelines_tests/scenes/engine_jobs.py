@@ -78,18 +78,22 @@ def inputs(count: int) -> list[Item]:
     return [(key, {"n": number}) for number, key in enumerate(keys(count))]
 
 
-def submitted(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+def submitted(
+    pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me", kind: str = "work"
+) -> Job:
     """Submit a job that nobody has started, with some items. It is not sealed, so it may get more items."""
     with transaction(pool) as connection:
-        job = jobs.submit(connection, kinds, Request("work", owner, {})).job
+        job = jobs.submit(connection, kinds, Request(kind, owner, {})).job
     given = inputs(items) if isinstance(items, int) else items
     persist.add_items(pool, job.job_id, given, BatchSizer.within(BatchLimits(start_rows=1_000)))
     return found(pool, job)
 
 
-def running(pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me") -> Job:
+def running(
+    pool: Engine, items: int | Iterable[Item] = 0, *, kinds: Kinds = WORK, owner: str = "me", kind: str = "work"
+) -> Job:
     """Submit a job with these items, seal it and start it."""
-    job = submitted(pool, items, kinds=kinds, owner=owner)
+    job = submitted(pool, items, kinds=kinds, owner=owner, kind=kind)
     with transaction(pool) as connection:
         jobs.seal(connection, job.job_id)
         return jobs.start(connection, job.job_key)

@@ -102,7 +102,7 @@ async def submit_import(
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
-        arrival = requests.sent_of(request)
+        arrival = requests.sent_of(request, requests.FIELDS, requests.options_of)
         work = partial(submitting.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(

@@ -1,8 +1,9 @@
 """Requests for imports, in whichever of their forms they come: a form, a plain body, or an address in JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
+from typing import Generic, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,6 +14,7 @@ from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.imports.sent import digests
+from bulk_pipelines.imports.sent.receiving import Asked
 from bulk_pipelines.storage.compression import Compression
 
 FIELDS = {
@@ -43,6 +45,7 @@ PLAIN = {
 CODINGS = {"": None, "identity": None, "gzip": Compression.GZIP, "x-gzip": Compression.GZIP, "zstd": Compression.ZSTD}
 TRUE, FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off", ""}
 
+Model = TypeVar("Model", bound=BaseModel)
 
 MOST_FILES = 10_000
 """How many files one request may name."""
@@ -78,14 +81,19 @@ class Address(BaseModel):
 
 
 def address_of(body: bytes) -> Address:
-    try:
-        found = Address.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
+    found = json_of(Address, body)
     if len(found.sources) > MOST_FILES:
         raise InvalidInput("url", f"names {len(found.sources):,} files, more than {MOST_FILES:,}: make several imports")
     return found
+
+
+def json_of(model: type[Model], body: bytes) -> Model:
+    """Return the JSON of a body. An endpoint that takes files, too, reads its body by itself."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
 
 
 def options_of(given: Mapping[str, str]) -> Options:
@@ -120,21 +128,23 @@ def priority_of(given: Mapping[str, str]) -> int:
 
 
 @dataclass
-class SentForm:
+class SentForm(Generic[Asked]):
     """A file in a form."""
 
     form: Form
     body: Body
     given: Mapping[str, str]
     expected: Mapping[str, str]
+    read: Callable[[Mapping[str, str]], Asked]
+    """Reads the options of the fields."""
     compression: Compression | None = None
 
     def pieces(self) -> Iterator[bytes]:
         yield from self.form.pieces(digests.verified(self.body.pieces(), self.expected, "Content-Digest"))
         self.options()
 
-    def options(self) -> Options:
-        return options_of(self.fields())
+    def options(self) -> Asked:
+        return self.read(self.fields())
 
     def fields(self) -> dict[str, str]:
         found = self.form.fields()
@@ -153,38 +163,41 @@ class SentForm:
 
 
 @dataclass
-class SentBody:
+class SentBody(Generic[Asked]):
     """A file that is the whole body."""
 
     body: Body
     given: Mapping[str, str]
     expected: Mapping[str, str]
+    read: Callable[[Mapping[str, str]], Asked]
     name: str | None
     compression: Compression | None
 
     def pieces(self) -> Iterator[bytes]:
         return digests.verified(self.body.pieces(), self.expected, "Content-Digest")
 
-    def options(self) -> Options:
-        return options_of(self.given)
+    def options(self) -> Asked:
+        return self.read(self.given)
 
     @property
     def priority(self) -> int:
         return priority_of(self.given)
 
 
-def sent_of(request: Request) -> SentForm | SentBody:
+def sent_of(
+    request: Request, fields: Iterable[str], read: Callable[[Mapping[str, str]], Asked]
+) -> SentForm[Asked] | SentBody[Asked]:
     """Return the file that the request sends. What can be refused before it has arrived is refused here."""
     kind = media_type(request)
-    given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
+    given = {name: request.query_params[name] for name in fields if name in request.query_params}
     expected = digests_of(request)
     if kind == "multipart/form-data":
         if coding(request) is not None:
             raise Refusal("unsupported-media-type", "Content-Encoding does not go with a form: compress the file in it")
-        return SentForm(Form(request.headers["content-type"], FIELDS), Body(request), given, expected)
-    options_of(given)
+        return SentForm(Form(request.headers["content-type"], fields), Body(request), given, expected, read)
+    read(given)
     compression = coding(request) or PLAIN[kind]
-    return SentBody(Body(request), given, expected, file_name(request), compression)
+    return SentBody(Body(request), given, expected, read, file_name(request), compression)
 
 
 def media_type(request: Request) -> str:

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.jobs import quotas as limits
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.jobs.quotas import Left
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import RequestedFile
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import receiving, uploads
 
 
@@ -65,7 +65,9 @@ def known(connection: Connection, sender: Sender) -> bool:
     return key is not None and jobs.find_by_key(connection, sender.owner, key) is not None
 
 
-def sent(door: Door, sender: Sender, arrival: SentForm | SentBody, length: int | None) -> tuple[Submitted, Admission]:
+def sent(
+    door: Door, sender: Sender, arrival: SentForm[Options] | SentBody[Options], length: int | None
+) -> tuple[Submitted, Admission]:
     """Receive a file and submit its import."""
     admission = Admission(door, sender.owner)
     if length is not None:

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, health, imports, uploads
+from bulk_pipelines.api.endpoints import audit, health, imports, ingestion, items, pending, uploads
 from bulk_pipelines.api.imports.receiving import AT_ONCE
 from bulk_pipelines.api.live import Ends
 from bulk_pipelines.api.owners.callers import Remembered
@@ -17,7 +17,16 @@ from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
 from bulk_pipelines.api.serving.tracing import Traced
 
-ROUTERS = (imports.router, uploads.router, audit.router, health.router, documentation.router)
+ROUTERS = (
+    imports.router,
+    uploads.router,
+    items.router,
+    pending.router,
+    ingestion.router,
+    audit.router,
+    health.router,
+    documentation.router,
+)
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -53,6 +62,7 @@ def endpoints(door: Door, more: Install = nothing) -> FastAPI:
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
     app.state.ends = Ends(door.pool)
+    app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
     for router in ROUTERS:

@@ -57,7 +57,8 @@ def prepare(chosen: Settings, url: str) -> None:
 def server(door: Door, more: Install = nothing) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
-    return uvicorn.Server(
+    return Server(
+        door,
         uvicorn.Config(
             application(door, more),
             http=BoundedHeads,
@@ -70,8 +71,20 @@ def server(door: Door, more: Install = nothing) -> uvicorn.Server:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
             backlog=BACKLOG,
-        )
+        ),
     )
+
+
+class Server(uvicorn.Server):
+    """The server, which says to whoever works for long in this process that it begins to stop."""
+
+    def __init__(self, door: Door, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.door = door
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.door.stops.ask()
+        await super().shutdown(sockets)
 
 
 def host_of(chosen: Settings, made: Engine, say: Callable[[str], None]) -> str:

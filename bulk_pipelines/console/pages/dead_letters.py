@@ -14,8 +14,8 @@ from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Posted, Sent, Viewer
 from bulk_pipelines.console.shown import number
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.items import pages
-from bulk_pipelines.engine.items.pages import START, Position
+from bulk_pipelines.engine.items import cursors
+from bulk_pipelines.engine.items.cursors import START, Position
 from bulk_pipelines.engine.jobs import dlq, redrive
 from bulk_pipelines.engine.jobs.dlq import DeadLetter, Wanted
 from bulk_pipelines.engine.states import ItemState
@@ -63,12 +63,12 @@ async def show(
 
 def read(door: Door, wanted: Wanted, after: str | None) -> tuple[list[DeadLetter], int, str | None]:
     with transaction(door.pool) as connection:
-        secret = pages.cursor_secret(connection)
-        position = START if after is None else pages.decode(secret, SCOPE, after)
+        secret = cursors.cursor_secret(connection)
+        position = START if after is None else cursors.decode(secret, SCOPE, after)
         letters = dlq.page(connection, wanted, SIZE, position)
         count = dlq.count(connection, wanted)
     last = letters[-1] if len(letters) == SIZE else None
-    return letters, count, last and pages.encode(secret, SCOPE, Position(last.buried_at, last.item_id))
+    return letters, count, last and cursors.encode(secret, SCOPE, Position(last.buried_at, last.item_id))
 
 
 @router.post("/dlq")

@@ -5,14 +5,9 @@ shown there again. A row that has not been shown yet cannot slip behind the read
 reader, and its new place is later still.
 """
 
-import base64
-import binascii
-import hashlib
-import hmac
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg.rows import class_row
@@ -20,14 +15,13 @@ from psycopg.rows import class_row
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.items.cursors import START, Position, cursor_secret, decode, encode, opened, signed
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
 
 MOST = 1_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-SIGNATURE_BYTES = 16
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -37,16 +31,23 @@ class ItemRow:
     item_id: int
     job_key: str
     item_key: str
+    owner: str
     kind: str
     status: str
     attempt_count: int
     lease_owner: str | None
+    """Who works the item now."""
+    leased_at: datetime | None
     lease_until: datetime | None
     due_at: datetime | None
     error_class: str | None
     error_message: str | None
     updated_at: datetime
     input_summary: str | None
+    title: str | None
+    """What the input has under this name, shortened; the same with `brand` and `sku`."""
+    brand: str | None
+    sku: str | None
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,15 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Position:
-    """A place in the order of items."""
+class Wanted:
+    """Which items are meant, of all jobs; a field that is None does not matter."""
 
-    updated_at: datetime
-    item_id: int
-
-
-START = Position(EPOCH, 0)
+    owner: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    """Those that have changed since this time."""
+    until: datetime | None = None
+    """Those that have not changed since this time."""
 
 
 def of_job(
@@ -74,21 +76,41 @@ def of_job(
     statuses: Iterable[str] = OPEN_ITEMS,
     size: int = 100,
     after: str | None = None,
+    owner: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> Page:
-    job = jobs.find(connection, job_key)
-    return read(connection, "page_of_job", f"job:{job_key}", {"job_id": job.job_id}, statuses, size, after)
+    """Return a page of a job's items. `owner` is the only one whose jobs there are for who asks."""
+    job = jobs.find(connection, job_key, owner)
+    wanted = Wanted(since=since, until=until)
+    return read(connection, "page_of_job", f"job:{job_key}", {"job_id": job.job_id}, wanted, statuses, size, after)
 
 
-def of_owner(
+def of_all(
     connection: Connection,
-    owner: str,
+    wanted: Wanted,
     *,
     statuses: Iterable[str] = OPEN_ITEMS,
     size: int = 100,
     after: str | None = None,
 ) -> Page:
-    values = {"owner": payload.text("owner", owner)}
-    return read(connection, "page_of_owner", f"owner:{owner}", values, statuses, size, after)
+    """Return a page of the items of all jobs."""
+    owner = None if wanted.owner is None else payload.text("owner", wanted.owner)
+    kind = None if wanted.kind is None else payload.text("kind", wanted.kind)
+    scope = f"items:{owner!r}:{kind!r}"
+    return read(connection, "page_of_items", scope, {"owner": owner, "kind": kind}, wanted, statuses, size, after)
+
+
+def in_order(
+    connection: Connection, job_key: str, *, size: int = 100, after: str | None = None, owner: str | None = None
+) -> Page:
+    """Return a page of a job's items in the order of their keys, which is that of the source: items in all states."""
+    job = jobs.find(connection, job_key, owner)
+    limit = payload.size("size", size, MOST)
+    secret, scope = cursor_secret(connection), f"order:{job_key}"
+    last = "" if after is None else str(opened(secret, scope, after)[0])
+    rows = rows_of(connection, "page_in_order", {"job_id": job.job_id, "after_key": last, "size": limit})
+    return Page(rows, signed(secret, scope, [rows[-1].item_key]) if len(rows) == limit else None)
 
 
 def read(
@@ -96,26 +118,33 @@ def read(
     query: str,
     scope: str,
     values: dict[str, Any],
+    wanted: Wanted,
     statuses: Iterable[str],
     size: int,
     after: str | None,
 ) -> Page:
-    wanted = checked_statuses(statuses)
+    states = checked_statuses(statuses)
     limit = payload.size("size", size, MOST)
     secret = cursor_secret(connection)
-    scope = f"{scope}:{','.join(wanted)}"
-    position = START if after is None else decode(secret, scope, after)
+    since, until = checked_moment("from", wanted.since), checked_moment("to", wanted.until)
+    scope = f"{scope}:{','.join(states)}" + (f":{since}:{until}" if since or until else "")
+    begin = START if since is None else Position(since, 0)
+    position = begin if after is None else decode(secret, scope, after)
     values |= {
-        "statuses": wanted,
+        "statuses": states,
         "size": limit,
         "after_time": position.updated_at,
         "after_id": position.item_id,
+        "until": until or NEVER,
     }
-    with connection.cursor(row_factory=class_row(ItemRow)) as cursor:
-        cursor.execute(queries.text("pages", query), values)
-        rows = cursor.fetchall()
+    rows = rows_of(connection, query, values)
     full = len(rows) == limit
     return Page(rows, encode(secret, scope, Position(rows[-1].updated_at, rows[-1].item_id)) if full else None)
+
+
+def rows_of(connection: Connection, query: str, values: dict[str, Any]) -> list[ItemRow]:
+    with connection.cursor(row_factory=class_row(ItemRow)) as cursor:
+        return cursor.execute(queries.text("pages", query), values).fetchall()
 
 
 def checked_statuses(statuses: Iterable[str]) -> list[str]:
@@ -129,37 +158,11 @@ def checked_statuses(statuses: Iterable[str]) -> list[str]:
     return wanted
 
 
-def cursor_secret(connection: Connection) -> bytes:
-    row = connection.execute(queries.text("pages", "cursor_secret")).fetchone()
-    assert row is not None, "the migration wrote it"
-    return bytes(row[0])
-
-
-def encode(secret: bytes, scope: str, position: Position) -> str:
-    """Return the position as an opaque, signed cursor, which is valid for this listing only. Its time is in UTC,
-    whatever the session's time zone."""
-    body = json.dumps([(position.updated_at - EPOCH) // MICROSECOND, position.item_id]).encode()
-    return unpadded(signature(secret, scope, body) + body)
-
-
-def unpadded(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def decode(secret: bytes, scope: str, cursor: str) -> Position:
-    """Return the position in a cursor. Raises InvalidInput for a cursor that was not made for this listing."""
+def checked_moment(field: str, moment: datetime | None) -> datetime | None:
+    """Return the moment in UTC; one without a time zone is UTC already."""
+    if moment is None:
+        return None
     try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        raise InvalidInput("after", "is not a cursor of a page") from None
-    if unpadded(raw) != cursor:  # base64 has several spellings of the same bytes
-        raise InvalidInput("after", "is not a cursor of a page")
-    signed, body = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
-    if not hmac.compare_digest(signed, signature(secret, scope, body)):
-        raise InvalidInput("after", "is not a cursor of this listing: take it from the page before, with equal filters")
-    microseconds, item_id = json.loads(body)
-    return Position(EPOCH + microseconds * MICROSECOND, item_id)
-
-
-def signature(secret: bytes, scope: str, body: bytes) -> bytes:
-    return hmac.digest(secret, scope.encode() + b"\0" + body, hashlib.sha256)[:SIGNATURE_BYTES]
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(field, "lies outside of the calendar") from None

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
-from bulk_pipelines.engine.items.pages import EPOCH, START, Position
+from bulk_pipelines.engine.items.cursors import EPOCH, START, Position
 from bulk_pipelines.engine.jobs import audit, jobs, redrive
 from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
@@ -117,9 +117,8 @@ def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None, *, not_foun
 def not_found_again(pool: Engine, wanted: Wanted, by: Actor | None) -> int:
     if wanted.job_key is None or wanted != Wanted(job_key=wanted.job_key):
         raise InvalidInput("not-found", "items that were not found are no dead letters: name one job, and nothing else")
-    return redrive.those_of(
-        pool, wanted.job_key, ItemState.NOT_FOUND, None, run_follows=False, tally=Tally(by, ItemEvent.REDRIVE)
-    )
+    batches = redrive.Batches(ItemState.NOT_FOUND, None)
+    return redrive.those_of(pool, wanted.job_key, batches, Tally(by, ItemEvent.REDRIVE))
 
 
 def discard(pool: Engine, wanted: Wanted, by: Actor | None = None) -> int:

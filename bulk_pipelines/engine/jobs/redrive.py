@@ -2,6 +2,7 @@
 stay."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
@@ -42,14 +43,31 @@ def redrive(
 
     Return how many items were redriven; items in other states are left alone.
     """
-    chosen = checked_statuses(statuses)
+    wanted = checked_statuses(statuses)
     with transaction(pool) as connection:
         jobs.find(connection, job_key, jobs.seen_by(by))
     tally = Tally(by, JobEvent.REDRIVE)
-    redriven = sum(those_of(pool, job_key, status, item_ids, run_follows, tally) for status in chosen)
-    if not redriven and item_ids is None and chosen:
+    redriven = sum(those_of(pool, job_key, Batches(status, item_ids, run_follows), tally) for status in wanted)
+    if not redriven and item_ids is None and wanted:
         go_on(pool, job_key, run_follows=run_follows, by=by)
     return redriven
+
+
+def chosen(
+    pool: Engine,
+    job_key: str,
+    statuses: Iterable[ItemState],
+    item_ids: Sequence[int],
+    tally: Tally,
+    *,
+    keep_attempts: bool = False,
+) -> int:
+    """Redrive chosen items, which may be some of many: `tally` counts all of them in one entry of the audit. With
+    `keep_attempts`, they have only the tries that they had left."""
+    return sum(
+        those_of(pool, job_key, Batches(status, item_ids, keep_attempts=keep_attempts), tally)
+        for status in checked_statuses(statuses)
+    )
 
 
 def go_on(pool: Engine, job_key: str, *, run_follows: bool = False, by: Actor | None = None) -> bool:
@@ -70,19 +88,27 @@ def may_go_on(job: Job) -> bool:
     return job.status is JobState.FAILED and job.fail_fast and job.planned_at is not None and not job.dlq_items
 
 
-def those_of(
-    pool: Engine, job_key: str, status: ItemState, item_ids: Sequence[int] | None, run_follows: bool, tally: Tally
-) -> int:
+@dataclass(frozen=True)
+class Batches:
+    """Which items are redriven, and how."""
+
+    status: ItemState
+    item_ids: Sequence[int] | None
+    run_follows: bool = False
+    keep_attempts: bool = False
+
+
+def those_of(pool: Engine, job_key: str, batches: Batches, tally: Tally) -> int:
     """Redrive as many items as there are now in this status, the oldest first. An item that is buried again meanwhile
     is not redriven again, so this comes to an end."""
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     refuse_cancelled(job_key, job.status)
-    there = counted(job, status)
-    left = there if item_ids is None else min(there, len(set(item_ids)))
+    there = counted(job, batches.status)
+    left = there if batches.item_ids is None else min(there, len(set(batches.item_ids)))
     total = 0
     while total < left:
-        redriven = one_batch(pool, job_key, status, item_ids, min(BATCH, left - total), run_follows, tally)
+        redriven = one_batch(pool, job_key, batches, min(BATCH, left - total), tally)
         if not redriven:
             break
         total += redriven
@@ -94,26 +120,19 @@ def counted(job: Job, status: ItemState) -> int:
     return job.dlq_items if status is ItemState.DLQ else job.not_found_items
 
 
-def one_batch(
-    pool: Engine,
-    job_key: str,
-    status: ItemState,
-    item_ids: Sequence[int] | None,
-    most: int,
-    run_follows: bool,
-    tally: Tally,
-) -> int:
+def one_batch(pool: Engine, job_key: str, batches: Batches, most: int, tally: Tally) -> int:
     over = sources(JOB_MOVES, JobEvent.REDRIVE)
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
         refuse_cancelled(job_key, job.status)
         values = {
             "job_id": job.job_id,
-            "status": status,
-            "item_ids": None if item_ids is None else list(item_ids),
+            "status": batches.status,
+            "item_ids": None if batches.item_ids is None else list(batches.item_ids),
             "most": most,
             "over": over,
-            "run_follows": run_follows,
+            "run_follows": batches.run_follows,
+            "keep_attempts": batches.keep_attempts,
         }
         row = connection.execute(queries.text("items", "redrive_items"), values).fetchone()
         if row is None:
@@ -130,9 +149,9 @@ def refuse_cancelled(job_key: str, status: JobState) -> None:
 
 
 def checked_statuses(statuses: Iterable[ItemState | str]) -> list[ItemState]:
-    chosen = []
+    wanted = []
     for status in statuses:
         if status not in REDRIVABLE:
             raise InvalidInput("statuses", f"{status!s} cannot be redriven; only {', '.join(REDRIVABLE)} can")
-        chosen.append(ItemState(status))
-    return chosen
+        wanted.append(ItemState(status))
+    return wanted

@@ -3,7 +3,7 @@ stopped: the number of the job's items says how far it came."""
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -30,16 +30,20 @@ from bulk_pipelines.settings import Settings
 log = logging.getLogger(__name__)
 
 FETCHED = 5_000
-
-
 FIRST_BATCH = 1_000
+ROWS_BETWEEN = 1_000
+"""After so many rows a plan asks again whether it is to stop."""
 
 
-def plan(pool: Engine, job: Job) -> Job:
+def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -> Job:
+    """Persist the rows of a job. A file may be cut short by `stopping`: then the job is not sealed, and another plan
+    goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     try:
-        return plan_file(pool, job, request, chosen) if request.source else plan_query(pool, job, request)
+        if request.source:
+            return plan_file(pool, job, request, chosen, stopping)
+        return plan_query(pool, job, request)
     except Conflict as error:
         # The orphan of an earlier try, or a kick-off, may be planning the same job.
         with transaction(pool) as connection:
@@ -51,7 +55,9 @@ def plan(pool: Engine, job: Job) -> Job:
         raise Transient(str(error)) from None
 
 
-def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+def plan_file(
+    pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
+) -> Job:
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
     if found is None:
@@ -69,15 +75,34 @@ def plan_file(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settin
                 LandedSource(found.source, found.landed, found.bytes, found.sha256, rows.format, rows.columns),
             )
             before = jobs.find(connection, job.job_key).total_items
-        left = itertools.islice(rows, before, None)
+        left = Until(itertools.islice(rows, before, None), stopping)
         sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
         added = persist.copy_items(pool, job.job_id, records.items(left, before + 1), sizer, before=before)
+    if left.stopped:
+        with transaction(pool) as connection:
+            return jobs.find(connection, job.job_key)
     if not added:
         raise InvalidInput("source", "the file has a header and no records")
     with transaction(pool) as connection:
         planned = jobs.seal(connection, job.job_id)
     clear_up(pool, job.job_id, found, chosen)
     return planned
+
+
+class Until:
+    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
+
+    def __init__(self, rows: Iterator[Row], stopping: Callable[[], bool]) -> None:
+        self.rows = rows
+        self.stopping = stopping
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, row in enumerate(self.rows):
+            if number and number % ROWS_BETWEEN == 0 and self.stopping():
+                self.stopped = True
+                return
+            yield row
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:

@@ -41,6 +41,7 @@ def land(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource
             access,
             landing.limits_of(chosen),
             request.compression,
+            within=request.within,
         )
     return LandedSource(copy.source, copy.url, copy.bytes, copy.sha256)
 

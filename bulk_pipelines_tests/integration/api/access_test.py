@@ -13,6 +13,7 @@ from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import ROUTERS
 from bulk_pipelines_tests.scenes.api import Api, bearer
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
+from bulk_pipelines_tests.scenes.api_items import sent_rows, shop
 
 PUBLIC = {"GET /health", "GET /ready", "GET /docs", "GET /problems/{name}"}
 """What anybody may see: nothing in it belongs to anybody."""
@@ -55,13 +56,41 @@ def upload(api: Api) -> dict[str, str]:
     return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
 
 
+def rows(api: Api) -> dict[str, str]:
+    return {"job_id": sent_rows(api, "title,brand\nlamp,Acme\n").json()["jobId"]}
+
+
+def paused_rows(api: Api) -> dict[str, str]:
+    found = rows(api)
+    assert api.client("ada").post(f"/api/jobs/{found['job_id']}/pause").status_code == 200
+    return found
+
+
 IMPORT = {"params": {"resource": "users"}, "content": users(1), "headers": {"Content-Type": "text/csv"}}
 APPEND = {
     "content": b"email",
     "headers": {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "3"},
 }
 
+ITEMS = {
+    "params": {"recipe": "products"},
+    "content": b"title,brand\nlamp,Acme\n",
+    "headers": {"Content-Type": "text/csv"},
+}
+
 ROWS: dict[str, Row] = {
+    "POST /api/jobs": Row(Scope.WRITE, 202, ask=ITEMS),
+    "GET /api/jobs": Row(Scope.READ),
+    "GET /api/jobs/{job_id}": Row(Scope.READ, of_owner=rows),
+    "GET /api/jobs/{job_id}/items": Row(Scope.READ, of_owner=rows),
+    "POST /api/jobs/{job_id}/pause": Row(Scope.WRITE, of_owner=rows),
+    "POST /api/jobs/{job_id}/resume": Row(Scope.WRITE, of_owner=paused_rows),
+    "POST /api/jobs/{job_id}/cancel": Row(Scope.WRITE, of_owner=rows),
+    "POST /api/jobs/{job_id}/kickoff": Row(Scope.WRITE, of_owner=paused_rows),
+    "POST /api/jobs/{job_id}/reprocess": Row(Scope.WRITE, of_owner=rows, ask={"json": {}}),
+    "POST /api/jobs/{job_id}/export": Row(Scope.READ, of_owner=rows, ask={"params": {"format": "csv"}}),
+    "GET /api/pending": Row(Scope.READ),
+    "POST /api/ingestion/scan": Row(Scope.ADMIN),
     "GET /api/audit": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
@@ -90,6 +119,7 @@ def test_every_endpoint_has_a_row() -> None:
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_only_who_may_is_answered(api: Api, name: str) -> None:
+    shop(api)
     row = ROWS[name]
     method, path = name.split(" ")
 

@@ -16,7 +16,8 @@ from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.items import settling
-from bulk_pipelines.engine.items.pages import EPOCH
+from bulk_pipelines.engine.items.cursors import EPOCH
+from bulk_pipelines.engine.items.pages import NEVER
 from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.states import JOB_MOVES, OPEN_ITEMS, ItemEvent, ItemState, JobEvent, sources
 from bulk_pipelines.engine.worker.retry import Settlement
@@ -28,7 +29,9 @@ pytestmark = pytest.mark.long
 
 ROWS = 1_000_000
 JOBS = 20
-"""Of one owner; the first has half of the items."""
+"""The first has half of the items."""
+GROUPS = 21 * 2
+"""Of owners and kinds: one owner has nearly all items."""
 
 BATCH = 500
 HELD = 2_000
@@ -48,7 +51,8 @@ SITUATIONS = [
 
 FILL = """
 INSERT INTO job_item (job_id, item_key, owner, kind, input)
-SELECT %(first)s + CASE WHEN n %% 2 = 0 THEN 0 ELSE n / 2 %% (%(jobs)s - 1) + 1 END, 'k' || n, 'me', 'work',
+SELECT %(first)s + CASE WHEN n %% 2 = 0 THEN 0 ELSE n / 2 %% (%(jobs)s - 1) + 1 END, 'k' || n,
+    CASE WHEN n %% 50 = 0 THEN 'other' || n / 50 %% 20 ELSE 'me' END, CASE WHEN n %% 3 = 0 THEN 'play' ELSE 'work' END,
     jsonb_build_object('n', n, 'name', md5(n::text))
 FROM generate_series(1, %(rows)s) AS n
 """
@@ -270,6 +274,9 @@ def page(filled: Filled, *, deep: bool = False, statuses: Sequence[str] = OPEN_I
     return {
         "job_id": filled.job_id,
         "owner": "me",
+        "kind": None,
+        "until": NEVER,
+        "after_key": "k" if not deep else "k5",
         "statuses": list(statuses),
         "after_time": filled.deep_time if deep else EPOCH,
         "after_id": filled.deep_id if deep else 0,
@@ -304,16 +311,29 @@ EXPECTED = {
     "page of all statuses of a job": Expected(
         "pages", "page_of_job", lambda filled: page(filled, deep=True, statuses=list(ItemState)), {BY_JOB}, 800 + HELD
     ),
-    "page of an owner": Expected("pages", "page_of_owner", page, {BY_OWNER}, 300 + HELD),
+    "page of an owner": Expected("pages", "page_of_items", page, {BY_OWNER}, 600 + HELD),
     "deep page of an owner": Expected(
-        "pages", "page_of_owner", lambda filled: page(filled, deep=True, statuses=["SUCCEEDED"]), {BY_OWNER}, 100
+        "pages", "page_of_items", lambda filled: page(filled, deep=True, statuses=["SUCCEEDED"]), {BY_OWNER}, 200
     ),
     "page of all statuses of an owner": Expected(
         "pages",
-        "page_of_owner",
+        "page_of_items",
         lambda filled: page(filled, deep=True, statuses=list(ItemState)),
         {BY_OWNER},
-        800 + HELD,
+        1_600 + HELD,
+    ),
+    "page of all owners": Expected(
+        "pages", "page_of_items", lambda filled: page(filled) | {"owner": None}, {BY_OWNER}, 100 * GROUPS + HELD
+    ),
+    "deep page of one kind of all owners": Expected(
+        "pages",
+        "page_of_items",
+        lambda filled: page(filled, deep=True, statuses=["PENDING", "DLQ"]) | {"owner": None, "kind": "work"},
+        {BY_OWNER},
+        100 * GROUPS,
+    ),
+    "deep page in the order of keys": Expected(
+        "pages", "page_in_order", lambda filled: page(filled, deep=True), {"job_item_key_is_unique"}, 100
     ),
     "the next moment": Expected("items", "next_moment", lambda filled: {"job_id": filled.job_id}, {DUE}, 20),
 }

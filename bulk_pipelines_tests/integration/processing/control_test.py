@@ -12,9 +12,13 @@ from click.testing import CliRunner
 
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.errors import UnknownJob
+from bulk_pipelines.engine.jobs import audit, dispatch, jobs
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.worker.drain import End
+from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.processing import control, grid
 from bulk_pipelines.processing.control import Chosen
@@ -69,6 +73,33 @@ def test_all_that_match_a_filter_are_tried_again(scene: Scene) -> None:
     engine_jobs.check_counters(scene.pool, job)
 
 
+def test_only_rows_with_tries_left_may_be_tried_again_and_keep_their_attempts(scene: Scene) -> None:
+    moody = Moody()
+    with ProviderServer(moody) as server:
+        scene.shop(server.url, "keep_nothing_days = 0", "not_found_attempts = 1\nattempts = 3")
+        job = scene.done(source=scene.file("title,brand\nnone1,A\nbad1,A\nbad2,B\n"))
+        assert (job.not_found_items, job.dlq_items) == (1, 2)
+        ids = {key: row.item_id for key, row in engine_jobs.rows(scene.pool, job).items()}
+        with transaction(scene.pool) as connection:  # one has spent its tries, the other was refused at its first
+            connection.execute("UPDATE job_item SET attempt_count = 3 WHERE item_id = %s", [ids["000000002"]])
+        assert control.reprocess(scene.pool, job.job_key, Chosen.parse(), keep_attempts=True, dry_run=True) == 1
+        chosen = Chosen(item_ids=(ids["000000001"], ids["000000002"]))
+        assert control.reprocess(scene.pool, job.job_key, chosen, keep_attempts=True) == 0
+        by = Actor("me", "api", admin=False)
+        with pytest.raises(UnknownJob):
+            control.reprocess(scene.pool, job.job_key, chosen, by=Actor("eve", "api", admin=False))
+        assert control.reprocess(scene.pool, job.job_key, Chosen.parse(), keep_attempts=True, by=by) == 1
+        assert engine_jobs.rows(scene.pool, job)["000000003"].attempt_count == 1
+        assert control.reprocess(scene.pool, job.job_key, chosen, by=by) == 2
+        assert engine_jobs.rows(scene.pool, job)["000000002"].attempt_count == 0
+        with transaction(scene.pool) as connection:
+            noted = audit.page(connection, audit.Wanted(job_key=job.job_key, action="redrive"))
+        assert [(each.actor, each.details) for each in noted] == [("me", {"count": 2}), ("me", {"count": 1})]
+        moody.good = True
+        job = scene.worked(job)
+    assert (job.status, job.succeeded_items) == (JobState.COMPLETED, 3)
+
+
 def test_what_cannot_be_tried_again(scene: Scene) -> None:
     scene.shop("http://127.0.0.1:9/")
     job = scene.planned(source=scene.products("lamp"))
@@ -104,6 +135,26 @@ def test_slices_by_hand_come_to_the_end_and_heed_a_pause(scene: Scene) -> None:
         control.kick_off(scene.pool, job.job_key, 0)
 
 
+def test_a_kick_off_whose_time_is_over_leaves_the_rest_of_the_rows_to_the_next(scene: Scene) -> None:
+    with ProviderServer(lambda _: items(("x", 0.9, "1"))) as server:
+        scene.shop(server.url)
+        job = scene.submitted(source=scene.file("title,brand\n" + "lamp,Acme\n" * 20_000))
+        counts = []
+        while scene.job(job.job_key).planned_at is None:
+            kicked = control.kick_off(scene.pool, job.job_key, 0.05, by=Actor("me", "api"))
+            counts.append(kicked.job.total_items)
+            engine_jobs.check_counters(scene.pool, job)
+        assert counts == sorted(counts)
+        assert counts[-1] == 20_000
+        stop = Stop()
+        stop.set()
+        kicked = control.kick_off(scene.pool, job.job_key, 60, stop=stop)
+    assert kicked.drained is not None
+    assert (kicked.drained.end, kicked.ended) == (End.STOPPED, "stopped")
+    keys = list(engine_jobs.rows(scene.pool, job))
+    assert keys == [f"{number:09}" for number in range(1, 20_001)]
+
+
 @pytest.mark.parametrize("offered", [False, True])
 def test_a_kick_off_leaves_the_job_to_whoever_is_to_launch_it(scene: Scene, offered: bool) -> None:
     """It works beside the run that the job is to have, and when its time is over that run goes on."""
@@ -135,6 +186,10 @@ def test_the_grid_is_the_same_in_every_format_while_the_job_runs(scene: Scene) -
         job = scene.worked(job)
     rows = scene.grid(job)
     assert [row["Title"] for row in rows] == odd
+    ids = [row.item_id for row in engine_jobs.rows(scene.pool, job).values()]
+    with transaction(scene.pool) as connection:
+        shown = grid.cells_of(connection, grid.of_job(connection, job.job_key), ids[1:])
+    assert [{name: cell or "" for name, cell in shown[each].items()} for each in ids[1:]] == rows[1:]
     assert {row["Price"] for row in rows} == {"=1+1"}
     xlsx = b"".join(grid.written(scene.pool, job.job_key, GridFormat.XLSX))
     sheet = openpyxl.load_workbook(io.BytesIO(xlsx)).active

@@ -1,6 +1,7 @@
 """Pages of items: every row once while nothing changes, none lost while everything does."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine
@@ -8,13 +9,14 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.items import leases, pages
-from bulk_pipelines.engine.items.pages import ItemRow, Page
+from bulk_pipelines.engine.items.pages import ItemRow, Page, Wanted
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.outcomes import Bury, Done, RetryLater
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines_tests.scenes.engine_jobs import claimed, keys, rows, running, settled, submitted
+from bulk_pipelines_tests.scenes.engine_jobs import claimed, keys, kind, rows, running, settled, submitted
 
 
 def page(
@@ -28,7 +30,7 @@ def of_owner(
     pool: Engine, owner: str, size: int = 100, after: str | None = None, statuses: Iterable[str] = OPEN_ITEMS
 ) -> Page:
     with transaction(pool) as connection:
-        return pages.of_owner(connection, owner, statuses=statuses, size=size, after=after)
+        return pages.of_all(connection, Wanted(owner), statuses=statuses, size=size, after=after)
 
 
 def walk(pool: Engine, job: Job, size: int, statuses: Iterable[str] = OPEN_ITEMS) -> Iterator[list[ItemRow]]:
@@ -187,3 +189,105 @@ def test_a_change_that_is_committed_late_hides_nothing(pool: Engine) -> None:
     shown = {item.item_key for each in (first, second, third) for item in each.items}
     assert shown == set(keys(6))
     jobs.cancel(pool, newer.job_key)
+
+
+# Over all jobs, and in the order of the source.
+
+
+def every(pool: Engine, wanted: Wanted, size: int, statuses: Iterable[str] = OPEN_ITEMS) -> list[ItemRow]:
+    shown: list[ItemRow] = []
+    after = None
+    while True:
+        with transaction(pool) as connection:
+            each = pages.of_all(connection, wanted, statuses=statuses, size=size, after=after)
+        shown += each.items
+        if each.after is None:
+            return shown
+        after = each.after
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1_000])
+def test_the_items_of_all_owners_and_kinds(engine: Engine, size: int) -> None:
+    """Against a plain query of the same rows, with more owners and kinds than a page has rows."""
+    pool = engine  # a database without the jobs of other tests
+    kinds = Kinds([kind(), replace(kind(), name="echo")])
+    made = [
+        running(pool, 4, owner=f"owner{number % 5}", kinds=kinds, kind=("echo", "work")[number % 2])
+        for number in range(10)
+    ]
+    for job in made[::3]:
+        settled(pool, job, claimed(pool, job, 1), Bury("bad"))
+        settled(pool, job, claimed(pool, job, 1), RetryLater("later", after=1_000))
+    for job in made[::4]:
+        claimed(pool, job, 1)
+    there = {row.item_id: (job, row) for job in made for row in rows(pool, job).values()}
+    for owner in (None, "owner1", "nobody"):
+        for named in (None, "echo", "none"):
+            for statuses in (OPEN_ITEMS, ("RUNNING",), ("DLQ", "PENDING"), tuple(ItemState)):
+                shown = every(pool, Wanted(owner, named), size, statuses)
+                expected = [
+                    (row.updated_at, item_id)
+                    for item_id, (job, row) in there.items()
+                    if owner in (None, job.owner) and named in (None, job.kind) and row.status in statuses
+                ]
+                assert [(item.updated_at, item.item_id) for item in shown] == sorted(expected)
+
+
+def test_items_that_changed_within_some_time(pool: Engine) -> None:
+    job = running(pool, 9, owner="of times")
+    for _ in range(3):
+        settled(pool, job, claimed(pool, job, 2), RetryLater("later", after=1_000))
+    held = claimed(pool, job, 1)
+    moments = sorted(row.updated_at for row in rows(pool, job).values())
+    for since in (None, *moments):
+        for until in (None, *moments):
+            expected = [each for each in moments if (not since or each >= since) and (not until or each < until)]
+            wanted = Wanted("of times", since=since, until=until)
+            assert [item.updated_at for item in every(pool, wanted, 2)] == expected
+            with transaction(pool) as connection:
+                found = pages.of_job(connection, job.job_key, since=since, until=until)
+            assert [item.updated_at for item in found.items] == expected
+    assert [item.lease_owner for item in every(pool, Wanted("of times"), 5, ["RUNNING"])] == [
+        row.lease_owner for row in rows(pool, job).values() if row.item_id == held[0].item_id
+    ]
+
+
+def test_a_glance_at_the_input(pool: Engine) -> None:
+    running(
+        pool,
+        [("a", {"Title": "Lamp", "BRAND": 7, "sku": None}), ("b", {"title": {"x": 1}, "sku": "é" * 500, "TITLE": "B"})],
+        owner="of glances",
+    )
+    first, second = every(pool, Wanted("of glances"), 10)
+    assert (first.title, first.brand, first.sku) == ("Lamp", "7", None)
+    assert (second.title, second.brand, second.sku) == ("B", None, "é" * 200)
+
+
+@pytest.mark.parametrize("size", [1, 4, 10, 11])
+def test_the_order_of_the_source(pool: Engine, size: int) -> None:
+    job = running(pool, 10)
+    settled(pool, job, claimed(pool, job, 3), Bury("bad"))
+    claimed(pool, job, 2)
+    shown: list[ItemRow] = []
+    after = None
+    while True:
+        with transaction(pool) as connection:
+            each = pages.in_order(connection, job.job_key, size=size, after=after)
+        shown += each.items
+        after = each.after
+        if after is None:
+            break
+    assert [item.item_key for item in shown] == keys(10)
+    assert {item.item_key: item.status for item in shown} == {key: row.status for key, row in rows(pool, job).items()}
+    first = page(pool, job, 1).after
+    with pytest.raises(InvalidInput, match="not a cursor of this listing"), transaction(pool) as connection:
+        pages.in_order(connection, job.job_key, after=first)
+
+
+def test_an_items_pages_belong_to_the_jobs_owner(pool: Engine) -> None:
+    job = running(pool, 2, owner="one")
+    for ask in (pages.of_job, pages.in_order):
+        with pytest.raises(UnknownJob), transaction(pool) as connection:
+            ask(connection, job.job_key, owner="two")
+        with transaction(pool) as connection:
+            assert len(ask(connection, job.job_key, owner="one").items) == 2

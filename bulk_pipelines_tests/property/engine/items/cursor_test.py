@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bulk_pipelines.engine.items.pages import Position, decode, encode
+from bulk_pipelines.engine.items.cursors import Position, decode, encode
 from bulk_pipelines.errors import InvalidInput
 
 SECRET = b"a secret of the database"

@@ -1,0 +1,119 @@
+"""Requests to look up rows, in whichever of their forms they come: a form, a plain body, or an address in JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.imports import sources
+from bulk_pipelines.api.imports.requests import SentBody, SentForm, json_of, sent_of
+from bulk_pipelines.api.imports.submitting import Admission, known
+from bulk_pipelines.api.owners.callers import Caller
+from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines.imports.sent import receiving, uploads
+from bulk_pipelines.imports.sent.receiving import Content
+from bulk_pipelines.processing import submission
+from bulk_pipelines.processing.intake.sources import LandedSource, note
+from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.processing.recipes.declaration import Recipe
+from bulk_pipelines.processing.request import ProcessingRequest
+
+FIELDS = {
+    "recipe": "What works the rows: see `bulk recipes list`.",
+    "format": "csv, ndjson or json; recognised when left out.",
+    "compression": "none, gzip or zstd; recognised when left out.",
+    "priority": "From -100 to 100: a higher one is launched first.",
+}
+"""The options of rows that are sent, in the address or in the form."""
+
+
+class Address(BaseModel):
+    """Rows of a file that is fetched from an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recipe: str = Field(description=FIELDS["recipe"], examples=["products"])
+    url: str = Field(
+        description="Where the file is: https://… for everybody.", examples=["https://example.org/products.csv"]
+    )
+    format: str | None = Field(None, description=FIELDS["format"])
+    compression: str | None = Field(None, description=FIELDS["compression"])
+    priority: int = Field(0, ge=-100, le=100, description=FIELDS["priority"])
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to become of rows that are sent."""
+
+    recipe: Recipe
+    format: str | None
+    compression: str | None
+
+    def request(self, source: str) -> ProcessingRequest:
+        """Return the request for rows that were unpacked when they were landed."""
+        checked = ProcessingRequest.parse(self.recipe, source="rows", format=self.format, compression=self.compression)
+        return replace(checked, source=source, compression=None)
+
+
+def options_of(door: Door, given: Mapping[str, str]) -> Options:
+    if not given.get("recipe"):
+        raise InvalidInput("recipe", "is missing: bulk recipes list shows them")
+    found = Options(recipe_of(door, given["recipe"]), given.get("format") or None, given.get("compression") or None)
+    found.request("checked")
+    return found
+
+
+def recipe_of(door: Door, name: str) -> Recipe:
+    try:
+        return library.load(door.settings).recipe(name)
+    except NotFound as error:
+        raise InvalidInput("recipe", str(error)[:1_000]) from None
+
+
+def rows_sent(request: Request, door: Door) -> SentForm[Options] | SentBody[Options]:
+    """Return the rows that the request sends."""
+    return sent_of(request, FIELDS, partial(options_of, door))
+
+
+def sent(
+    door: Door, sender: Sender, arrival: SentForm[Options] | SentBody[Options], length: int | None
+) -> tuple[Submitted, Admission]:
+    """Receive a file of rows and submit its job."""
+    admission = Admission(door, sender.owner)
+    if length is not None:
+        admission.refuse_beyond(length)
+    return receiving.receive(door.pool, door.settings, arrival, sender, admission.admit, rows_of), admission
+
+
+def rows_of(connection: Connection, options: Options, content: Content, sender: Sender) -> Submitted:
+    """Submit a job whose rows were landed while they arrived: its plan goes on with what was landed."""
+    request = options.request(content.url)
+    identity = replace(request, source=f"sha256/{content.sent_sha256}").as_params()
+    submitted = submission.submit(connection, request, sender, identity)
+    if submitted.created:
+        landed = LandedSource(content.name, content.url, content.bytes, content.sha256)
+        note(connection, submitted.job.job_id, landed)
+    return submitted
+
+
+def address_of(body: bytes) -> Address:
+    return json_of(Address, body)
+
+
+def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> tuple[Submitted, Admission]:
+    """Submit a job whose rows are fetched from an address."""
+    within = sources.allowed(door, caller.actor.admin, [asked.url])
+    recipe = recipe_of(door, asked.recipe)
+    request = ProcessingRequest.parse(recipe, source=asked.url, format=asked.format, compression=asked.compression)
+    admission = Admission(door, sender.owner)
+    with transaction(door.pool) as connection:
+        if not known(connection, sender):
+            if sender.idempotency_key is not None:
+                uploads.refuse_arriving(connection, sender.owner, sender.idempotency_key)
+            admission.admit(connection)
+        return submission.submit(connection, replace(request, within=within), sender), admission

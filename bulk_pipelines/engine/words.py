@@ -1,0 +1,49 @@
+"""The states of jobs and items in the few words that programs of the outside know (queue states, and states of items).
+Several of our states are one word there."""
+
+from collections.abc import Iterable, Mapping
+
+from bulk_pipelines.engine.states import ItemState, JobState
+from bulk_pipelines.errors import InvalidInput
+
+JOB_WORDS: Mapping[JobState, str] = {
+    JobState.SUBMITTED: "QUEUED",
+    JobState.RUNNING: "RUNNING",
+    JobState.PAUSED: "PAUSED",
+    JobState.COMPLETED: "DONE",
+    JobState.COMPLETED_WITH_ERRORS: "DONE",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELLED: "FAILED",
+}
+
+ITEM_WORDS: Mapping[ItemState, str] = {
+    ItemState.PENDING: "PENDING",
+    ItemState.RETRY_WAIT: "PENDING",
+    ItemState.RUNNING: "PROCESSING",
+    ItemState.SUCCEEDED: "DONE",
+    ItemState.DLQ: "ERROR",
+    ItemState.NOT_FOUND: "NOT_FOUND",
+    ItemState.SKIPPED: "SKIPPED",
+    ItemState.CANCELLED: "SKIPPED",
+}
+
+
+def job_states(words: Iterable[str], field: str = "status") -> list[JobState]:
+    """Return the states of jobs that some words mean; all of them without a word."""
+    wanted = known(words, JOB_WORDS.values(), field)
+    return [state for state, word in JOB_WORDS.items() if not wanted or word in wanted]
+
+
+def item_states(words: Iterable[str], field: str = "statuses") -> list[ItemState]:
+    """Return the states of items that some words mean; all of them without a word."""
+    wanted = known(words, ITEM_WORDS.values(), field)
+    return [state for state, word in ITEM_WORDS.items() if not wanted or word in wanted]
+
+
+def known(words: Iterable[str], all_words: Iterable[str], field: str) -> set[str]:
+    there = list(dict.fromkeys(all_words))
+    wanted = {word.upper() for word in words}
+    unknown = wanted - set(there)
+    if unknown:
+        raise InvalidInput(field, f"{min(unknown)[:100]!r} is none of {', '.join(there)}")
+    return wanted
