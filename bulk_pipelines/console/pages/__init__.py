@@ -4,6 +4,7 @@ from bulk_pipelines.console.pages import (
     control,
     dead_letters,
     drops,
+    items,
     job,
     jobs,
     login,
@@ -12,6 +13,7 @@ from bulk_pipelines.console.pages import (
     new_import,
     people,
     rejects,
+    reprocessing,
 )
 
 ROUTERS = (
@@ -20,6 +22,8 @@ ROUTERS = (
     job.router,
     control.router,
     rejects.router,
+    items.router,
+    reprocessing.router,
     dead_letters.router,
     drops.router,
     people.router,
