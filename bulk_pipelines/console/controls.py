@@ -17,6 +17,7 @@ from bulk_pipelines.imports.afterwards import undo
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.storage.access import access_of
 
+KICK_OFF = "kickoff"
 Done = tuple[str, str | None]
 """What was done, in words, and the key of a new job, if that made one."""
 
@@ -66,6 +67,15 @@ def replay(door: Door, job: Job, by: Actor) -> Done:
 def take_back(door: Door, job: Job, by: Actor) -> Done:
     removed = submission.take_back(door.pool, job, by)
     return f"{number(removed)} rows were taken back.", None
+
+
+def nothing(_: Door, job: Job, __: Actor) -> Done:
+    """The page kicks the job off by itself, within the limits of the API's process."""
+    return f"{job.job_key} was worked here.", None
+
+
+def is_workable(seen: Seen, what: str) -> bool:
+    return what == "process" and seen.job.status in (JobState.SUBMITTED, JobState.RUNNING)
 
 
 def of_event(event: JobEvent) -> Callable[[Seen, str], bool]:
@@ -127,6 +137,13 @@ CONTROLS = {
             lambda _, __: "The job goes on where it stopped, in a new run.",
             resume,
             of_event(JobEvent.RESUME),
+        ),
+        Control(
+            KICK_OFF,
+            "Process now",
+            lambda _, __: "This server works the job itself for five seconds, beside whoever works it elsewhere. It may be repeated.",
+            nothing,
+            is_workable,
         ),
         Control("redrive", "Redrive", told_of_redrive, try_again, is_redrivable),
         Control(

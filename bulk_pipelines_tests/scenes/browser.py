@@ -1,10 +1,11 @@
-"""A person at the console: without a browser, as a client that keeps cookies and fills forms in."""
+"""A person at the console: in a real browser, or as a client that keeps cookies and fills forms in."""
 
 import re
 from html import unescape
 from typing import Any
 
 import httpx
+from playwright.sync_api import Browser, BrowserContext
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines_tests.scenes.api import PATIENCE, Api
@@ -42,3 +43,18 @@ def words(page: httpx.Response) -> str:
     """Return the text of a page without its tags."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", page.text, flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def logged_in(
+    browser: Browser, api: Api, owner: str = "root", scope: Scope = Scope.ADMIN, **options: Any
+) -> BrowserContext:
+    """Return a browser of somebody who is logged in."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/login")
+    page.get_by_label("API key").fill(api.text(owner, scope))
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/console/jobs")
+    page.close()
+    return context

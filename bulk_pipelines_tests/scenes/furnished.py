@@ -63,6 +63,15 @@ class Furnished:
     scene: Scene
     jobs: dict[str, Job] = field(default_factory=dict)
 
+    def item_of(self, name: str) -> int:
+        """Return the id of the first item of a job."""
+        with transaction(self.engine) as connection:
+            row = connection.execute(
+                "SELECT min(item_id) FROM job_item WHERE job_id = %s", [self.jobs[name].job_id]
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def users(self, name: str, text: str, owner: str = "ada", **options: str) -> Job:
         path = self.folder / name
         path.write_text(HEADER + text, encoding="utf-8")

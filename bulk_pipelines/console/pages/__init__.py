@@ -11,6 +11,8 @@ from bulk_pipelines.console.pages import (
     new_distribution,
     new_export,
     new_import,
+    new_process,
+    pending,
     people,
     rejects,
     reprocessing,
@@ -30,4 +32,6 @@ ROUTERS = (
     new_import.router,
     new_export.router,
     new_distribution.router,
+    new_process.router,
+    pending.router,
 )

@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from bulk_pipelines.api.door import TheDoor
+from bulk_pipelines.api.endpoints.items import kick_off
 from bulk_pipelines.console import controls, frame
 from bulk_pipelines.console.access import Sent, Viewer
 from bulk_pipelines.console.live import Looks
@@ -31,6 +32,8 @@ async def ask(job_key: JobKey, name: Name, request: Request, door: TheDoor, call
 async def act(job_key: JobKey, name: Name, request: Request, door: TheDoor, sent: Sent) -> Response:
     control = controls.named(name)
     found = await run_in_threadpool(jobs.found, door, job_key, sent.caller)
+    if name == controls.KICK_OFF:
+        await kick_off(job_key, request, door, sent.caller)
     said, made = await run_in_threadpool(control.act, door, found, sent.caller.actor)
     looks: Looks = request.app.state.looks
     looks.expire()

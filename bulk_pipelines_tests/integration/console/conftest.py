@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.conftest import fresh_database
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.furnished import Furnished, furnished
+from bulk_pipelines_tests.servers import chromium
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +32,9 @@ def api(house: tuple[Api, Furnished]) -> Api:
 @pytest.fixture(scope="module")
 def made(house: tuple[Api, Furnished]) -> Furnished:
     return house[1]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium.started() as started:
+        yield started
