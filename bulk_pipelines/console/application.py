@@ -2,7 +2,6 @@
 headers around all of it."""
 
 import secrets
-from http.cookies import SimpleCookie
 
 import psycopg
 from fastapi import FastAPI, Request
@@ -20,6 +19,7 @@ from bulk_pipelines.api.problems import PROBLEMS
 from bulk_pipelines.console import frame, statics
 from bulk_pipelines.console.live import Looks
 from bulk_pipelines.console.pages import ROUTERS
+from bulk_pipelines.database import faults
 from bulk_pipelines.errors import BulkError, Unauthenticated
 
 POLICY = (
@@ -98,9 +98,7 @@ def cookies(request: Request) -> list[str]:
 
 
 def cookie(name: str, value: str, secure: bool) -> str:
-    made: SimpleCookie = SimpleCookie({name: value})
-    made[name].update({"path": "/", "httponly": True, "samesite": "Strict", **({"secure": True} if secure else {})})
-    return made[name].OutputString()
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
 def is_secure(request: Request) -> bool:
@@ -134,7 +132,7 @@ def told(request: Request, error: Exception) -> tuple[int, str, str, str]:
         first = error.errors()[0]
         return of("invalid-input", f"{problems.field_of(first['loc'])}: {first['msg']}")
     if isinstance(error, psycopg.Error):
-        passes = problems.faults.passes(error)
+        passes = faults.passes(error)
         problems.log.error("request %s failed", request.state.trace.request_id, exc_info=error)
         return of("unavailable" if passes else "internal-error", "the database cannot do it")
     assert isinstance(error, HTTPException)

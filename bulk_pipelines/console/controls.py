@@ -18,6 +18,15 @@ from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.storage.access import access_of
 
 KICK_OFF = "kickoff"
+PAUSED = (
+    "The workers stop within seconds, at the end of what they hold. What is done stays, and the job goes on from there "
+    "when it is resumed."
+)
+KICKED_OFF = "This server works the job itself for five seconds, beside whoever works it elsewhere. It may be repeated."
+REPLAYED = (
+    "All rejected records run once more, unchanged, as an import of their own: for when a rule or other data was "
+    "mended. An import has one replay."
+)
 Done = tuple[str, str | None]
 """What was done, in words, and the key of a new job, if that made one."""
 
@@ -108,7 +117,10 @@ def told_of_cancel(_: Door, job: Job) -> str:
 
 def told_of_redrive(_: Door, job: Job) -> str:
     if job.dlq_items:
-        return f"{number(job.dlq_items)} dead letters are tried again with fresh budgets. If the job is over, it goes on in a new run."
+        return (
+            f"{number(job.dlq_items)} dead letters are tried again with fresh budgets. If the job is over, it goes on "
+            "in a new run."
+        )
     return "The job goes on with the items that it had never begun, in a new run."
 
 
@@ -127,7 +139,7 @@ CONTROLS = {
         Control(
             "pause",
             "Pause",
-            lambda _, __: "The workers stop within seconds, at the end of what they hold. What is done stays, and the job goes on from there when it is resumed.",
+            lambda _, __: PAUSED,
             pause,
             of_event(JobEvent.PAUSE),
         ),
@@ -141,7 +153,7 @@ CONTROLS = {
         Control(
             KICK_OFF,
             "Process now",
-            lambda _, __: "This server works the job itself for five seconds, beside whoever works it elsewhere. It may be repeated.",
+            lambda _, __: KICKED_OFF,
             nothing,
             is_workable,
         ),
@@ -149,7 +161,7 @@ CONTROLS = {
         Control(
             "replay",
             "Replay rejects",
-            lambda _, __: "All rejected records run once more, unchanged, as an import of their own: for when a rule or other data was mended. An import has one replay.",
+            lambda _, __: REPLAYED,
             replay,
             is_replayable,
         ),

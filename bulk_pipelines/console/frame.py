@@ -41,7 +41,12 @@ def templates() -> Environment:
         item_state=shown.item_state,
     )
     made.globals.update(
-        static=statics.address, address=address, took=shown.took, host=shown.host, origins=shown.ORIGINS, downloads_exports=False
+        static=statics.address,
+        address=address,
+        took=shown.took,
+        host=shown.host,
+        origins=shown.ORIGINS,
+        downloads_exports=False,
     )
     return made
 
@@ -89,5 +94,7 @@ def onward(place: str, said: str | None = None) -> Response:
     """Lead to a page, which first says what was done."""
     response = RedirectResponse(place, 303)
     if said:
-        response.set_cookie(SAID_COOKIE, quote(said[:1_000]), max_age=60, path="/console", httponly=True, samesite="strict")
+        response.set_cookie(
+            SAID_COOKIE, quote(said[:1_000]), max_age=60, path="/console", httponly=True, samesite="strict"
+        )
     return response

@@ -176,7 +176,9 @@ def shown_of(connection: Connection, found: list[Job]) -> list[Seen]:
     running = [job.job_id for job in found if not job.finished]
     holding = overview.holders(connection, running) if running else {}
     shown = [
-        Seen(job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None, holding.get(job.job_id, []))
+        Seen(
+            job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None, holding.get(job.job_id, [])
+        )
         for job in found
     ]
     return [replace(each, speed=average(each)) for each in shown]

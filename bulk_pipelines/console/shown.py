@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState, JobState
 
 LONGEST_CELL = 300
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+NOTHING = "\N{EN DASH}"
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 """Characters without a look of their own, and those that change the direction of what follows."""
 
 JOB_WORDS = {
@@ -53,16 +56,16 @@ def host(worker: str) -> str:
     return plain(parts[-3] if len(parts) >= 3 else worker, 60)
 
 
-def number(value: float | int | None) -> str:
+def number(value: float | None) -> str:
     if value is None:
-        return "–"
+        return NOTHING
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 100 or value == int(value) else f"{value:,.1f}"
 
 
 def size(count: int | None) -> str:
     """Return a number of bytes as people say it."""
     if count is None:
-        return "–"
+        return NOTHING
     value, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):  # noqa: B007 - the unit is read behind the loop
         if value < 1_000:
@@ -74,7 +77,7 @@ def size(count: int | None) -> str:
 def span(seconds: float | None) -> str:
     """Return a length of time as people say it."""
     if seconds is None:
-        return "–"
+        return NOTHING
     if seconds < 1:
         return "under a second"
     if seconds < 60:
@@ -89,7 +92,7 @@ def span(seconds: float | None) -> str:
 def when(moment: datetime | None) -> Markup:
     """Return a time, in UTC and for machines. The browser shows it in its own zone."""
     if moment is None:
-        return Markup("–")
+        return escape(NOTHING)
     utc = moment.astimezone(UTC)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S}", f"{utc:%Y-%m-%d %H:%M}"
@@ -137,7 +140,9 @@ def asked(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the plain parameters of a request that say something, without the addresses that may hold a secret."""
     hidden = {"source", "query", "to", "within", "files", "recipe", "file_count", "size"}
     rows = [(name, value) for name, value in params.items() if name not in hidden and value not in (None, "", [], {})]
-    found = [(name.replace("_", " "), "yes" if value is True else plain(value)) for name, value in rows if value is not False]
+    found = [
+        (name.replace("_", " "), "yes" if value is True else plain(value)) for name, value in rows if value is not False
+    ]
     if isinstance(params.get("recipe"), Mapping):
         found.insert(0, ("recipe", plain(params["recipe"].get("name"))))
     return found

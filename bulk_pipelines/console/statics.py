@@ -9,7 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
-PLACES = {"console.css": "console.css", "console.js": "console.js", "htmx.js": "htmx/htmx.min.js", "icon.svg": "icon.svg"}
+PLACES = {
+    "console.css": "console.css",
+    "console.js": "console.js",
+    "htmx.js": "htmx/htmx.min.js",
+    "icon.svg": "icon.svg",
+}
 
 
 @dataclass(frozen=True)

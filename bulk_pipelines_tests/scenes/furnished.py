@@ -129,7 +129,6 @@ class Furnished:
         self.jobs["processed"] = self.scene.worked(job)
 
 
-
 @contextmanager
 def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
     """Furnish an installation in this folder, and serve it."""
@@ -143,7 +142,9 @@ def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
             made.export_one()
             made.distribute()
             made.process()
-        with serving_here(engine, folder / "home", recipes_folder=os.environ["BULK_RECIPES"], pending_dashboard=True) as api:
+        with serving_here(
+            engine, folder / "home", recipes_folder=os.environ["BULK_RECIPES"], pending_dashboard=True
+        ) as api:
             for owner, scope in (("ada", Scope.WRITE), ("root", Scope.ADMIN), ("rita", Scope.READ)):
                 api.text(owner, scope)
             yield api, made

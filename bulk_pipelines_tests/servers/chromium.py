@@ -23,7 +23,10 @@ def installed() -> str | None:
     path = found()
     if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", NAMES[0]]):
+        for command in (
+            ["apt-get", "update", "-qq"],
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", NAMES[0]],
+        ):
             subprocess.run(command, env=environment, capture_output=True, check=False)
         path = found()
     return path

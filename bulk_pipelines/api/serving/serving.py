@@ -36,7 +36,9 @@ def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -
             host = host_of(chosen, made, say)
             door = Door(chosen, made, loopback=is_loopback(host))
             with closing(listening(host, chosen.api_port)) as listener:
-                say(f"console: http://{shown(host)}:{chosen.api_port}/   API: http://{shown(host)}:{chosen.api_port}/docs")
+                say(
+                    f"console: http://{shown(host)}:{chosen.api_port}/   API: http://{shown(host)}:{chosen.api_port}/docs"
+                )
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)

@@ -68,11 +68,13 @@ def read(door: Door, wanted: Wanted, after: str | None) -> tuple[list[DeadLetter
         letters = dlq.page(connection, wanted, SIZE, position)
         count = dlq.count(connection, wanted)
     last = letters[-1] if len(letters) == SIZE else None
-    return letters, count, last and cursors.encode(secret, SCOPE, Position(last.buried_at, last.item_id))
+    if last is None:
+        return letters, count, None
+    return letters, count, cursors.encode(secret, SCOPE, Position(last.buried_at, last.item_id))
 
 
 @router.post("/dlq")
-async def act(request: Request, door: TheDoor, sent: Sent) -> Response:
+async def act(door: TheDoor, sent: Sent) -> Response:
     """Try again what is ticked or all that match the filters, or give it up for good."""
     form = sent.form
     chosen = Chosen(**{name: form.one(name) or None for name in Chosen.model_fields})

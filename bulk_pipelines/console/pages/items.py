@@ -13,8 +13,8 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.endpoints.items import MEDIA_TYPES
 from bulk_pipelines.console import frame, shown
 from bulk_pipelines.console.access import Sent, Viewer
-from bulk_pipelines.console.pages import reprocessing
 from bulk_pipelines.console.pages import job as jobs
+from bulk_pipelines.console.pages import reprocessing
 from bulk_pipelines.console.pages.job import JobKey, around, seen_now
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import pages, showing

@@ -135,7 +135,10 @@ def exported(job: Job, result: dict[str, Any] | None) -> dict[str, Any] | None:
 def processed(job: Job) -> list[tuple[str, str]]:
     params = job.params
     source = addresses.redacted(params["source"]) if params.get("source") else ""
-    rows = [("source", shown.plain(source.rpartition("/")[2])), ("query", "a query of this database" if params.get("query") else "")]
+    rows = [
+        ("source", shown.plain(source.rpartition("/")[2])),
+        ("query", "a query of this database" if params.get("query") else ""),
+    ]
     return shown.asked(params) + [(name, value) for name, value in rows if value]
 
 

@@ -48,11 +48,15 @@ async def fetch(request: Request, door: TheDoor, sent: Sent) -> Response:
     given = sent.form
     asked = Address(
         resource=given.one("resource") or None,
+        resource_type=None,
         url=given.one("url"),
         mode=given.one("mode") or "insert",
+        format=None,
+        compression=None,
         match_on=given.one("match_on") or None,
         on_error=given.one("on_error") or "continue",
         validate_only=given.one("validate_only") == "true",
+        priority=0,
     )
     caller = sent.caller
     submit = partial(submitting.from_address, door, caller, caller.sender(caller.actor.name), asked)

@@ -89,7 +89,7 @@ def read(door: Door, chosen: Chosen, caller: Caller, after: str | None) -> Page:
 
 
 @router.post("/pending")
-async def act(request: Request, door: TheDoor, sent: Sent) -> Response:
+async def act(door: TheDoor, sent: Sent) -> Response:
     """Try the chosen items again, each in its own job."""
     refuse_hidden(door)
     chosen: dict[str, list[int]] = defaultdict(list)

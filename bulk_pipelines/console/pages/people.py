@@ -33,9 +33,7 @@ async def show_workers(request: Request, door: TheDoor, caller: Viewer) -> Respo
         with transaction(door.pool) as connection:
             return overview.workers(connection, caller.actor.sees)
 
-    return frame.page(
-        request, caller, "workers.html", working=await run_in_threadpool(read), ui=ui_of(door.settings)
-    )
+    return frame.page(request, caller, "workers.html", working=await run_in_threadpool(read), ui=ui_of(door.settings))
 
 
 class Chosen(BaseModel):

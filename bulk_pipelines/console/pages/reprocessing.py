@@ -43,9 +43,7 @@ def counted(job: Job, states: Iterable[ItemState]) -> int:
     return sum(getattr(job, f"{state.lower()}_items") for state in states)
 
 
-def acted(
-    door: Door, job: Job, what: str, states: Sequence[str], item_ids: tuple[int, ...] | None, by: Actor
-) -> str:
+def acted(door: Door, job: Job, what: str, states: Sequence[str], item_ids: tuple[int, ...] | None, by: Actor) -> str:
     """Do something to chosen items, or to all in these states, and return what came of it. What cannot be done to an
     item is left alone, and said."""
     if item_ids is not None and not item_ids:

@@ -128,7 +128,7 @@ def mended_record(record: Record, given: Mapping[str, str] | str) -> dict[str, A
 
 
 def parsed(text: str, before: Any) -> Any:
-    """Return what a person wrote in place of a value of JSON: text for text, and JSON for anything else if it is some."""
+    """Return what a person wrote in place of a value of JSON: text for text, JSON for anything else if it is some."""
     if isinstance(before, str):
         return text
     try:

@@ -1,7 +1,9 @@
 """What people do to jobs from their pages."""
 
+import csv
+import io
 import re
-from collections.abc import Iterator
+from html import unescape
 
 import pytest
 
@@ -13,8 +15,8 @@ from bulk_pipelines_tests.scenes.furnished import Furnished
 
 
 @pytest.fixture(scope="module")
-def ada(api: Api) -> Iterator[Visitor]:
-    yield Visitor(api, "ada")
+def ada(api: Api) -> Visitor:
+    return Visitor(api, "ada")
 
 
 def test_a_job_is_paused_resumed_and_cancelled_and_each_is_said_before(ada: Visitor, made: Furnished) -> None:
@@ -64,7 +66,10 @@ def test_rejects_are_mended_in_place_and_run_again(ada: Visitor, made: Furnished
         rows = connection.exec_driver_sql(
             "SELECT email, name, active FROM users WHERE import_job = %s ORDER BY email", (job.job_id,)
         ).fetchall()
-    assert [tuple(row) for row in rows] == [("mended@example.org", "No Address", True), ("mia@example.org", "Mia", True)]
+    assert [tuple(row) for row in rows] == [
+        ("mended@example.org", "No Address", True),
+        ("mia@example.org", "Mia", True),
+    ]
 
 
 @pytest.mark.parametrize("fields", [{}, {"line": "x"}, {"line": "99"}, {"line": "2", "2.text": '"never closed'}])
@@ -121,3 +126,50 @@ def test_an_administrator_makes_a_key_that_is_shown_once_and_revokes_it(api: Api
     assert "zoe · read only" in words(zoe.open("/console/jobs"))
     root.send("/console/keys/revoke", {"key_id": shown[1].split("_")[1]}, page="/console/keys")
     assert zoe.log_in(shown[1]).status_code == 401
+
+
+def test_the_grid_shows_the_cells_of_the_download(ada: Visitor, made: Furnished) -> None:
+    place = f"/console/jobs/{made.jobs['processed'].job_key}/grid"
+    download = ada.open(f"{place}.csv")
+    assert download.headers["content-disposition"].endswith('.csv"')
+    rows = list(csv.reader(io.StringIO(download.text, newline="")))
+    page = ada.open(place).text
+    headers = [unescape(each) for each in re.findall(r'<th scope="col">([^<]*)</th>', page)]
+    assert headers[1 : 1 + len(rows[0])] == rows[0]
+    cells = [unescape(each) for each in re.findall(r'<td class="data">([^<]*)</td>', page)]
+    assert [cells[start : start + len(rows[0])] for start in range(0, len(cells), len(rows[0]))] == rows[1:]
+
+
+def test_rows_are_counted_and_then_tried_again(ada: Visitor, made: Furnished) -> None:
+    key = made.jobs["processed"].job_key
+    place = f"/console/jobs/{key}/reprocess"
+    assert "1 rows match." in words(ada.open(f"{place}?state=NOT_FOUND&where=title%3DVase+Erika"))
+    assert "0 rows match." in words(ada.open(f"{place}?state=NOT_FOUND&where=title%3DLamp"))
+    assert ada.open(f"{place}?state=MOON").status_code == 400
+    ids = re.findall(r'name="item" value="(\d+)"', ada.open(f"/console/jobs/{key}/grid").text)
+    assert len(ids) == 5
+    items = f"/console/jobs/{key}/items"
+    told = {"item": ids, "state": "all", "act": "count"}
+    ada.send(items, told)
+    assert "1 items would be tried again. 4 are passed by" in words(ada.open(f"/console/jobs/{key}"))
+    ada.send(items, {"scope": "all", "state": "NOT_FOUND", "act": "reprocess"})
+    assert "1 items are tried again." in words(ada.open(f"/console/jobs/{key}"))
+    job = found(made.engine, key)
+    assert (job.status, job.pending_items, job.not_found_items) == ("RUNNING", 1, 0)
+    ada.send(items, told | {"act": "skip"})
+    assert "1 items are left out. 4 are passed by" in words(ada.open(f"/console/jobs/{key}"))
+    job = found(made.engine, key)
+    assert (job.pending_items, job.skipped_items) == (0, 1)
+    assert "skip" in words(ada.open(f"/console/jobs/{key}/audit"))
+
+
+def test_pending_items_are_shown_to_their_owner_only(ada: Visitor, api: Api, made: Furnished) -> None:
+    # The item of the running import waits.
+    key = made.jobs["running"].job_key
+    assert key in ada.open("/console/pending").text
+    assert key not in Visitor(api, "eve").open("/console/pending").text
+    assert key in Visitor(api, "root", Scope.ADMIN).open("/console/pending?owner=ada").text
+    assert key not in Visitor(api, "root", Scope.ADMIN).open("/console/pending?owner=eve").text
+    assert key in ada.open(f"/console/pending?job={key}&status=PROCESSING").text
+    assert Visitor(api, "eve").open(f"/console/pending?job={key}").status_code == 404
+    assert ada.open("/console/pending?status=MOON").status_code == 400

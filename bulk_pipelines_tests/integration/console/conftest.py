@@ -14,9 +14,7 @@ from bulk_pipelines_tests.servers import chromium
 
 
 @pytest.fixture(scope="module")
-def house(
-    server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Api, Furnished]]:
+def house(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Furnished]]:
     for url in fresh_database(server, template):
         engine = pool.connect(url, application="test")
         with furnished(engine, tmp_path_factory.mktemp("house")) as made:

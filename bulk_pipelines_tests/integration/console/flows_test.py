@@ -83,7 +83,9 @@ def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
     context.close()
 
 
-def test_an_upload_goes_on_where_the_line_broke_off(browser: Browser, api: Api, made: Furnished, tmp_path: Path) -> None:
+def test_an_upload_goes_on_where_the_line_broke_off(
+    browser: Browser, api: Api, made: Furnished, tmp_path: Path
+) -> None:
     file = tmp_path / "long.csv"
     file.write_text(HEADER + "".join(f",long{n}@example.org,{'x' * 100},reader,true\n" for n in range(120_000)))
     context = logged_in(browser, api, "ada", Scope.WRITE)
@@ -110,7 +112,9 @@ def test_an_upload_goes_on_where_the_line_broke_off(browser: Browser, api: Api, 
     context.close()
 
 
-def test_a_distribution_that_failed_is_redriven_from_its_dead_letter(browser: Browser, api: Api, made: Furnished) -> None:
+def test_a_distribution_that_failed_is_redriven_from_its_dead_letter(
+    browser: Browser, api: Api, made: Furnished
+) -> None:
     context = logged_in(browser, api, "ada", Scope.WRITE)
     page = context.new_page()
     key = made.jobs["undistributed"].job_key

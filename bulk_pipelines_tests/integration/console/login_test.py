@@ -42,7 +42,7 @@ def test_a_login_leads_to_a_page_of_the_console_only(api: Api, place: str) -> No
 
 @pytest.mark.parametrize("kind", ["revoked", "expired", "nonsense"])
 def test_a_key_that_is_not_valid_begins_nothing(api: Api, kind: str) -> None:
-    key = {"revoked": api.revoked, "expired": api.expired, "nonsense": lambda _: "bulk_x_y"}[kind]("ada")
+    key = {"revoked": api.revoked("ada"), "expired": api.expired("ada"), "nonsense": "bulk_x_y"}[kind]
     visitor = Visitor(api)
     answer = visitor.log_in(key)
     assert answer.status_code == 401
@@ -74,7 +74,12 @@ def test_the_secret_of_a_session_changes_and_the_former_one_counts_for_a_minute(
     old = "UPDATE console_session SET changed_at = now() - interval '1 hour' WHERE session_id = %s"
     with transaction(api.engine) as connection:
         connection.execute(old, [before.partition("_")[0]])
-    until(lambda: visitor.open("/console/jobs") and visitor.client.cookies["bulk_session"] != before, "it changed", 60)
+
+    def has_changed() -> bool:
+        visitor.open("/console/jobs")
+        return visitor.client.cookies["bulk_session"] != before
+
+    until(has_changed, "the secret has changed", 60)
     late = Visitor(api)
     late.client.cookies.set("bulk_session", before)
     assert late.open("/console/jobs").status_code == 200

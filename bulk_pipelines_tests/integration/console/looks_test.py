@@ -27,7 +27,7 @@ HOSTILE = [
     "</title></style><iframe src=javascript:alert(1)>",
     "\u202egnp.exe",
     "a\u200bb\ufeffc",
-    "=HYPERLINK(\"http://evil.example\")",
+    '=HYPERLINK("http://evil.example")',
     "x" * 400,
     "Ä̴͓̈ͅö̷́ \U0001f469\u200d\U0001f469\u200d\U0001f467 ﷽ ﷽ ﷽",
     "'; DROP TABLE job; --",
@@ -70,7 +70,7 @@ def text_of(message: ConsoleMessage) -> str:
 
 
 def test_hostile_text_is_shown_and_does_nothing(browser: Browser, api: Api, made: Furnished) -> None:
-    lines = "".join(f',{quoted(text)},{quoted(text)},{quoted(text)},maybe\n' for text in HOSTILE)
+    lines = "".join(f",{quoted(text)},{quoted(text)},{quoted(text)},maybe\n" for text in HOSTILE)
     job = worked(made.engine, begun(made.engine, made.users("hostile.csv", lines, owner=HOSTILE[0])))
     with transaction(made.engine) as connection:
         connection.execute("UPDATE import_file SET source = %s WHERE job_id = %s", [HOSTILE[1], job.job_id])
@@ -87,8 +87,8 @@ def test_hostile_text_is_shown_and_does_nothing(browser: Browser, api: Api, made
         processed = made.jobs["processed"]
         connection.execute(
             "UPDATE job_item SET input = jsonb_build_object('title', %s::text, 'brand', %s::text),"
-            " result = jsonb_set(jsonb_set(result, '{grid,Title}', to_jsonb(%s::text)), '{evidence,reason}', to_jsonb(%s::text))"
-            " WHERE job_id = %s",
+            " result = jsonb_set(jsonb_set(result, '{grid,Title}', to_jsonb(%s::text)),"
+            " '{evidence,reason}', to_jsonb(%s::text)) WHERE job_id = %s",
             [HOSTILE[0], HOSTILE[5], HOSTILE[1], HOSTILE[4], processed.job_id],
         )
     context = logged_in(browser, api)
