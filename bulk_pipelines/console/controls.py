@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.console.live import Seen
-from bulk_pipelines.console.shown import number
+from bulk_pipelines.console.shown import number, several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dlq, jobs, redrive
 from bulk_pipelines.engine.jobs.audit import Actor
@@ -64,7 +64,7 @@ def try_again(door: Door, job: Job, by: Actor) -> Done:
     came = dlq.try_again(door.pool, dlq.Wanted(job_key=job.job_key), by)
     if came.goes_on:
         return "The job goes on with the items that it had never begun.", None
-    return f"{number(came.items)} dead letters are tried again.", None
+    return f"{several(came.items, 'dead letter')} tried again.", None
 
 
 def replay(door: Door, job: Job, by: Actor) -> Done:
@@ -75,7 +75,7 @@ def replay(door: Door, job: Job, by: Actor) -> Done:
 
 def take_back(door: Door, job: Job, by: Actor) -> Done:
     removed = submission.take_back(door.pool, job, by)
-    return f"{number(removed)} rows were taken back.", None
+    return f"{several(removed, 'row')} taken back.", None
 
 
 def nothing(_: Door, job: Job, __: Actor) -> Done:
@@ -118,8 +118,8 @@ def told_of_cancel(_: Door, job: Job) -> str:
 def told_of_redrive(_: Door, job: Job) -> str:
     if job.dlq_items:
         return (
-            f"{number(job.dlq_items)} dead letters are tried again with fresh budgets. If the job is over, it goes on "
-            "in a new run."
+            f"With fresh budgets, {several(job.dlq_items, 'dead letter')} will be tried again. If the job is over, it goes "
+            "on in a new run."
         )
     return "The job goes on with the items that it had never begun, in a new run."
 
@@ -128,8 +128,8 @@ def told_of_undo(door: Door, job: Job) -> str:
     with transaction(door.pool) as connection:
         found = undo.count(connection, submission.undoable(job), job.job_id)
     return (
-        f"{number(found.free)} rows that this import added are removed from the table. {number(found.changed)} that "
-        f"were changed since, and {number(found.referred_to)} that other rows refer to, stay."
+        f"From the table, {several(found.free, 'row')} that this import added will be removed. {number(found.changed)} "
+        f"that were changed since, and {number(found.referred_to)} that other rows refer to, stay."
     )
 
 

@@ -32,6 +32,7 @@ def templates() -> Environment:
     made.filters.update(
         number=shown.number,
         size=shown.size,
+        several=shown.several,
         span=shown.span,
         when=shown.when,
         plain=shown.plain,

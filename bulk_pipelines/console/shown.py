@@ -62,6 +62,18 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 100 or value == int(value) else f"{value:,.1f}"
 
 
+def several(count: int, thing: str) -> str:
+    """Return a number of things, in the singular for one."""
+    return f"{number(count)} {thing}{'' if count == 1 else 's'}"
+
+
+def said(value: object) -> str:
+    """Return the value of a parameter."""
+    if isinstance(value, list):
+        return ", ".join(plain(each) for each in value)
+    return "yes" if value is True else plain(value)
+
+
 def size(count: int | None) -> str:
     """Return a number of bytes as people say it."""
     if count is None:
@@ -140,9 +152,7 @@ def asked(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the plain parameters of a request that say something, without the addresses that may hold a secret."""
     hidden = {"source", "query", "to", "within", "files", "recipe", "file_count", "size"}
     rows = [(name, value) for name, value in params.items() if name not in hidden and value not in (None, "", [], {})]
-    found = [
-        (name.replace("_", " "), "yes" if value is True else plain(value)) for name, value in rows if value is not False
-    ]
+    found = [(name.replace("_", " "), said(value)) for name, value in rows if value is not False]
     if isinstance(params.get("recipe"), Mapping):
         found.insert(0, ("recipe", plain(params["recipe"].get("name"))))
     return found

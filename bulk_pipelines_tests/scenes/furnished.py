@@ -20,6 +20,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.exports import submission as exports
@@ -33,6 +34,7 @@ from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import exports as export_scenes
 from bulk_pipelines_tests.scenes.api import Api, serving_here
+from bulk_pipelines_tests.scenes.inbox import Inbox
 from bulk_pipelines_tests.scenes.processing import Scene
 from bulk_pipelines_tests.scenes.whole_imports import begun, refreshed, worked
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
@@ -62,6 +64,19 @@ class Furnished:
     folder: Path
     scene: Scene
     jobs: dict[str, Job] = field(default_factory=dict)
+
+    def drop(self) -> None:
+        """Drop files: one whose import fails, one that is still arriving, and one that no rule is for."""
+        inbox = Inbox(self.engine, self.folder / "inbox")
+        inbox.set(failed_folder="failed")
+        inbox.drop("users-2026-01-28.csv", HEADER)
+        inbox.look()
+        inbox.look()
+        inbox.end_jobs(JobEvent.FAIL)
+        inbox.clear_up()
+        inbox.drop("users-2026-01-29.csv", HEADER)
+        inbox.drop("readme.txt", "?")
+        inbox.look()
 
     def item_of(self, name: str) -> int:
         """Return the id of the first item of a job."""
@@ -129,6 +144,26 @@ class Furnished:
         self.jobs["processed"] = self.scene.worked(job)
 
 
+SOURCES = """
+[[source]]
+name = "inbox"
+where = "/srv/inbox"
+after = "move"
+failed_folder = "failed"
+[[source.files]]
+glob = "users*"
+resource = "users"
+
+[[source]]
+name = "partners"
+where = "s3://partners/incoming"
+[[source.files]]
+glob = "*.ndjson"
+resource = "articles"
+mode = "upsert"
+"""
+
+
 @contextmanager
 def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
     """Furnish an installation in this folder, and serve it."""
@@ -138,12 +173,15 @@ def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
             scene = Scene(engine, folder, patch)
             scene.shop(shop.url)
             made = Furnished(engine, folder, scene)
+            made.drop()
             made.import_all()
             made.export_one()
             made.distribute()
             made.process()
+        sources = folder / "drops.toml"
+        sources.write_text(SOURCES)
         with serving_here(
-            engine, folder / "home", recipes_folder=os.environ["BULK_RECIPES"], pending_dashboard=True
+            engine, folder / "home", recipes_folder=os.environ["BULK_RECIPES"], drops_file=sources
         ) as api:
             for owner, scope in (("ada", Scope.WRITE), ("root", Scope.ADMIN), ("rita", Scope.READ)):
                 api.text(owner, scope)

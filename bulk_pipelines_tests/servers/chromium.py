@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+__all__ = ["AXE", "Page", "installed", "started"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(__file__).parents[1] / "vendor" / "axe" / "axe.min.js"

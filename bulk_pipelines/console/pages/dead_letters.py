@@ -12,7 +12,7 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Posted, Sent, Viewer
-from bulk_pipelines.console.shown import number
+from bulk_pipelines.console.shown import number, several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import cursors
 from bulk_pipelines.engine.items.cursors import START, Position
@@ -82,16 +82,16 @@ async def act(door: TheDoor, sent: Sent) -> Response:
     match form.one("act"):
         case "redrive":
             items = await run_in_threadpool(redrive_chosen, door, sent)
-            said = f"{number(items)} dead letters are tried again."
+            said = f"{several(items, 'dead letter')} tried again."
         case "redrive all":
             came = await run_in_threadpool(dlq.try_again, door.pool, wanted, sent.caller.actor)
             left = sum(came.left.values())
-            said = f"{number(came.items)} dead letters are tried again." + (
+            said = f"{several(came.items, 'dead letter')} tried again." + (
                 f" {number(left)} of cancelled jobs are left." if left else ""
             )
         case "discard all":
             items = await run_in_threadpool(dlq.discard, door.pool, wanted, sent.caller.actor)
-            said = f"{number(items)} dead letters are given up for good."
+            said = f"{several(items, 'dead letter')} given up for good."
         case other:
             raise InvalidInput("act", f"{other[:50]!r} is nothing that can be done here")
     return frame.onward(frame.address("/console/dlq", **chosen.model_dump()), said)

@@ -12,7 +12,7 @@ from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer
 from bulk_pipelines.console.pages.job import JobKey, around, seen_now
-from bulk_pipelines.console.shown import number
+from bulk_pipelines.console.shown import several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
@@ -66,7 +66,8 @@ async def mend(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
     mended = mended_of(sent.form)
     made = await run_in_threadpool(submitted, door, job_key, mended, sent)
     return frame.onward(
-        f"/console/jobs/{made.job_key}", f"{number(len(mended))} mended records of {job_key} run again, as this import."
+        f"/console/jobs/{made.job_key}",
+        f"{several(len(mended), 'mended record')} of {job_key} run again, as this import.",
     )
 
 

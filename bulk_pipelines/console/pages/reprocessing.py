@@ -13,7 +13,7 @@ from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Sent, Viewer
 from bulk_pipelines.console.pages import job as jobs
 from bulk_pipelines.console.pages.job import JobKey, around, seen_now
-from bulk_pipelines.console.shown import number
+from bulk_pipelines.console.shown import several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import pages
 from bulk_pipelines.engine.jobs import dlq, redrive, skipping
@@ -52,17 +52,18 @@ def acted(door: Door, job: Job, what: str, states: Sequence[str], item_ids: tupl
     match what:
         case "reprocess" | "count":
             done = tried_again(door, job, states, item_ids, by, dry_run=what == "count")
-            said = "would be tried again" if what == "count" else "are tried again"
+            said = "would be tried again" if what == "count" else "tried again"
         case "skip":
             done = skipping.skip(door.pool, job.job_key, item_ids or every_id(door, job, states), by)
-            said = "are left out"
+            said = "left out"
         case "discard":
             done = dlq.discard_of(door.pool, job.job_key, list(item_ids or every_id(door, job, states)), by)
-            said = "are given up for good"
+            said = "given up for good"
         case _:
             raise InvalidInput("act", f"{what[:50]!r} is nothing that can be done to items")
     left = max(0, meant - done)
-    return f"{number(done)} items {said}." + (f" {number(left)} are passed by, because of their state." if left else "")
+    passed = f" {several(left, 'item')} passed by, because of the state." if left else ""
+    return f"{several(done, 'item')} {said}.{passed}"
 
 
 def tried_again(
@@ -165,4 +166,4 @@ async def act(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> R
     )
     count = await run_in_threadpool(worked, door, job, wanted, sent.caller.actor, dry_run=False)
     request.app.state.looks.expire()
-    return frame.onward(f"/console/jobs/{job_key}", f"{number(count)} rows are tried again.")
+    return frame.onward(f"/console/jobs/{job_key}", f"{several(count, 'row')} tried again.")

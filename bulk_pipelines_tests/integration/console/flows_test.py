@@ -120,9 +120,9 @@ def test_a_distribution_that_failed_is_redriven_from_its_dead_letter(
     key = made.jobs["undistributed"].job_key
     page.goto(f"{api.url}/console/jobs/{key}")
     page.get_by_role("link", name="Redrive").click()
-    expect(page.get_by_text("1 dead letters are tried again with fresh budgets")).to_be_visible()
+    expect(page.get_by_text("With fresh budgets, 1 dead letter will be tried again")).to_be_visible()
     page.get_by_role("button", name="Redrive").click()
-    expect(page.get_by_text("1 dead letters are tried again.")).to_be_visible()
+    expect(page.get_by_text("1 dead letter tried again.")).to_be_visible()
     expect(page.locator("#live")).to_have_attribute("data-state", "RUNNING")
     context.close()
 
