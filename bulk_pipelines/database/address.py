@@ -15,6 +15,13 @@ def url(settings: Settings) -> str:
     return settings.database_url or url_until_exit(embedded_folder(settings), "postgres")
 
 
+def running(settings: Settings) -> str | None:
+    """Return the address of the database if there is no need to start it."""
+    if settings.database_url or (embedded_folder(settings) / "postgres" / "postmaster.pid").exists():
+        return url(settings)
+    return None
+
+
 @contextmanager
 def held(settings: Settings) -> Iterator[str]:
     """Yield the address of the database. If it is the embedded server's, that server runs while the block lasts, and

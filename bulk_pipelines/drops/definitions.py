@@ -3,11 +3,12 @@ them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 
 from bulk_pipelines import settings
-from bulk_pipelines.drops import scan
+from bulk_pipelines.drops import scan, sources
 from bulk_pipelines.drops.look import Submit
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
@@ -26,12 +27,17 @@ SCHEMES = {
 }
 
 
-def drops(submit: Submit, references: Mapping[str, Sequence[str]], launched: Sequence[Launchable]) -> dg.Definitions:
+def drops(
+    submit: Submit,
+    references: Mapping[str, Sequence[str]],
+    launched: Sequence[Launchable],
+    file: Path | None = None,
+) -> dg.Definitions:
     """Make the sensors. `references` has the resources, and which others each of them refers to. `launched` has the
-    jobs that work the imports of dropped files."""
+    jobs that work the imports of dropped files. `file` configures the sources; without it, the settings name one."""
     return dg.Definitions(
         sensors=[
-            drop_sensor(name, schemes, description, submit, references, launched)
+            drop_sensor(name, schemes, description, submit, references, launched, file)
             for name, (schemes, description) in SCHEMES.items()
         ]
     )
@@ -44,6 +50,7 @@ def drop_sensor(
     submit: Submit,
     references: Mapping[str, Sequence[str]],
     launched: Sequence[Launchable],
+    file: Path | None,
 ) -> dg.SensorDefinition:
     # The sensor names the jobs only for the UI: its tick submits them, and the relay launches them.
     @dg.sensor(
@@ -55,11 +62,13 @@ def drop_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext, database: Database) -> dg.SensorResult | dg.SkipReason:
         chosen = settings.current()
+        configured = file or chosen.drops_file
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        own = [source for source in scan.configured(chosen, list(references)) if source.scheme in schemes]
+        found = sources.load(configured, sorted(references), chosen.home / "inbox")
+        own = [source for source in found if source.scheme in schemes]
         if not own:
-            file = chosen.drops_file
-            why = f"{file.name} names none" if file.exists() else f"{file} does not exist, the inbox is the only one"
+            missing = f"{configured} does not exist, the inbox is the only one"
+            why = f"{configured.name} names none" if configured.exists() else missing
             return dg.SkipReason(f"no source of this kind: {why}")
         scanned = scan.scan(database.engine, own, chosen, submit, references, TICK_SECONDS)
         for each in scanned:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import settings, suggestions
 from bulk_pipelines.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def discard(**wanted: object) -> None:
 
 
 @click.command()
-@click.argument("job_key")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
@@ -133,7 +133,7 @@ def pause(job_key: str) -> None:
 
 
 @click.command()
-@click.argument("job_key")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
@@ -144,7 +144,7 @@ def resume(job_key: str) -> None:
 
 
 @click.command()
-@click.argument("job_key")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
     from bulk_pipelines.engine.jobs import commanding, jobs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance import job_answers
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
@@ -77,7 +77,7 @@ def job() -> None:
 
 
 @job.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--watch", is_flag=True, help="Follow it until it is over; Ctrl-C leaves it alone.")
 @output.shows(JobShown)
 def show(job_key: str, watch: bool) -> None:

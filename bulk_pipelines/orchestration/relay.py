@@ -33,13 +33,15 @@ LISTEN_SECONDS = 4.0
 LOOK_AGAIN = 0.25
 
 
-def relay(launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS) -> dg.SensorDefinition:
+def relay(
+    launchables: Sequence[Launchable], listen: float = LISTEN_SECONDS, name: str = "relay"
+) -> dg.SensorDefinition:
     """Return one sensor for all kinds. `listen` says how many seconds a tick that finds nothing waits for jobs that
     come meanwhile."""
     by_kind = {each.pipeline.kind.name: each.pipeline for each in launchables}
 
     @dg.sensor(
-        name="relay",
+        name=name,
         jobs=[each.job for each in launchables],
         minimum_interval_seconds=SECONDS_BETWEEN,
         default_status=dg.DefaultSensorStatus.RUNNING,

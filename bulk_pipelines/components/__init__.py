@@ -1,0 +1,100 @@
+"""Dagster components: the parts of this project, configured in YAML. `bulk_pipelines.Table` and the others are their
+names there."""
+
+from pathlib import Path
+
+import dagster as dg
+from dagster.components import scaffold_component
+from pydantic import BaseModel
+
+from bulk_pipelines.components import parts
+
+
+class Part(dg.Component, dg.Model, dg.Resolvable):
+    """What all parts can be told."""
+
+    database: str | None = None
+    """The variable of the environment that holds the database's address. Without it, BULK_DATABASE_URL does."""
+
+
+class TableParams(BaseModel):
+    """What `dg scaffold defs bulk_pipelines.Table` asks for."""
+
+    table: str = "users"
+
+
+class TableScaffolder(dg.Scaffolder[TableParams]):
+    """Writes the YAML of a table."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[TableParams]:
+        return TableParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[TableParams]) -> None:
+        scaffold_component(request, {"table": request.params.table})
+
+
+class DropsScaffolder(dg.Scaffolder):
+    """Writes the YAML, and a TOML file with one source beside it."""
+
+    def scaffold(self, request: dg.ScaffoldRequest) -> None:
+        scaffold_component(request, {"file": "drops.toml"})
+        (request.target_path / "drops.toml").write_text(SOURCES)
+
+
+SOURCES = """\
+# Files that are dropped into `where` are imported, each version once. A relative path goes by the folder in which
+# Dagster runs. docs/drops.md has S3, FTP and SFTP, and all that can be said of a source.
+[[source]]
+name = "inbox"
+where = "inbox"
+
+[[source.files]]
+glob = "*.csv"
+resource = "users"
+"""
+
+
+@dg.scaffold_with(TableScaffolder)
+class Table(Part):
+    """A declared table: files are imported into it, and it is exported, as assets with checks and jobs."""
+
+    table: str
+    """The name of the declaration: users, or that of an adopted table."""
+    exports: bool = True
+    """Whether the table is exported, too."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return parts.table(self.table, exports=self.exports, database=self.database)
+
+
+@dg.scaffold_with(DropsScaffolder)
+class Drops(Part):
+    """Sensors that take files dropped into folders, S3 or FTP, each version once, and import them into the tables."""
+
+    file: str = "drops.toml"
+    """The TOML file with the sources, beside this component's YAML."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return parts.drops(Path(context.path) / self.file, database=self.database)
+
+
+class Distribution(Part):
+    """One file for each of many inputs, in S3 or a folder."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return parts.distribution(database=self.database)
+
+
+class Processing(Part):
+    """Rows that are looked up by recipes, an asset for each type of recipe."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return parts.processing(database=self.database)
+
+
+class Upkeep(Part):
+    """The schedules that rescue, end and remove, and the jobs that control others. A project has it once."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return parts.upkeep(database=self.database)
