@@ -1,18 +1,18 @@
 -- name: jobs_of_keys
--- The jobs with these keys, as they are now.
+-- The jobs with these keys, as they are now, and who holds how many items of each. Claims are few.
 SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_at, total_items, pending_items,
     running_items, retry_wait_items, succeeded_items, not_found_items, skipped_items, dlq_items, cancelled_items,
     attempts, last_error, result, request_id, trace_parent, dagster_run_id, created_at, started_at, heartbeat_at,
-    finished_at, address, file_id, idempotency_key
+    finished_at, address, file_id, idempotency_key,
+    (
+        SELECT jsonb_agg(jsonb_build_array(holder.owner, holder.items) ORDER BY holder.owner)
+        FROM (
+            SELECT claim.owner, sum(cardinality(item_ids))::bigint AS items FROM claim
+            WHERE claim.job_id = job.job_id
+            GROUP BY claim.owner
+        ) AS holder
+    ) AS holders
 FROM job WHERE job_key = ANY (:job_keys::text[]);
-
--- name: holders
--- Who holds items of these jobs now, and how many they took. The query starts from the claims, so its cost is as small
--- as the work in hand.
-SELECT job_id, owner, sum(cardinality(item_ids))::bigint FROM claim
-WHERE job_id = ANY (:job_ids::bigint[])
-GROUP BY job_id, owner
-ORDER BY job_id, owner;
 
 -- name: unfinished
 -- How many jobs of each owner wait, run and are paused.

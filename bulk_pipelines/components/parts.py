@@ -42,7 +42,7 @@ def table(name: str, *, exports: bool = True, database: str | None = None) -> dg
 def drops(file: Path | None = None, *, database: str | None = None) -> dg.Definitions:
     """Take files that are dropped at the sources of a TOML file. What is taken is imported by the tables' parts."""
     return dg.Definitions.merge(
-        drop_sensors(submission.submit_drop, importing.references(), [], file), shared(database)
+        drop_sensors(submission.submit_drop, submission.references(), [], file), shared(database)
     )
 
 

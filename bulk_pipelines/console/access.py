@@ -18,6 +18,8 @@ from bulk_pipelines.errors import Forbidden, InvalidInput
 
 TOKEN = "token"  # noqa: S105 - the name of a field
 MOST_FIELDS = 200_000
+WATCHED_SECONDS = 5.0
+"""For how long an open page may still be refreshed whose session has been ended elsewhere."""
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
@@ -35,6 +37,11 @@ def changed(door: Door, text: str) -> str | None:
         return sessions.changed(connection, text)
 
 
+async def watcher(request: Request, door: TheDoor, credentials: Credentials = None) -> Caller:
+    """Return who watches an open page, which asks all the time: that is not looked up each time."""
+    return await known(request, door, credentials, WATCHED_SECONDS)
+
+
 async def administrator(caller: Annotated[Caller, Depends(viewer)]) -> Caller:
     if not caller.scope.covers(Scope.ADMIN):
         raise Forbidden("only administrators see this page")
@@ -42,6 +49,7 @@ async def administrator(caller: Annotated[Caller, Depends(viewer)]) -> Caller:
 
 
 Viewer = Annotated[Caller, Depends(viewer)]
+Watcher = Annotated[Caller, Depends(watcher)]
 Administrator = Annotated[Caller, Depends(administrator)]
 
 

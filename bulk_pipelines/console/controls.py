@@ -118,8 +118,8 @@ def told_of_cancel(_: Door, job: Job) -> str:
 def told_of_redrive(_: Door, job: Job) -> str:
     if job.dlq_items:
         return (
-            f"With fresh budgets, {several(job.dlq_items, 'dead letter')} will be tried again. If the job is over, it goes "
-            "on in a new run."
+            f"With fresh budgets, {several(job.dlq_items, 'dead letter')} will be tried again. If the job is over, it "
+            "goes on in a new run."
         )
     return "The job goes on with the items that it had never begun, in a new run."
 

@@ -93,12 +93,16 @@ class Looks:
         self.seen: dict[str, Seen] = {}
         self.past: dict[str, deque[tuple[float, int]]] = {}
         self.counts: dict[str, dict[JobState, int]] = {}
+        self.counts_wanted = float("-inf")
         self.looked_at = float("-inf")
         self.lock = asyncio.Lock()
 
-    async def at(self, job_keys: Iterable[str]) -> list[Seen]:
-        """Return what is known of these jobs, at most two seconds old. Jobs that do not exist are left out."""
+    async def at(self, job_keys: Iterable[str], counted: bool = False) -> list[Seen]:
+        """Return what is known of these jobs, at most two seconds old. Jobs that do not exist are left out. With
+        `counted`, `unfinished` is as young."""
         now = time.monotonic()
+        if counted:
+            self.counts_wanted = now
         keys = list(job_keys)
         fresh = [key for key in keys if key not in self.wanted]
         for key in keys:
@@ -119,11 +123,12 @@ class Looks:
         due = now - self.looked_at >= LOOK_SECONDS
         self.forget(now)
         keys = list(self.wanted) if due else fresh
-        if not keys and not due:
+        counted = due and now - self.counts_wanted <= WATCHED_SECONDS
+        if not keys and not counted:
             return
-        found, counts = await run_in_threadpool(seen_of, self.pool, keys)
+        found, counts = await run_in_threadpool(seen_of, self.pool, keys, counted)
         if due:
-            self.looked_at, self.counts = now, counts
+            self.looked_at, self.counts = now, counts or self.counts
             self.seen = {key: each for key, each in self.seen.items() if key not in keys}
         for each in found:
             speed = self.speed_of(each, now)
@@ -163,22 +168,21 @@ def average(each: Seen) -> float | None:
     return each.done / max((until - each.job.started_at).total_seconds(), 0.1)
 
 
-def seen_of(pool: Engine, job_keys: list[str]) -> tuple[list[Seen], dict[str, dict[JobState, int]]]:
+def seen_of(
+    pool: Engine, job_keys: list[str], counted: bool
+) -> tuple[list[Seen], dict[str, dict[JobState, int]] | None]:
+    """Look at jobs, and count all that are not over if that is asked for."""
     with transaction(pool) as connection:
-        found = overview.of_keys(connection, job_keys) if job_keys else []
-        return shown_of(connection, found), overview.unfinished(connection)
+        there = overview.of_keys(connection, job_keys) if job_keys else []
+        holding = {job.job_id: holders for job, holders in there}
+        shown = shown_of(connection, [job for job, _ in there])
+        counts = overview.unfinished(connection) if counted else None
+    return [replace(each, holders=holding[each.job.job_id]) for each in shown], counts
 
 
 def shown_of(connection: Connection, found: list[Job]) -> list[Seen]:
-    """Return what people see of these jobs, by two queries for all of them."""
+    """Return what people see of these jobs."""
     imports = [job.job_id for job in found if job.kind in KINDS]
     figures = answer.figures(connection, imports) if imports else {}
-    running = [job.job_id for job in found if not job.finished]
-    holding = overview.holders(connection, running) if running else {}
-    shown = [
-        Seen(
-            job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None, holding.get(job.job_id, [])
-        )
-        for job in found
-    ]
+    shown = [Seen(job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None) for job in found]
     return [replace(each, speed=average(each)) for each in shown]

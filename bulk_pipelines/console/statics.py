@@ -1,5 +1,6 @@
 """The files that pages load: their names hold a hash of their content, so a browser may keep them for ever."""
 
+import gzip
 import hashlib
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,8 @@ PLACES = {
 @dataclass(frozen=True)
 class Static:
     content: bytes
+    packed: bytes
+    """The content, compressed by gzip."""
     media_type: str
     name: str
     """The name in an address: with the hash."""
@@ -29,7 +32,12 @@ class Static:
 def static(name: str) -> Static:
     content = files("bulk_pipelines.console").joinpath("static").joinpath(PLACES[name]).read_bytes()
     stem, _, suffix = name.rpartition(".")
-    return Static(content, MEDIA_TYPES[suffix], f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.{suffix}")
+    return Static(
+        content,
+        gzip.compress(content, mtime=0),
+        MEDIA_TYPES[suffix],
+        f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.{suffix}",
+    )
 
 
 @cache
@@ -46,4 +54,7 @@ def serve(request: Request) -> Response:
     found = by_address().get(request.path_params["name"])
     if found is None:
         return Response(status_code=404)
-    return Response(found.content, 200, {"Cache-Control": "public, max-age=31536000, immutable"}, found.media_type)
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(found.packed, 200, headers | {"Content-Encoding": "gzip"}, found.media_type)
+    return Response(found.content, 200, headers, found.media_type)

@@ -1,10 +1,12 @@
 """Who asks: the owner of a key, the user that a trusted proxy names, or, while no key was ever made, whoever sits at
 this machine."""
 
+import asyncio
 import ipaddress
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -61,6 +63,10 @@ class Caller:
         )
 
 
+Shown = tuple[str, str, bool]
+"""What a request shows: its key, its cookie, and whether a program of this machine asks by itself."""
+
+
 @dataclass(frozen=True)
 class Known:
     """What a key or a cookie stands for."""
@@ -75,24 +81,43 @@ class Remembered:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
-        self.found: dict[tuple[str, str], tuple[float, Known]] = {}
+        self.found: dict[Shown, tuple[float, Known]] = {}
+        self.under_way: dict[Shown, asyncio.Task[Known]] = {}
 
-    def get(self, shown: tuple[str, str]) -> "Known | None":
+    def get(self, shown: Shown, seconds: float) -> "Known | None":
+        """Return what was found out within the last seconds."""
         known = self.found.get(shown)
-        return None if known is None or known[0] < self.now() else known[1]
+        return None if known is None or known[0] + seconds < self.now() else known[1]
 
-    def put(self, shown: tuple[str, str], known: "Known") -> None:
+    def put(self, shown: Shown, known: "Known") -> None:
         if len(self.found) >= MOST_REMEMBERED:
             self.found.clear()
-        self.found[shown] = (self.now() + REMEMBERED_SECONDS, known)
+        self.found[shown] = (self.now(), known)
+
+    async def once(self, shown: Shown, look: Callable[[], "Known"]) -> "Known":
+        """Find something out. Whoever asks for the same meanwhile waits for the same answer."""
+        task = self.under_way.get(shown)
+        if task is None:
+            task = asyncio.create_task(run_in_threadpool(look))
+            self.under_way[shown] = task
+            task.add_done_callback(lambda _: self.under_way.pop(shown, None))
+        known = await asyncio.shield(task)
+        self.put(shown, known)
+        return known
 
     def forget(self) -> None:
         """Look everything up again, because somebody has just logged out."""
         self.found.clear()
 
 
-async def known(request: Request, door: Door, credentials: HTTPAuthorizationCredentials | None) -> Caller:
-    """Find out who asks. Raise `Unauthenticated` when nobody knows."""
+async def known(
+    request: Request,
+    door: Door,
+    credentials: HTTPAuthorizationCredentials | None,
+    seconds: float = REMEMBERED_SECONDS,
+) -> Caller:
+    """Find out who asks. Raise `Unauthenticated` when nobody knows. What was found out within the last seconds is
+    not asked again."""
     peer = request.client.host if request.client else ""
     trace = request.state.trace
     if door.trusts(peer):
@@ -111,11 +136,11 @@ async def known(request: Request, door: Door, credentials: HTTPAuthorizationCred
     if credentials is None:
         shown = ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
-    found = remembered.get(shown)
+    here = (*shown, is_from_here(request))
+    found = remembered.get(here, seconds)
     if found is None:
-        found = await run_in_threadpool(looked_up, request, door, *shown)
-        if any(shown):
-            remembered.put(shown, found)
+        look = partial(looked_up, request, door, *shown)
+        found = await (remembered.once(here, look) if any(shown) else run_in_threadpool(look))
     actor = replace(found.actor, address=peer or None, request_id=trace.request_id)
     return Caller(actor, found.scope, trace, found.session)
 

@@ -11,7 +11,7 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import controls, frame, shown
-from bulk_pipelines.console.access import Viewer
+from bulk_pipelines.console.access import Viewer, Watcher
 from bulk_pipelines.console.live import Looks, Seen
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import report as distribution
@@ -31,7 +31,7 @@ from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.report import worth_showing
 from bulk_pipelines.processing import report as processing
 from bulk_pipelines.processing.kind import KINDS as PROCESSING
-from bulk_pipelines.settings import Settings
+from bulk_pipelines.settings import addresses as pages_of
 from bulk_pipelines.storage import addresses
 
 router = APIRouter()
@@ -75,7 +75,7 @@ async def show(job_key: JobKey, request: Request, door: TheDoor, caller: Viewer)
 
 
 @router.get("/jobs/{job_key}/live")
-async def refresh(job_key: JobKey, request: Request, door: TheDoor, caller: Viewer) -> Response:
+async def refresh(job_key: JobKey, request: Request, door: TheDoor, caller: Watcher) -> Response:
     """Answer with how far the job is now. All pages of this process share one look."""
     seen = await seen_now(request, job_key, caller)
     return frame.part(request, caller, "job_live.html", **around(door, seen, caller))
@@ -97,13 +97,8 @@ def around(door: Door, seen: Seen, caller: Caller) -> dict[str, Any]:
         "what": kind_of(seen.job),
         "controls": controls.offered(seen, kind_of(seen.job)) if caller.actor else [],
         "tone": shown.JOB_WORDS[seen.job.status][1],
-        "ui": ui_of(door.settings),
+        "ui": pages_of.dagster(door.settings),
     }
-
-
-def ui_of(chosen: Settings) -> str:
-    """Return the address of Dagster's UI."""
-    return chosen.ui_url.rstrip("/") or f"http://127.0.0.1:{chosen.ui_port}"
 
 
 def details_of(door: Door, job: Job) -> Details:

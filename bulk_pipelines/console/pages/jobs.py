@@ -13,7 +13,7 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.callers import Caller, looking_at
 from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import frame, live
-from bulk_pipelines.console.access import Viewer
+from bulk_pipelines.console.access import Viewer, Watcher
 from bulk_pipelines.console.live import Looks, Seen
 from bulk_pipelines.console.shown import JOB_WORDS
 from bulk_pipelines.database.pool import transaction
@@ -79,7 +79,7 @@ async def show(
     given = {name: value for name, value in chosen.model_dump().items() if value}
     wanted, before = chosen.wanted(caller), after_id(after)
     looks: Looks = request.app.state.looks
-    await looks.at(())
+    await looks.at((), counted=True)
     found, speeds = await run_in_threadpool(read, door, wanted, before)
     more = cursor_of(found[-1].job.job_id) if len(found) == SIZE else None
     return frame.page(
@@ -116,10 +116,10 @@ def tone(state: JobState) -> str:
 
 @router.get("/jobs/live")
 async def refresh(
-    request: Request, caller: Viewer, live: Annotated[list[str] | None, Query(max_length=SIZE * 20)] = None
+    request: Request, caller: Watcher, live: Annotated[list[str] | None, Query(max_length=SIZE * 20)] = None
 ) -> Response:
     """Answer with the rows of jobs that were not over when they were shown. All pages share one look."""
     looks: Looks = request.app.state.looks
     sees = caller.actor.sees
-    seen: list[Seen] = [each for each in await looks.at(live or ()) if sees in (None, each.job.owner)]
+    seen: list[Seen] = [each for each in await looks.at(live or (), counted=True) if sees in (None, each.job.owner)]
     return frame.part(request, caller, "job_live_rows.html", seen=seen, speeds={}, **counted(looks.unfinished(sees)))

@@ -14,13 +14,13 @@ from bulk_pipelines.api.owners.keys import Key, Scope
 from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Administrator, SentByAdmin, Viewer
-from bulk_pipelines.console.pages.job import ui_of
 from bulk_pipelines.console.pages.jobs import day
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit, overview
 from bulk_pipelines.engine.jobs.audit import Entry, Wanted
 from bulk_pipelines.engine.jobs.overview import Working
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.settings import addresses
 
 router = APIRouter()
 SIZE = 100
@@ -33,7 +33,9 @@ async def show_workers(request: Request, door: TheDoor, caller: Viewer) -> Respo
         with transaction(door.pool) as connection:
             return overview.workers(connection, caller.actor.sees)
 
-    return frame.page(request, caller, "workers.html", working=await run_in_threadpool(read), ui=ui_of(door.settings))
+    return frame.page(
+        request, caller, "workers.html", working=await run_in_threadpool(read), ui=addresses.dagster(door.settings)
+    )
 
 
 class Chosen(BaseModel):

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, as_job
 from bulk_pipelines.engine.states import JobState
 
 STEPS = 20
@@ -46,18 +46,11 @@ def workers(connection: Connection, owner: str | None) -> list[Working]:
         return cursor.execute(queries.text("overview", "workers"), {"owner": owner}).fetchall()
 
 
-def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[Job]:
-    with connection.cursor(row_factory=class_row(Job)) as cursor:
-        return cursor.execute(queries.text("overview", "jobs_of_keys"), {"job_keys": list(job_keys)}).fetchall()
-
-
-def holders(connection: Connection, job_ids: Iterable[int]) -> dict[int, list[Holder]]:
-    """Return who holds items of these jobs."""
-    found: dict[int, list[Holder]] = defaultdict(list)
-    rows = connection.execute(queries.text("overview", "holders"), {"job_ids": list(job_ids)})
-    for job_id, worker, items in rows:
-        found[job_id].append(Holder(worker, items))
-    return found
+def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[tuple[Job, list[Holder]]]:
+    """Return the jobs with these keys, each with those who hold items of it."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(queries.text("overview", "jobs_of_keys"), {"job_keys": list(job_keys)}).fetchall()
+    return [(as_job(**row), [Holder(*each) for each in row["holders"] or ()]) for row in rows]
 
 
 def unfinished(connection: Connection) -> dict[str, dict[JobState, int]]:
