@@ -11,6 +11,7 @@ BulkError
     WrongState             the job's state does not allow what was asked
   NotFound                 what was asked for does not exist
     UnknownJob             no job has this key
+    Gone                   it was there, and is not there any more
     Missing                a storage has nothing under this name
   Unavailable              a server or a file that is needed cannot be reached now
     Transient              a failure that may pass: worth another try
@@ -72,6 +73,10 @@ class Conflict(BulkError):
 
 class NotFound(BulkError):
     """What was asked for does not exist."""
+
+
+class Gone(NotFound):
+    """What was asked for was there, and is not there any more."""
 
 
 class Unavailable(BulkError):

@@ -84,16 +84,33 @@ SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
     count(*) FILTER (WHERE (result ->> 'reused')::boolean) AS reused
 FROM job_item WHERE job_id = :job_id AND status = 'SUCCEEDED';
 
--- name: files_of_job
--- A page of a job's files, in the order in which they were settled; every page costs the same. Once the job is over, no
--- file appears behind a reader. While workers settle side by side, one of them may be a moment behind the other, so a
--- file may still appear behind a reader.
-SELECT item_id, updated_at, input, result ->> 'path' AS path
-FROM job_item
-WHERE job_id = :job_id AND status = 'SUCCEEDED'
-    AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
-ORDER BY updated_at, item_id
-LIMIT :size;
+-- name: job_and_files
+-- A job, a page of its files in the order in which they were settled, and how many there are: in one statement, so that
+-- all is of one moment and costs one question. Every page costs the same. Once the job is over, no file appears behind a
+-- reader. While workers settle side by side, one of them may be a moment behind the other, so a file may still appear
+-- behind a reader. A job that completed keeps its counts, even when its items are gone.
+SELECT job.*, files.page, files.last_time, files.last_id,
+    CASE WHEN counts.generated IS NULL THEN job.result
+        ELSE jsonb_build_object('filesGenerated', counts.generated, 'filesReused', counts.reused) END AS counts
+FROM job
+CROSS JOIN LATERAL (
+    -- The page is sorted in the order of the inputs: items are settled in batches, within which they have no order.
+    SELECT coalesce(json_agg(json_build_array(input, path) ORDER BY item_id), '[]') AS page,
+        max(updated_at) AS last_time, (array_agg(item_id ORDER BY updated_at DESC, item_id DESC))[1] AS last_id
+    FROM (
+        SELECT item_id, updated_at, input, result ->> 'path' AS path FROM job_item
+        WHERE job_item.job_id = job.job_id AND status = 'SUCCEEDED'
+            AND (updated_at, item_id) > (:after_time::timestamptz, :after_id::bigint)
+        ORDER BY updated_at, item_id
+        LIMIT :size
+    ) AS settled
+) AS files
+LEFT JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
+        count(*) FILTER (WHERE (result ->> 'reused')::boolean) AS reused
+    FROM job_item WHERE job_item.job_id = job.job_id AND status = 'SUCCEEDED'
+) AS counts ON job.status <> 'COMPLETED' OR job.result IS NULL
+WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: figures_of_job
 -- The figures that sum up a job for people: files, bytes, rows and retries.

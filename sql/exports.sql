@@ -13,6 +13,10 @@ RETURNING job_id;
 -- How far an export is and, once its file is written whole, what describes that file.
 SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM export_progress WHERE job_id = :job_id;
 
+-- name: progress_of_jobs
+-- How far several exports are; those that are over are not among them.
+SELECT job_id, row_count, byte_count, expected_rows FROM export_progress WHERE job_id = ANY (:job_ids::bigint[]);
+
 -- name: forget_progress!
 -- Removes the progress of an export that is over and left nothing to clean up.
 DELETE FROM export_progress WHERE job_id = :job_id;

@@ -36,6 +36,8 @@ class Door:
 
     def trusts(self, address: str) -> bool:
         """Whether this address is that of a trusted proxy."""
+        if not self.proxies:
+            return False
         try:
             found = ipaddress.ip_address(address)
         except ValueError:

@@ -1,62 +1,147 @@
-"""Waiting for jobs to be over: one look at the database for all who wait in this process, whatever their number."""
+"""Watching jobs: one look at the database a second for all who watch in this process, whatever their number. Whoever is
+slow to take news gets the latest of each job, so nothing piles up."""
 
 import asyncio
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.api import states
+from bulk_pipelines.api.states import MOST_OPEN, Paces, State, Watched
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 
 
-class Ends:
-    """Tells when jobs are over. It looks only while somebody waits."""
+@dataclass(eq=False)
+class Listener:
+    """Somebody who watches jobs: one of them by its key, or all open ones of an owner, or of everybody."""
+
+    key: str | None = None
+    owner: str | None = None
+    kinds: frozenset[str] = frozenset()
+    by: str = ""
+    """Who listens."""
+    told: dict[str, str] = field(default_factory=dict)
+    """The digest of what was told last of each job."""
+    waiting: dict[str, State] = field(default_factory=dict)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    fresh: bool = True
+    """Whether no look has been taken since the listener came."""
+
+    def wants(self, state: State) -> bool:
+        if self.key is not None:
+            return state.job_key == self.key
+        return (self.owner is None or state.owner == self.owner) and (not self.kinds or state.kind in self.kinds)
+
+    def tell(self, state: State) -> None:
+        if self.wants(state) and self.told.get(state.job_key) != state.digest:
+            self.told[state.job_key] = state.digest
+            self.waiting[state.job_key] = state
+            self.woken.set()
+
+    async def news(self, seconds: float) -> list[State]:
+        """Return the latest states of the jobs that have changed; none if nothing has for so many seconds."""
+        try:
+            await asyncio.wait_for(self.woken.wait(), seconds)
+        except TimeoutError:
+            return []
+        self.woken.clear()
+        found, self.waiting = list(self.waiting.values()), {}
+        return found
+
+
+class Live:
+    """Tells listeners how jobs are. It looks only while somebody listens."""
 
     def __init__(self, pool: Engine) -> None:
         self.pool = pool
-        self.waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self.of_key: defaultdict[str, set[Listener]] = defaultdict(set)
+        self.of_all: set[Listener] = set()
+        self.paces = Paces()
+        self.states: dict[str, State] = {}
         self.task: asyncio.Task[None] | None = None
+        self.looked = float("-inf")
+        self.closed = False
 
-    async def wait(self, job_key: str, seconds: float) -> bool:
-        """Wait until the job is over, or so many seconds; return whether it is over."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting[job_key].add(future)
+    @contextmanager
+    def listening(self, listener: Listener) -> Iterator[Listener]:
+        """Tell the listener of its jobs until the block ends. The first look comes within a second."""
+        group = self.of_all if listener.key is None else self.of_key[listener.key]
+        group.add(listener)
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self.look())
         try:
-            await asyncio.wait_for(future, seconds)
-        except TimeoutError:
-            return False
+            yield listener
         finally:
-            self.waiting[job_key].discard(future)
-            if not self.waiting[job_key]:
-                del self.waiting[job_key]
-        return True
+            group.discard(listener)
+            if listener.key is not None and not group:
+                self.of_key.pop(listener.key, None)
+
+    async def wait(self, job_key: str, seconds: float) -> bool:
+        """Wait until the job is over, or so many seconds; return whether it is over."""
+        until = time.monotonic() + seconds
+        with self.listening(Listener(job_key)) as listener:
+            while not self.closed and (left := until - time.monotonic()) > 0:
+                if any(state.over for state in await listener.news(left)):
+                    return True
+        return False
+
+    def close(self) -> None:
+        """Let every listener end: the server is about to stop."""
+        self.closed = True
+        for listener in self.everybody():
+            listener.woken.set()
+
+    def everybody(self) -> list[Listener]:
+        return [*self.of_all, *(each for group in self.of_key.values() for each in group)]
 
     async def look(self) -> None:
-        while self.waiting:
-            began = time.monotonic()
+        while (self.of_all or self.of_key) and not self.closed:
+            await asyncio.sleep(max(0.0, self.looked + LOOK_SECONDS - time.monotonic()))
+            self.looked = time.monotonic()
             try:
-                over = await run_in_threadpool(finished_of, self.pool, list(self.waiting))
+                await self.look_once()
             except Exception:
-                log.exception("the jobs that are waited for cannot be looked at")
-                over = []
-            for job_key in over:
-                for future in self.waiting.get(job_key, ()):
-                    if not future.done():
-                        future.set_result(None)
-            await asyncio.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - began)))
+                log.exception("the jobs that are watched cannot be looked at")
+        self.states = {}
 
+    async def look_once(self) -> None:
+        listeners, keys = self.everybody(), list(self.of_key)
+        now, rows = await run_in_threadpool(states.look, self.pool, self.watched())
+        found = {row["job_key"]: states.state_of(row, self.paces.pace(row, now)) for row in rows}
+        found |= {key: states.gone(key) for key in keys if key not in found}
+        self.tell(found, listeners)
+        self.states = found
+        self.paces.keep(found)
 
-def finished_of(pool: Engine, job_keys: list[str]) -> list[str]:
-    """Return those of the jobs that are over or gone."""
-    with transaction(pool) as connection:
-        rows = connection.execute(queries.text("retention", "finished_of"), {"job_keys": job_keys})
-        return [row[0] for row in rows]
+    def watched(self) -> Watched:
+        # A job that was open at the last look is looked at by its key: its end may bear a time that is long past.
+        seen = [key for key, state in self.states.items() if not state.over] if self.of_all else []
+        return Watched(
+            keys={*self.of_key, *seen},
+            owners={each.owner for each in self.of_all if each.owner is not None},
+            everyone=any(each.owner is None for each in self.of_all),
+        )
+
+    def tell(self, found: dict[str, State], listeners: list[Listener]) -> None:
+        changed = [
+            state for key, state in found.items() if key not in self.states or self.states[key].digest != state.digest
+        ]
+        for state in changed:
+            for listener in [*self.of_key.get(state.job_key, ()), *self.of_all]:
+                listener.tell(state)
+        for listener in listeners:
+            if listener.fresh:
+                listener.fresh = False
+                for state in [found[listener.key]] if listener.key else found.values():
+                    listener.tell(state)
+            if len(listener.told) > 4 * MOST_OPEN:
+                listener.told = {key: digest for key, digest in listener.told.items() if key in found}

@@ -90,6 +90,7 @@ BY_ERROR: Mapping[type[errors.BulkError], str] = {
     of_jobs.InFlight: "in-flight",
     of_jobs.WrongState: "wrong-state",
     errors.NotFound: "not-found",
+    errors.Gone: "gone",
     errors.Unavailable: "unavailable",
     errors.Cancelled: "conflict",
     errors.Unauthenticated: "unauthenticated",

@@ -47,7 +47,7 @@ def templates() -> Environment:
         took=shown.took,
         host=shown.host,
         origins=shown.ORIGINS,
-        downloads_exports=False,
+        downloads_exports=True,
     )
     return made
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from psycopg.rows import dict_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.distribution import completion
 from bulk_pipelines.distribution.request import KIND, stored
+from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.items import cursors, pages
 from bulk_pipelines.engine.items.cursors import Position
@@ -19,27 +20,31 @@ from bulk_pipelines.errors import InvalidInput
 Answer = dict[str, Any]
 
 
-def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | None = None) -> Answer:
+def of_job(
+    pool: Engine, job_key: str, *, owner: str | None = None, size: int = pages.MOST, after: str | None = None
+) -> Answer:
     """Return the counts of a job and one page of its files. `after` is the `next` of the page before. A full page has a
     `next`, although it may be the last one."""
     limit = payload.size("size", size, pages.MOST)
+    scope = f"files:{job_key}"
     with transaction(pool) as connection:
-        # All is read from one snapshot, so that counts and files agree.
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        job = distribution_job(connection, job_key)
-        scope, secret = f"files:{job_key}", cursors.cursor_secret(connection)
-        position = cursors.START if after is None else cursors.decode(secret, scope, after)
+        position = cursors.START if after is None else cursors.decode(cursors.cursor_secret(connection), scope, after)
         values = {
-            "job_id": job.job_id,
+            "job_key": payload.text("job", job_key),
+            "owner": owner,
             "after_time": position.updated_at,
             "after_id": position.item_id,
             "size": limit,
         }
-        rows = connection.execute(queries.text("distribution", "files_of_job"), values).fetchall()
-        # A job that completed keeps its counts, even when its items are gone.
-        kept = job.result if job.status is JobState.COMPLETED else None
-        counts = kept or completion.counted(connection, job.job_id)
-    last = rows[-1] if len(rows) == limit else None
+        with connection.cursor(row_factory=dict_row) as cursor:
+            row = cursor.execute(queries.text("distribution", "job_and_files"), values).fetchone()
+        if row is None:
+            raise UnknownJob(job_key)
+        job, files, counts = checked(jobs.as_job(**row)), row["page"], row["counts"]
+        follow = None
+        if len(files) == limit:
+            secret = cursors.cursor_secret(connection)
+            follow = cursors.encode(secret, scope, Position(row["last_time"], row["last_id"]))
     return {
         "jobId": job.job_key,
         "status": str(job.status),
@@ -53,14 +58,16 @@ def of_job(pool: Engine, job_key: str, *, size: int = pages.MOST, after: str | N
         "filesGenerated": counts["filesGenerated"],
         "filesReused": counts["filesReused"],
         "errorMessage": job.last_error if job.status is JobState.FAILED else None,
-        # A page is sorted in the order of the inputs. Items are settled in batches, within which they have no order.
-        "dataContent": [stored(wanted).as_json() | {"s3Path": path} for _, _, wanted, path in sorted(rows)],
-        "next": None if last is None else cursors.encode(secret, scope, Position(last[1], last[0])),
+        "dataContent": [stored(wanted).as_json() | {"s3Path": path} for wanted, path in files],
+        "next": follow,
     }
 
 
 def distribution_job(connection: Connection, job_key: str) -> Job:
-    job = jobs.find(connection, job_key)
+    return checked(jobs.find(connection, job_key))
+
+
+def checked(job: Job) -> Job:
     if job.kind != KIND:
-        raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {job.kind}")
+        raise InvalidInput("job", f"{job.job_key} is no distribution, it is of the kind {job.kind}")
     return job

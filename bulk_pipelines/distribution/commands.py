@@ -2,12 +2,11 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -28,21 +27,22 @@ def group() -> None:
 
 
 @group.command()
-@click.argument("request", type=click.File("r", encoding="utf-8"))
+@click.argument("request", type=click.File("rb"))
 @click.option("--idempotency-key", help="The same key again, with the same inputs, answers with the first job.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
-def submit(request: TextIO, idempotency_key: str | None, priority: int) -> None:
+def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> None:
     """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
     from bulk_pipelines.distribution import kind, submission
+    from bulk_pipelines.distribution.request import inputs_of
     from bulk_pipelines.engine.jobs import commanding
 
     submitted = submission.submit(
         connected(),
         kind.kind_of(settings.current()),
-        inputs_of(request),
+        inputs_of(request.read()),
         commanding.sender(idempotency_key, priority),
     )
     show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
@@ -101,16 +101,6 @@ def sample(indexes: int, days: int, constituents: int) -> None:
         added = fill(connection, wanted)
     click.echo(f"{added} rows added to index_data", err=True)
     show({"inputs": wanted.inputs()})
-
-
-def inputs_of(request: TextIO) -> object:
-    try:
-        body = json.load(request)
-    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, and of numbers beyond all measure
-        raise InvalidInput("request", f"is not JSON: {error}") from None
-    if not isinstance(body, dict) or "inputs" not in body:
-        raise InvalidInput("inputs", "is missing: the request is an object with a list of that name")
-    return body["inputs"]
 
 
 def answered_key(text: str) -> str:

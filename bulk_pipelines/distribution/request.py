@@ -1,10 +1,15 @@
 """Checking the inputs of a request. Each input names one file, and no two inputs of a request name the same one."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 
+from bulk_pipelines.engine.intake import payload
+from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 
@@ -12,6 +17,8 @@ KIND = "distribution"
 """What the engine calls this kind of job."""
 
 MOST = 100_000
+MOST_SIGNS = 20 * MOST
+"""How many braces, brackets and commas a request may have. Each input needs four; keys may have some, too."""
 LONGEST_INDEX_KEY = 100
 LONGEST_ASOF = 32
 FIELDS = ("indexKey", "effectiveDate", "asofindicator")
@@ -27,11 +34,17 @@ class Input:
     def name(self) -> str:
         """The name of the input's file, and the key of its item. The date has eight digits, and the part behind it has
         no underscore, so different inputs have different names."""
-        return f"{self.index_key}_{self.effective_date:%Y%m%d}_{self.asof}"
+        return f"{self.index_key}_{number_of(self.effective_date)}_{self.asof}"
 
     @property
     def shown(self) -> str:
         return f"{self.index_key} {self.effective_date:%Y%m%d} {self.asof}"
+
+    def encoded(self) -> Encoded:
+        """Return the item of this input. What was checked of its texts is what JSON and PostgreSQL need."""
+        name, day = self.name, number_of(self.effective_date)
+        text = f'{{"indexKey":{encode_basestring(self.index_key)},"effectiveDate":{day},"asofindicator":"{self.asof}"}}'
+        return Encoded(name, text, payload.utf8_length("inputs", name + text))
 
     def as_json(self) -> dict[str, Any]:
         return dict(zip(FIELDS, (self.index_key, number_of(self.effective_date), self.asof), strict=True))
@@ -41,6 +54,7 @@ def number_of(day: date) -> int:
     return day.year * 10_000 + day.month * 100 + day.day
 
 
+@lru_cache(maxsize=1_000)
 def day_of(number: int) -> date:
     return date(number // 10_000, number // 100 % 100, number % 100)
 
@@ -48,6 +62,20 @@ def day_of(number: int) -> date:
 def stored(item: Mapping[str, Any]) -> Input:
     """Read an input back that was checked before it was stored."""
     return Input(item["indexKey"], day_of(item["effectiveDate"]), item["asofindicator"])
+
+
+def inputs_of(body: bytes) -> object:
+    """Return the inputs that the JSON of a request has. They still have to be checked."""
+    # A value in memory is many times as large as its few bytes of JSON, so values are counted before they are made.
+    if sum(body.count(sign) for sign in (b"{", b"[", b",")) > MOST_SIGNS:
+        raise InvalidInput("inputs", f"must be between 1 and {MOST:,}, and these are far more")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, and of numbers beyond all measure
+        raise InvalidInput("request", f"is not JSON: {error}") from None
+    if not isinstance(found, dict) or "inputs" not in found:
+        raise InvalidInput("inputs", "is missing: the request is an object with a list of that name")
+    return found["inputs"]
 
 
 def checked(given: object) -> list[Input]:

@@ -11,7 +11,7 @@ from bulk_pipelines import output, settings
 
 @click.command(name="export")
 @click.argument("resource")
-@click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet or xlsx.")
+@click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet, xlsx or arrow.")
 @click.option("--fields", help="The columns, in this order: id,email. All of them when left out.")
 @click.option("--where", multiple=True, help="A condition, as often as need be: role=admin, 'created_at>=2026-01-01'.")
 @click.option("--order", help="Columns to order by, - before one that goes down: -created_at,name.")

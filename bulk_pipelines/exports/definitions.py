@@ -129,7 +129,7 @@ EXAMPLE = {
 
 class ExportConfig(SubmissionConfig):
     resource: str = Field(description="What is exported: users, articles or comments.")
-    format: str = Field(default="csv", description="csv, ndjson, json, parquet or xlsx.")
+    format: str = Field(default="csv", description="csv, ndjson, json, parquet, xlsx or arrow.")
     fields: list[str] = Field(
         default=[],
         description="The columns, in this order; none: all of them.",

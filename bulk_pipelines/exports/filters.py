@@ -3,9 +3,11 @@ grammar."""
 
 import re
 import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
@@ -86,6 +88,45 @@ def parse(text: str) -> Filter:
             field, f"there is no operator {found['sign']!r}; there are {listed(Operator)}. Quote a value that starts so"
         )
     return Filter(field, Operator(found["sign"]), (single(field, found["value"]),))
+
+
+def of_object(given: Mapping[str, object]) -> tuple[Filter, ...]:
+    """Return the conditions that an object of fields and values says: a value must be equal, a list is a choice of
+    values, and null stands for no value."""
+    return tuple(of_member(field, value) for field, value in given.items())
+
+
+def of_member(field: str, value: object) -> Filter:
+    if value is None:
+        return Filter(field, Operator.NULL)
+    if isinstance(value, list | tuple):
+        return Filter(field, Operator.IN, tuple(plain(field, each) for each in value))
+    return Filter(field, Operator.EQUAL, (plain(field, value),))
+
+
+def plain(field: str, value: object) -> str:
+    """Return a value of JSON as a condition has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(
+        field, f"{type(value).__name__} is no value of a filter: give a text, a boolean, null, or a list"
+    )
+
+
+def as_object(conditions: Iterable[Filter]) -> dict[str, Any]:
+    """Return those of the conditions that such an object can say."""
+    found: dict[str, Any] = {}
+    for each in conditions:
+        match each.operator:
+            case Operator.EQUAL:
+                found[each.field] = each.values[0]
+            case Operator.IN:
+                found[each.field] = list(each.values)
+            case Operator.NULL:
+                found[each.field] = None
+    return found
 
 
 def quoted(value: str) -> str:

@@ -20,6 +20,12 @@ class Format(StrEnum):
     JSON = "json"
     PARQUET = "parquet"
     XLSX = "xlsx"
+    ARROW = "arrow"
+
+    @property
+    def ending(self) -> str:
+        """How the name of such a file ends. The stream of Arrow has another ending than Arrow's file."""
+        return "arrows" if self is Format.ARROW else self.value
 
 
 class Compression(StrEnum):
@@ -29,10 +35,12 @@ class Compression(StrEnum):
 
 
 SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".zst"}
+COMPRESSED_INSIDE = {Format.PARQUET, Format.ARROW}
+"""Formats that are compressed inside, so that their files are not compressed once more."""
 TARGET = "to"
 STDOUT = "-"
-NAMES = ("resource", "format", "fields", "where", "order", "compression", "escape_formulas", TARGET)
-FILE_NAME = re.compile(rf".*\.({'|'.join(Format)})(\.gz|\.zst)?", re.IGNORECASE)
+NAMES = ("resource", "format", "fields", "where", "filters", "order", "compression", "escape_formulas", TARGET)
+FILE_NAME = re.compile(rf".*\.({'|'.join(each.ending for each in Format)})(\.gz|\.zst)?", re.IGNORECASE)
 Choice = TypeVar("Choice", Format, Compression)
 
 
@@ -85,7 +93,10 @@ class ExportRequest:
             resource=text("resource", params.get("resource", "")),
             format=chosen(Format, "format", params.get("format", Format.CSV)),
             fields=tuple(texts("fields", params.get("fields", ()))),
-            filters=tuple(filters.parse(each) for each in texts("where", params.get("where", ()), commas=False)),
+            filters=(
+                *(filters.parse(each) for each in texts("where", params.get("where", ()), commas=False)),
+                *filters.of_object(members("filters", params.get("filters", {}))),
+            ),
             order=tuple(
                 Order(each.removeprefix("-"), each.startswith("-")) for each in texts("order", params.get("order", ()))
             ),
@@ -106,6 +117,8 @@ class ExportRequest:
             raise InvalidInput("escape_formulas", f"is for csv: {self.format} tells text from formulas")
         if self.compression is not Compression.NONE and self.format is Format.XLSX:
             raise InvalidInput("compression", "an xlsx file is compressed already")
+        if self.compression is Compression.GZIP and self.format is Format.ARROW:
+            raise InvalidInput("compression", "arrow has zstd inside, or nothing")
 
     @property
     def declared(self) -> Resource:
@@ -118,8 +131,8 @@ class ExportRequest:
     @property
     def suffix(self) -> str:
         """How the name of a file of this format and compression ends."""
-        inside = self.format is Format.PARQUET
-        return f".{self.format}{'' if inside else SUFFIXES[self.compression]}"
+        inside = self.format in COMPRESSED_INSIDE
+        return f".{self.format.ending}{'' if inside else SUFFIXES[self.compression]}"
 
     def shown(self) -> dict[str, Any]:
         """What is asked for, for people to look at: without the target, whose address may hold a secret."""
@@ -168,6 +181,12 @@ def last_part(to: str) -> str:
 def text(name: str, given: object) -> str:
     if not isinstance(given, str):
         raise InvalidInput(name, f"{given!r} is not text")
+    return given
+
+
+def members(name: str, given: object) -> Mapping[str, object]:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(name, f"{given!r} is not an object of fields and values")
     return given
 
 

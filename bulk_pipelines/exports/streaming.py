@@ -16,13 +16,13 @@ from bulk_pipelines.exports.read.counting import Counting
 from bulk_pipelines.exports.read.preview import Record
 from bulk_pipelines.exports.read.readers import in_order
 from bulk_pipelines.exports.read.snapshot import Plan, planned
-from bulk_pipelines.exports.request import Compression, ExportRequest, Format
+from bulk_pipelines.exports.request import COMPRESSED_INSIDE, Compression, ExportRequest, Format
 
-CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1}
+CONNECTIONS = {Format.CSV: 2, Format.JSON: 2, Format.NDJSON: 2, Format.PARQUET: 1, Format.XLSX: 1, Format.ARROW: 1}
 """How many connections read a large table at the same time. docs/benchmarks.md says what the second one is worth. One
-is enough for Parquet and XLSX, because writing these formats takes longer than reading the rows."""
+is enough where the rows are written here, because that takes longer than reading them."""
 
-ARROW = {Format.PARQUET, Format.XLSX}
+ARROW = {Format.PARQUET, Format.XLSX, Format.ARROW}
 """Formats that are written here from Arrow's batches. PostgreSQL itself writes the rows of the others."""
 
 
@@ -69,7 +69,7 @@ def stream(
             reading = arrow_read(engine, request, plan, source, tally, counting)
         else:
             reading = text_read(engine, request, plan, partial(source, joined=until_joined.close), tally)
-        outside = Compression.NONE if request.format is Format.PARQUET else request.compression
+        outside = Compression.NONE if request.format in COMPRESSED_INSIDE else request.compression
         with closing(reading) as pieces:
             for data in compressed(pieces, outside):
                 if data:

@@ -1,16 +1,14 @@
 """What other programs are told of an import: the fields and words that they know imports by."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.jobs import listing
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.words import WORDS
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.load import rejects
@@ -18,17 +16,6 @@ from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.request import kind_name
 
 FIRST_ERRORS = 20
-
-WORDS = {
-    JobState.SUBMITTED: "pending",
-    JobState.RUNNING: "processing",
-    JobState.PAUSED: "processing",
-    JobState.COMPLETED: "completed",
-    JobState.COMPLETED_WITH_ERRORS: "completed_with_errors",
-    JobState.FAILED: "failed",
-    JobState.CANCELLED: "cancelled",
-}
-"""The status of a job in the words of the outside. A paused job is processing, and says that it is paused."""
 
 
 @dataclass(frozen=True)
@@ -45,34 +32,9 @@ class Figures:
         return self.counts.loaded + self.counts.valid + self.counts.superseded
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which imports are meant; a field that is empty does not matter."""
-
-    owner: str | None = None
-    resource: str | None = None
-    statuses: Sequence[str] = field(default_factory=tuple)
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def kinds(self) -> list[str]:
-        if self.resource is None:
-            return list(KINDS)
-        return [KINDS[kind_name(self.resource)].name] if kind_name(self.resource) in KINDS else []
-
-    @property
-    def states(self) -> list[JobState]:
-        unknown = set(self.statuses) - set(WORDS.values())
-        if unknown:
-            raise InvalidInput("status", f"{min(unknown)!r} is none of {', '.join(dict.fromkeys(WORDS.values()))}")
-        return [state for state, word in WORDS.items() if not self.statuses or word in self.statuses]
-
-
-def page(connection: Connection, wanted: Wanted, size: int, before_id: int | None) -> list[Job]:
-    """Return imports, the newest first."""
-    listed = listing.Wanted(wanted.owner, wanted.kinds, wanted.states, since=wanted.since, until=wanted.until)
-    return listing.page(connection, listed, size, before_id)
+def kinds_of(resource: str | None) -> list[str]:
+    """Return the kinds of job that imports of a resource are; of all resources, if none is named."""
+    return list(KINDS) if resource is None else [each for each in KINDS if each == kind_name(resource)]
 
 
 def figures(connection: Connection, job_ids: Iterable[int]) -> dict[int, Figures]:

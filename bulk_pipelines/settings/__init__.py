@@ -60,6 +60,12 @@ class Settings:
         "Addresses or networks, separated by commas, of the proxies that are believed when they name a user or a "
         "client's address. Empty: none.",
     )
+    api_redirects: bool = setting(
+        "BULK_API_REDIRECTS",
+        True,
+        "Whether the download of an export on S3 is a redirect to there. Turn it off where clients cannot reach the S3 "
+        "server: the API then passes the file on.",
+    )
     api_user_header: str = setting(
         "BULK_API_USER_HEADER", "X-Forwarded-User", "The header in which a trusted proxy names the user."
     )

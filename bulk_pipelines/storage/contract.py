@@ -205,6 +205,10 @@ class Storage(Source):
         so."""
         return None
 
+    def signed_address(self, key: str) -> str | None:  # noqa: ARG002
+        """Return an address at which anybody can fetch the file for an hour; None where there are no such addresses."""
+        return None
+
     @abstractmethod
     def delete(self, *keys: str) -> None:
         """Remove files. A file that is not there is no error."""

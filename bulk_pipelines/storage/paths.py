@@ -14,6 +14,7 @@ LONGEST_KEY = 1024  # S3's limit, in bytes of UTF-8
 LONGEST_SEGMENT = 255  # that of common file systems
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 UNFINISHED = re.compile(r"\..*\.[0-9a-f]{16}\.part")
+NO_PLACES = frozenset({"", ".", ".."})
 WILD = re.compile(r"[*?\[]")
 ANY_FOLDERS = r"(?:(?!\.)[^/]+/)*"
 
@@ -34,7 +35,7 @@ def fault(key: str) -> str | None:  # noqa: PLR0911 - one line a rule
     if "\\" in key:
         return "has a backslash in it"
     segments = key.split("/")
-    if any(segment in {"", ".", ".."} for segment in segments):
+    if not NO_PLACES.isdisjoint(segments):
         return "is not a plain relative path: it has an empty, '.' or '..' part"
     try:
         sizes = [len(segment.encode()) for segment in segments]

@@ -58,6 +58,10 @@ def read(engine: Engine, request: ExportRequest, data: bytes) -> list[Row]:
             table = pq.read_table(pa.BufferReader(data))
             assert table.column_names == names
             return [tuple(record[name] for name in names) for record in table.to_pylist()]
+        case Format.ARROW:
+            table = pa.ipc.open_stream(data).read_all()
+            assert table.column_names == names
+            return [tuple(record[name] for name in names) for record in table.to_pylist()]
         case Format.XLSX:
             sheets = read_xlsx(data)
             assert all(sheet[0] == tuple(names) for sheet in sheets.values())

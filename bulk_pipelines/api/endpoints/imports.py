@@ -13,19 +13,20 @@ from pydantic import BaseModel, Field
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports import answers, requests, resumption, submitting
-from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError, Status
+from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import Address
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, listing, words
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.imports import answer, submission
 from bulk_pipelines.imports.afterwards import outcomes, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
-from bulk_pipelines.imports.answer import Wanted
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
 from bulk_pipelines.imports.plan import landing
@@ -123,18 +124,24 @@ def list_imports(
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
 ) -> Imports:
     """Lists imports, the newest first. Every page costs the same."""
-    wanted = Wanted(looking_at(caller, owner), resource_type, status or (), since, until)
+    wanted = Wanted(
+        looking_at(caller, owner),
+        answer.kinds_of(resource_type),
+        words.states_of(status),
+        since=since,
+        until=until,
+    )
     with transaction(door.pool) as connection:
-        found = answer.page(connection, wanted, size, after_id(after))
+        found = listing.page(connection, wanted, size, after_id(after))
         shown = answers.many(connection, found)
     more = cursor_of(found[-1].job_id) if len(found) == size else None
     return Imports(imports=[Import(**each) for each in shown], next=more)
 
 
-@router.get("/{job_id}", summary="One import")
-def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> ImportWithErrors:
+@router.get("/{job_id}", summary="One import", response_model=ImportWithErrors)
+def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an import is, and its first rejects."""
-    return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
+    return shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
 
 
 class Errors(BaseModel):

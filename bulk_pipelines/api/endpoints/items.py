@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports.answers import LOOK_AGAIN
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import PLAIN, media_type
 from bulk_pipelines.api.imports.resumption import content_length
@@ -30,6 +29,7 @@ from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
 from bulk_pipelines.errors import ErrorClass, InvalidInput
+from bulk_pipelines.orchestration.relay import LOOK_AGAIN
 from bulk_pipelines.processing import control, grid
 from bulk_pipelines.processing.control import Chosen
 from bulk_pipelines.processing.grid import GridFormat
@@ -111,7 +111,7 @@ async def submit_rows(
     wait = seconds_to_wait(prefer)
     if wait is not None:
         told["Preference-Applied"] = f"wait={wait}"
-        await request.app.state.ends.wait(job.job_key, wait)
+        await request.app.state.live.wait(job.job_key, wait)
         job = await run_in_threadpool(found, door, job.job_key)
     if not job.finished:
         told["Retry-After"] = str(LOOK_AGAIN)

@@ -5,22 +5,16 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
-from fastapi.concurrency import run_in_threadpool
-from fastapi.encoders import jsonable_encoder
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from sqlalchemy import Engine
 
-from bulk_pipelines.api.preferences import seconds_to_wait
+from bulk_pipelines.api import submissions
+from bulk_pipelines.api.submissions import Status
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import answer, submission
 from bulk_pipelines.imports.answer import Figures
 from bulk_pipelines.imports.counts import Counts
-
-Status = Literal["pending", "processing", "completed", "completed_with_errors", "failed", "cancelled"]
-LOOK_AGAIN = 2
-"""After how many seconds a client may look at a job again."""
 
 
 class RecordError(BaseModel):
@@ -98,17 +92,11 @@ async def submitted(
     prefer: str | None,
     headers: Mapping[str, str],
 ) -> Response:
-    """Answer a submission: 202 with where to look, or 200 for a request that was made before. If the client prefers to
-    wait, the answer to a small import is its end."""
+    """Answer the submission of an import."""
+
+    def shown() -> tuple[dict[str, Any], bool]:
+        body = found(pool, job.job_key, None)
+        return body, body["completed_at"] is not None
+
     told = {**headers, "Location": f"/v1/imports/{job.job_key}"}
-    wait = seconds_to_wait(prefer)
-    if wait is not None:
-        told["Preference-Applied"] = f"wait={wait}"
-        await request.app.state.ends.wait(job.job_key, wait)
-    body = await run_in_threadpool(found, pool, job.job_key, None)
-    over = body["completed_at"] is not None
-    if not over:
-        told["Retry-After"] = str(LOOK_AGAIN)
-    if not created:
-        told["Idempotent-Replayed"] = "true"
-    return JSONResponse(jsonable_encoder(body), 202 if created and not (over and wait is not None) else 200, told)
+    return await submissions.answered(request, job, shown, created=created, prefer=prefer, headers=told)

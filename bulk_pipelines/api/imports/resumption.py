@@ -14,7 +14,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import answers, requests
 from bulk_pipelines.api.imports.receiving import Body, in_a_thread
 from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
-from bulk_pipelines.api.imports.submitting import Admission
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.database.pool import transaction
@@ -22,7 +22,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.imports.request import RequestedFile
-from bulk_pipelines.imports.sent import appending, digests, uploads
+from bulk_pipelines.imports.sent import appending, clearing, digests, uploads
 from bulk_pipelines.imports.sent.uploads import RESUMABLE_SECONDS, Upload
 
 PARTIAL = "application/partial-upload"
@@ -93,7 +93,12 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
         return await answers.submitted(
             request, door.pool, upload, created=False, prefer=prefer, headers={"Upload-Complete": "?1"}
         )
-    return await go_on(request, door, upload, sender, prefer)
+    try:
+        return await go_on(request, door, upload, sender, prefer)
+    except Exception:
+        # Nobody was told the address of this upload, so nobody could go on with it. It must not keep its key.
+        await run_in_threadpool(clearing.discard, door.pool, door.settings, upload)
+        raise
 
 
 async def append(request: Request, door: Door, upload_id: str, caller: Caller, prefer: str | None) -> Response:

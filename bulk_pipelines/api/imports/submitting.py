@@ -1,45 +1,15 @@
 """Submitting imports for whoever asks over HTTP: within their limits, with what identifies their request."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import sources
 from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
-from bulk_pipelines.api.owners import quotas
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
-from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs import quotas as limits
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
-from bulk_pipelines.engine.jobs.quotas import Left
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options, RequestedFile
-from bulk_pipelines.imports.sent import receiving, uploads
-
-
-@dataclass
-class Admission:
-    """Admits a job of an owner, and remembers how much more the owner may have."""
-
-    door: Door
-    owner: str
-    left: Left | None = None
-
-    def admit(self, connection: Connection, sent: int = 0) -> None:
-        self.left = limits.admit(connection, self.owner, quotas.quota_of(self.door.settings), sent=sent)
-
-    def count(self, connection: Connection, sent: int) -> None:
-        limits.count(connection, self.owner, quotas.quota_of(self.door.settings), sent)
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {} if self.left is None else quotas.headers(quotas.quota_of(self.door.settings), self.left)
-
-    def refuse_beyond(self, size: int) -> None:
-        """Raise `OverQuota` when so many bytes are more than the owner may send."""
-        with transaction(self.door.pool) as connection:
-            limits.refuse_bytes(connection, self.owner, quotas.quota_of(self.door.settings), size)
+from bulk_pipelines.imports.sent import receiving
 
 
 def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> tuple[Submitted, Admission]:
@@ -52,17 +22,8 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
         request = options.request(tuple(submission.local_file(source) for source in asked.sources))
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:
-        if not known(connection, sender):
-            if sender.idempotency_key is not None:
-                uploads.refuse_arriving(connection, sender.owner, sender.idempotency_key)
-            admission.admit(connection)
+        admission.admit_new(connection, sender)
         return submission.submit(connection, request, sender), admission
-
-
-def known(connection: Connection, sender: Sender) -> bool:
-    """Whether the idempotency key stands for a job already: then nothing new is asked for."""
-    key = sender.idempotency_key
-    return key is not None and jobs.find_by_key(connection, sender.owner, key) is not None
 
 
 def sent(

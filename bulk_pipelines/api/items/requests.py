@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import sources
 from bulk_pipelines.api.imports.requests import SentBody, SentForm, json_of, sent_of
-from bulk_pipelines.api.imports.submitting import Admission, known
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, NotFound
-from bulk_pipelines.imports.sent import receiving, uploads
+from bulk_pipelines.imports.sent import receiving
 from bulk_pipelines.imports.sent.receiving import Content
 from bulk_pipelines.processing import submission
 from bulk_pipelines.processing.intake.sources import LandedSource, note
@@ -112,8 +112,5 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
     request = ProcessingRequest.parse(recipe, source=asked.url, format=asked.format, compression=asked.compression)
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:
-        if not known(connection, sender):
-            if sender.idempotency_key is not None:
-                uploads.refuse_arriving(connection, sender.owner, sender.idempotency_key)
-            admission.admit(connection)
+        admission.admit_new(connection, sender)
         return submission.submit(connection, replace(request, within=within), sender), admission

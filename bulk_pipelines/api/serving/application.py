@@ -8,14 +8,26 @@ from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.endpoints import audit, health, imports, ingestion, items, pending, uploads
+from bulk_pipelines.api.endpoints import (
+    audit,
+    distribution,
+    events,
+    exports,
+    health,
+    imports,
+    ingestion,
+    items,
+    pending,
+    uploads,
+)
 from bulk_pipelines.api.imports.receiving import AT_ONCE
-from bulk_pipelines.api.live import Ends
+from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
 from bulk_pipelines.api.serving.tracing import Traced
+from bulk_pipelines.api.streams import Streams
 
 ROUTERS = (
     imports.router,
@@ -23,6 +35,9 @@ ROUTERS = (
     items.router,
     pending.router,
     ingestion.router,
+    exports.router,
+    distribution.router,
+    events.router,
     audit.router,
     health.router,
     documentation.router,
@@ -45,7 +60,7 @@ def nothing(_: FastAPI) -> None:
     """Put nothing more into the application."""
 
 
-def endpoints(door: Door, more: Install = nothing) -> FastAPI:
+def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     """Put the endpoints together."""
     app = FastAPI(
         title="bulk_pipelines",
@@ -61,8 +76,10 @@ def endpoints(door: Door, more: Install = nothing) -> FastAPI:
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
-    app.state.ends = Ends(door.pool)
     app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
+    app.state.live = live
+    app.state.streams = Streams()
+    app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
     for router in ROUTERS:
@@ -72,6 +89,6 @@ def endpoints(door: Door, more: Install = nothing) -> FastAPI:
     return app
 
 
-def application(door: Door, more: Install = nothing) -> ASGIApp:
+def application(door: Door, live: Live, more: Install = nothing) -> ASGIApp:
     """Return what the server runs: the endpoints, with the identity of each request around them."""
-    return Traced(endpoints(door, more))
+    return Traced(endpoints(door, live, more))

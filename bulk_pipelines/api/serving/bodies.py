@@ -1,6 +1,9 @@
 """What no endpoint has to reckon with: bodies that fill the memory, and characters that PostgreSQL's texts cannot hold.
 An endpoint that streams its body lifts the limit; every other body is small."""
 
+import asyncio
+import time
+
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -9,6 +12,13 @@ from bulk_pipelines.api.problems import Refusal, answered
 
 LARGEST = 32 << 20
 """How many bytes a body may have that is held in memory: a hundred thousand inputs of a distribution, and to spare."""
+HELD_AT_MOST = 256 << 20
+"""How many bytes of such bodies one process holds at once."""
+SILENT_SECONDS = 30.0
+"""For how long the sender of such a body may be silent."""
+PATIENT_SECONDS = 60.0
+SLOWEST = 1_000
+"""After `PATIENT_SECONDS`, a body must have come at so many bytes a second."""
 LIFTED = "bulk.body_is_streamed"
 
 
@@ -17,12 +27,42 @@ def streamed(scope: Scope) -> None:
     scope[LIFTED] = True
 
 
+class Arriving:
+    """A body that is held in memory, as far as it has come."""
+
+    def __init__(self, said: str) -> None:
+        self.said = int(said) if said.isdigit() and len(said) < 20 else 0
+        self.bytes = 0
+        self.over = False
+        self.began = time.monotonic()
+
+    async def next(self, receive: Receive) -> Message:
+        """Return what comes next. Raise a refusal if it is too much, or comes too slowly."""
+        if self.said > LARGEST:
+            raise too_large()
+        if self.over:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), SILENT_SECONDS)
+        except TimeoutError:
+            raise Refusal("too-slow", f"nothing came for {SILENT_SECONDS:.0f} seconds") from None
+        self.bytes += len(message.get("body", b""))
+        self.over = not message.get("more_body", False)
+        seconds = time.monotonic() - self.began
+        if self.bytes > LARGEST:
+            raise too_large()
+        if not self.over and seconds > PATIENT_SECONDS and self.bytes < SLOWEST * seconds:
+            raise Refusal("too-slow", f"the body comes at less than {SLOWEST:,} bytes a second")
+        return message
+
+
 class Bounded:
-    """The application, with an end to bodies that would fill the memory. The refusal is raised where the endpoint reads
-    its body, so it is answered like any other error."""
+    """The application, with an end to bodies that would fill the memory, or never end. The refusal is raised where the
+    endpoint reads its body, so it is answered like any other error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self.held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,20 +72,24 @@ class Bounded:
             refused = answered("invalid-input", "the address has a NUL character in it", Request(scope))
             await refused(scope, receive, send)
             return
-        said = Headers(scope=scope).get("content-length", "")
-        arrived = 0
+        body = Arriving(Headers(scope=scope).get("content-length", ""))
 
         async def receive_bounded() -> Message:
-            nonlocal arrived
-            if LIFTED not in scope and said.isdigit() and int(said) > LARGEST:
-                raise too_large()
-            message = await receive()
-            arrived += len(message.get("body", b""))
-            if LIFTED not in scope and arrived > LARGEST:
-                raise too_large()
+            if LIFTED in scope:
+                return await receive()
+            before = body.bytes
+            try:
+                message = await body.next(receive)
+            finally:
+                self.held += body.bytes - before
+            if self.held > HELD_AT_MOST:
+                raise Refusal("unavailable", "more is sent at once than can be held", headers={"Retry-After": "5"})
             return message
 
-        await self.app(scope, receive_bounded, send)
+        try:
+            await self.app(scope, receive_bounded, send)
+        finally:
+            self.held -= body.bytes
 
 
 def too_large() -> Refusal:

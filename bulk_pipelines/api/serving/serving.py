@@ -11,10 +11,11 @@ import uvicorn
 from sqlalchemy import Engine
 
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
 from bulk_pipelines.api.serving.application import Install, application, nothing
-from bulk_pipelines.api.serving.heads import BoundedHeads
+from bulk_pipelines.api.serving.connections import Guarded
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput, Unavailable
@@ -59,11 +60,13 @@ def prepare(chosen: Settings, url: str) -> None:
 def server(door: Door, more: Install = nothing) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
-    return Server(
+    live = Live(door.pool)
+    return Draining(
         door,
+        live,
         uvicorn.Config(
-            application(door, more),
-            http=BoundedHeads,
+            application(door, live, more),
+            http=Guarded,
             ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",
             proxy_headers=False,
@@ -77,14 +80,17 @@ def server(door: Door, more: Install = nothing) -> uvicorn.Server:
     )
 
 
-class Server(uvicorn.Server):
-    """The server, which says to whoever works for long in this process that it begins to stop."""
+class Draining(uvicorn.Server):
+    """A server that, when it begins to stop, lets listeners go, who would stay for as long as they may, and says so to
+    whoever works for long in this process."""
 
-    def __init__(self, door: Door, config: uvicorn.Config) -> None:
+    def __init__(self, door: Door, live: Live, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.door = door
+        self.live = live
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.live.close()
         self.door.stops.ask()
         await super().shutdown(sockets)
 

@@ -2,9 +2,8 @@
 sent back."""
 
 import re
-import secrets
-import uuid
 from dataclasses import dataclass
+from random import getrandbits
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,10 +48,12 @@ class Traced:
 def trace_of(headers: Headers) -> Trace:
     """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
     come into logs and into calls of others."""
+    # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
+    random = f"{getrandbits(320):080x}"
     given = headers.get("x-request-id", "")
-    request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
     parent = headers.get("traceparent", "")
     if TRACE_PARENT.fullmatch(parent):
         version, trace_id, _, flags = parent.split("-")
-        return Trace(request_id, f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}")
-    return Trace(request_id, f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01")
+        return Trace(request_id, f"{version}-{trace_id}-{random[32:48]}-{flags}")
+    return Trace(request_id, f"00-{random[48:]}-{random[32:48]}-01")

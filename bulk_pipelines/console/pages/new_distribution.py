@@ -5,11 +5,10 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.imports.submitting import Admission
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Sent, Viewer
-from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import kind, pasted, submission
 from bulk_pipelines.distribution.request import Input, checked
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -54,6 +53,11 @@ async def start(request: Request, door: TheDoor, sent: Sent) -> Response:
 
 def submitted(door: Door, caller: Caller, given: list[object]) -> Job:
     owner = caller.actor.name
-    with transaction(door.pool) as connection:
-        Admission(door, owner).admit(connection)
-    return submission.submit(door.pool, kind.kind_of(door.settings), given, caller.sender(owner)).job
+    sender, admission = caller.sender(owner), Admission(door, owner)
+    return submission.submit(
+        door.pool,
+        kind.kind_of(door.settings),
+        given,
+        sender,
+        lambda connection, items: admission.admit_new(connection, sender, items),
+    ).job

@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.imports.submitting import Admission
+from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer

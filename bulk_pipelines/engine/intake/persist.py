@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -65,6 +66,11 @@ def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
 
 
 def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
+    """Check all items of a job, and add them as `copy_all` does."""
+    return copy_all(connection, job_id, checked(items))
+
+
+def copy_all(connection: Connection, job_id: int, items: Iterable[Encoded]) -> int:
     """Add all items of a job in the transaction that made the job, and seal it: the whole job exists, or nothing of it.
 
     COPY takes half the time of add_batch and a third of its work in this process. But COPY cannot leave out keys that
@@ -78,9 +84,11 @@ def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
     added = 0
     try:
         with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
-            for each in checked(items):
-                copy.write_row((job_id, each.key, *job, each.input))
-                added += 1
+            owner, kind = job
+            remaining = iter(items)
+            while lines := copy_lines(job_id, owner, kind, islice(remaining, COPY_LINES)):
+                copy.write("".join(lines).encode())
+                added += len(lines)
     except psycopg.errors.UniqueViolation as error:
         raise Conflict(
             "items: two have the same key, or somebody else adds the same ones; nothing was added"
@@ -227,12 +235,17 @@ def copy_batch(connection: Connection, job_id: int, batch: list[Encoded], before
         raise Conflict(
             f"items: somebody else adds items to the job: it has {there:,}, not {before:,}; nothing was added"
         )
-    same = f"\t{copied(owner)}\t{copied(kind)}\t"
-    lines = [f"{job_id}\t{copied(each.key)}{same}{copied(each.input)}\n" for each in batch]
+    lines = copy_lines(job_id, owner, kind, batch)
     with connection.cursor() as cursor, cursor.copy(queries.text("items", "copy_items")) as copy:
         for start in range(0, len(lines), COPY_LINES):
             copy.write("".join(lines[start : start + COPY_LINES]).encode())
     connection.execute(queries.text("items", "count_copied"), {"job_id": job_id, "added": len(batch)})
+
+
+def copy_lines(job_id: int, owner: str, kind: str, items: Iterable[Encoded]) -> list[str]:
+    """Return the items as lines of COPY."""
+    same = f"\t{copied(owner)}\t{copied(kind)}\t"
+    return [f"{job_id}\t{copied(each.key)}{same}{copied(each.input)}\n" for each in items]
 
 
 def copied(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Parquet and XLSX of an export: what the shared writers need to know of its request."""
+"""Parquet, XLSX and Arrow of an export: what the shared writers need to know of its request."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
-from bulk_pipelines.formats import parquet, xlsx
+from bulk_pipelines.formats import arrow, parquet, xlsx
 from bulk_pipelines.resources.rules import OneOf
 
 CODECS = {Compression.NONE: "zstd", Compression.GZIP: "gzip", Compression.ZSTD: "zstd"}
@@ -16,16 +16,18 @@ the space."""
 
 def batch(request: ExportRequest) -> int:
     """Return how many bytes of rows a reader hands over at a time."""
-    return parquet.BATCH if request.format is Format.PARQUET else xlsx.BATCH
+    return {Format.PARQUET: parquet.BATCH, Format.XLSX: xlsx.BATCH, Format.ARROW: arrow.BATCH}[request.format]
 
 
 def schema(request: ExportRequest) -> pa.Schema:
-    return parquet.schema(request.columns) if request.format is Format.PARQUET else xlsx.schema(request.columns)
+    return xlsx.schema(request.columns) if request.format is Format.XLSX else parquet.schema(request.columns)
 
 
 def written(request: ExportRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
     if request.format is Format.PARQUET:
         return parquet.written(request.columns, batches, CODECS[request.compression], repeating(request))
+    if request.format is Format.ARROW:
+        return arrow.written(schema(request), batches, "zstd" if request.compression is Compression.ZSTD else None)
     return xlsx.written(request.resource, request.columns, batches)
 
 

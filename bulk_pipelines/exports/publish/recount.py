@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bulk_pipelines.exports.request import ExportRequest, Format
@@ -13,7 +14,7 @@ from bulk_pipelines.storage import compression
 from bulk_pipelines.storage.contract import Storage
 
 WINDOW = 1 << 20
-"""Bytes that are read at a time of a Parquet or XLSX file, whose readers jump about in it."""
+"""Bytes that are read at a time of a Parquet, XLSX or Arrow file; readers of the first two jump about in it."""
 ROW = b"<row "
 
 
@@ -31,6 +32,9 @@ def rows_in(storage: Storage, key: str, request: ExportRequest) -> int:
         case Format.PARQUET:
             with opened(storage, key) as file:
                 return int(pq.read_metadata(file).num_rows)
+        case Format.ARROW:
+            with opened(storage, key) as file:
+                return sum(batch.num_rows for batch in pa.ipc.open_stream(file))
         case Format.XLSX:
             with opened(storage, key) as file, zipfile.ZipFile(file) as archive:
                 sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]

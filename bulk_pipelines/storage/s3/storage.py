@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import obstore
@@ -40,6 +40,7 @@ PART = 16 << 20
 UPLOADS = 4
 LARGEST_COPY = 1 << 30
 """The most bytes that S3 copies within itself in one request and in good time."""
+SIGNED_FOR = timedelta(hours=1)
 LAST = "\U0010ffff"
 FAILURES = (BaseError, OSError, ValueError)
 
@@ -80,6 +81,9 @@ class S3Storage(Storage):
             yield Reader(entry, pieces)
         finally:
             pieces.close()
+
+    def signed_address(self, key: str) -> str | None:
+        return obstore.sign(self.store, "GET", self.name(key), SIGNED_FOR) if self.signed else None
 
     def pieces(self, entry: Entry, first: bytes, start: int, end: int) -> Generator[bytes, None, None]:
         if first:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.api import Api
@@ -28,8 +29,10 @@ def test_the_examples_run(api: Api, tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert count(api.engine, "SELECT count(*) FROM job") == 5
+    assert count(api.engine, "SELECT count(*) FROM job") == 7
     assert (tmp_path / "errors.csv").read_text() == "line,codes,record,reasons\n"
+    assert (tmp_path / "readers.ndjson").exists()
+    assert pa.ipc.open_stream((tmp_path / "users.arrows").read_bytes()).read_all().column_names[0] == "id"
 
 
 def test_the_pages_name_every_endpoint_and_load_nothing_from_elsewhere(api: Api) -> None:

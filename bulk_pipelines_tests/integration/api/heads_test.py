@@ -1,14 +1,20 @@
 """Heads of requests that do not end: they neither fill the memory nor hold anybody up."""
 
+import contextlib
 import itertools
 import socket
+import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from bulk_pipelines.api.serving import connections
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_imports import sent, users
+from bulk_pipelines_tests.scenes.waiting import until
 
 ENOUGH = 4 << 20
 CHUNKED = b"POST /v1/imports HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -55,3 +61,36 @@ def test_large_bodies_many_requests_and_large_heads_are_let_through(api: Api) ->
     for _ in range(100):
         assert client.get("/health", headers={"X": "a" * 4_000}).status_code == 200
     assert client.get("/health", headers={"X": "a" * 60_000}).status_code == 200
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /heal", b"\r\n", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /he"])
+def test_a_head_that_comes_too_slowly_is_ended(api: Api, monkeypatch: pytest.MonkeyPatch, beginning: bytes) -> None:
+    """Also one that begins behind another request on the same connection; each byte would put off any other limit."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as wire:
+        wire.sendall(beginning)
+        wire.settimeout(0.1)
+        ended = False
+        deadline = time.monotonic() + 60
+        while not ended and time.monotonic() < deadline:
+            try:
+                ended = wire.recv(1 << 16) == b""
+            except TimeoutError:
+                with contextlib.suppress(OSError):
+                    wire.sendall(b"a" if beginning.strip() else beginning)
+            except ConnectionError:
+                ended = True
+        assert ended
+
+
+def test_a_request_that_takes_longer_than_its_head_may_is_answered(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    client = api.client("ada")
+    with ThreadPoolExecutor(1) as executor, transaction(api.engine) as connection:
+        connection.execute("LOCK TABLE job")
+        waiting = executor.submit(client.get, "/v1/imports")
+        began = time.monotonic()
+        until(lambda: time.monotonic() > began + 1.5, "it takes longer", 60)
+        connection.execute("COMMIT")
+        assert waiting.result().status_code == 200

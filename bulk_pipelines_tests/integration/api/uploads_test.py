@@ -189,6 +189,25 @@ def test_a_key_names_one_resumable_upload(api: Api) -> None:
     assert (again.status_code, again.json()["job_id"]) == (200, last.json()["job_id"])
 
 
+@pytest.mark.parametrize("refused", ["digest", "length", "broken off"])
+def test_a_first_request_that_fails_frees_its_key(api: Api, refused: str) -> None:
+    client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    if refused == "broken off":
+        headers = {"Upload-Complete": "?0", "Content-Type": "text/csv", **key}
+        wire = Wire(api.url, api.text("ada"), "POST", "/v1/imports?resource=users", 50_000_000, **headers)
+        wire.send(CONTENT)
+        until(lambda: uploads_left(api) == 1, "the upload has begun", 60)
+        wire.close()
+        until(lambda: uploads_left(api) == 0, "the upload is given up", 60)
+    else:
+        wrong = base64.b64encode(bytes(32)).decode()
+        said = {"digest": {"Content-Digest": f"sha-256=:{wrong}:"}, "length": {"Upload-Length": "5"}}[refused]
+        first = sent(client, CONTENT, {"Upload-Complete": "?0", **said, **key})
+        assert first.status_code in (400, 413), first.text
+    nothing_is_left(api)
+    assert begun(client, CONTENT, True, **key).status_code == 202
+
+
 OTHERS: list[tuple[dict[str, str], dict[str, str]]] = [
     ({"resource": "articles"}, {}),
     ({"mode": "upsert"}, {}),

@@ -94,7 +94,7 @@ def test_to_a_name_and_to_s3(engine: Engine, s3_bucket: Place, tmp_path: Path, m
         there = exported(engine, to=f"{s3_bucket.url}/exports", format=format_.value)
         assert there.status is JobState.COMPLETED, there.last_error
         assert there.result is not None
-        name = f"users-{there.job_key}.{format_}"
+        name = f"users-{there.job_key}.{format_.ending}"
         assert there.result["location"] == f"{s3_bucket.url}/exports/{name}"
         with locations.folder(f"{s3_bucket.url}/exports", s3_bucket.access) as storage:
             assert (
@@ -413,6 +413,8 @@ def test_the_rows_of_a_file_are_counted_by_the_file(
 ) -> None:
     if format_ is Format.XLSX and packed is not Compression.NONE:
         pytest.skip("an xlsx file is compressed already")
+    if format_ is Format.ARROW and packed is Compression.GZIP:
+        pytest.skip("arrow has zstd inside, or nothing")
     awkward = ['a"b', "two\nlines", '"\n"', "<row ", "plain", '\n"",\n']
     for count in (0, len(awkward)):
         insert(

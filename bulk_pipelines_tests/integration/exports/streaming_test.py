@@ -15,7 +15,7 @@ from bulk_pipelines.errors import Cancelled, Unavailable
 from bulk_pipelines.exports.read import batches, readers
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, stream
-from bulk_pipelines.formats import parquet, xlsx
+from bulk_pipelines.formats import arrow, parquet, xlsx
 from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, watching
 from bulk_pipelines_tests.scenes.exports import slow_down
 from bulk_pipelines_tests.scenes.waiting import until
@@ -29,6 +29,7 @@ def many(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(readers, "ROOM", 1 << 20)
     monkeypatch.setattr(parquet, "BATCH", 1 << 20)
     monkeypatch.setattr(xlsx, "BATCH", 1 << 20)
+    monkeypatch.setattr(arrow, "BATCH", 1 << 20)
     insert_users(engine, ROWS)
     return engine
 

@@ -80,6 +80,7 @@ def test_what_is_not_declared_is_refused_by_name(params: dict[str, Any], field: 
         (Format.JSON, Compression.ZSTD, ".json.zst"),
         (Format.PARQUET, Compression.ZSTD, ".parquet"),
         (Format.XLSX, Compression.NONE, ".xlsx"),
+        (Format.ARROW, Compression.ZSTD, ".arrows"),
     ],
 )
 def test_the_name_says_what_is_in_the_file(format_: Format, compression: Compression, suffix: str) -> None:

@@ -188,6 +188,8 @@ def test_files_are_utf8_whatever_a_session_is_in(latin: Engine, format_: Format)
     match format_:
         case Format.PARQUET:
             assert pq.read_table(pa.BufferReader(data)).to_pylist() == [{"name": "Größe"}]
+        case Format.ARROW:
+            assert pa.ipc.open_stream(data).read_all().to_pylist() == [{"name": "Größe"}]
         case Format.XLSX:
             assert read_xlsx(data)["users"][1:] == [("Größe",)]
         case _:

@@ -1,0 +1,94 @@
+"""Connections that would be held for too long, or fill the memory: by heads that never end, and by clients that do not
+read what they asked for. The parser of HTTP knows no such bounds, so here is where they are."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LONGEST = 64 << 10
+HEAD_SECONDS = 30.0
+"""How long a head may take from its first byte to its last; and how long a new connection may be silent."""
+READING_SECONDS = 60.0
+"""For how long a client may read nothing of what is waiting for it."""
+SLOWEST = 1_000
+"""After `READING_SECONDS`, a client must have read so many bytes a second of what is waiting for it."""
+
+
+class Guarded(HttpToolsProtocol):
+    """A connection that is cut off when it sends too many bytes that belong to no body (an address, headers, trailers,
+    or what stands between the chunks), when a head takes too long, or when its client does not read. What is read from
+    the connection at once may be above the limit."""
+
+    outside = 0
+    """How many bytes have come since the last head ended, or the last bytes of a body came."""
+    head_timer: asyncio.TimerHandle | None = None
+    reading_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.forget_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.outside += len(data)
+        super().data_received(data)
+        if self.outside > LONGEST:
+            self.transport.abort()
+        elif self.head_timer is None and not self.answering:
+            # A part of the next head, or what still comes of the body of a request that was answered already.
+            self.expect_head()
+
+    def on_headers_complete(self) -> None:
+        self.outside = 0
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self.outside = 0
+        super().on_body(body)
+
+    @property
+    def answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def expect_head(self) -> None:
+        self.head_timer = self.loop.call_later(HEAD_SECONDS, self.end_slow_head)
+
+    def end_slow_head(self) -> None:
+        self.head_timer = None
+        if not self.answering:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        waiting = self.transport.get_write_buffer_size()
+        self.expect_reading(self.loop.time(), waiting, waiting)
+
+    def resume_writing(self) -> None:
+        if self.reading_timer is not None:
+            self.reading_timer.cancel()
+            self.reading_timer = None
+        super().resume_writing()
+
+    def expect_reading(self, since: float, at_first: int, waiting: int) -> None:
+        self.reading_timer = self.loop.call_later(READING_SECONDS, self.end_slow_reading, since, at_first, waiting)
+
+    def end_slow_reading(self, since: float, at_first: int, before: int) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        seconds = self.loop.time() - since
+        if waiting == before or at_first - waiting < SLOWEST * seconds:
+            self.reading_timer = None
+            self.transport.abort()
+        else:
+            self.expect_reading(since, at_first, waiting)
+
+    def forget_timers(self) -> None:
+        for timer in (self.head_timer, self.reading_timer):
+            if timer is not None:
+                timer.cancel()
+        self.head_timer = self.reading_timer = None
