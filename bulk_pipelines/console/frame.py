@@ -47,7 +47,6 @@ def templates() -> Environment:
         took=shown.took,
         host=shown.host,
         origins=shown.ORIGINS,
-        downloads_exports=True,
     )
     return made
 

@@ -23,13 +23,13 @@ from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_f
 from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer, seconds_to_wait
 from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.api.submissions import LOOK_AGAIN
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
 from bulk_pipelines.errors import ErrorClass, InvalidInput
-from bulk_pipelines.orchestration.relay import LOOK_AGAIN
 from bulk_pipelines.processing import control, grid
 from bulk_pipelines.processing.control import Chosen
 from bulk_pipelines.processing.grid import GridFormat
