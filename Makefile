@@ -94,7 +94,7 @@ site: $(READY) ## Write the docs as a site into site/; a dead link is an error
 
 .PHONY: lock
 lock: $(READY) ## Make requirements.lock anew from pyproject.toml: names, versions and hashes only
-	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --extra bench --universal --python-version 3.11 \
+	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --extra bench --extra otel --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock $(ARGS)
 	$(PY) .ci/check_lock.py
 

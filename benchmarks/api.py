@@ -1,5 +1,6 @@
 """The HTTP API against what it stands for: an import of the same local file, `psql \\copy` to and from the same tables,
-and an endpoint that does nothing but ask the database. `make bench-api`."""
+an endpoint that does nothing but ask the database, and the first page of items against one behind a million others.
+`make bench-api`."""
 
 import http.client
 import json
@@ -11,12 +12,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import httpx
 from sqlalchemy import Engine
 
 from benchmarks import load, measure, user_files
 from benchmarks.import_scene import COLUMNS, Scene, scene
+from benchmarks.page import FILL
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database import pool
@@ -34,6 +37,12 @@ INPUTS = 100_000
 CLIENTS = 32
 LOAD_SECONDS = 5.0
 FIRST_BYTE_SECONDS = 0.05
+DEPTH = 1_000_000
+ITEMS = 301 * 4_000
+"""More than the depth, of all states in even shares."""
+PAGE = 100
+WALKED = 1_000
+PAGE_ROUNDS = 200
 
 
 def over_http(place: Scene, url: str, key: str, source: Path) -> float:
@@ -148,6 +157,37 @@ def answers(running: "subprocess.Popen[bytes]", url: str) -> bool:
         return False
 
 
+def page(client: httpx.Client, job_key: str, after: str | None) -> tuple[float, dict[str, Any]]:
+    """Return the milliseconds in which a page of all items is answered, and the page."""
+    params = {"pageSize": str(PAGE)} | ({"after": after} if after else {})
+    begun = time.perf_counter()
+    answer = client.get(f"/api/jobs/{job_key}/items", params=params)
+    milliseconds = (time.perf_counter() - begun) * 1_000
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["items"]) == PAGE
+    return milliseconds, found
+
+
+def pages(url: str, place: str, key: str) -> None:
+    """Walk through a million items of a job, as a reader does, and then read that page and the first one in turns."""
+    with pool.single(place) as connection:
+        row = connection.execute(FILL.encode(), {"items": ITEMS}).fetchone()
+        assert row is not None
+        job_key = str(row[0])
+    measure.settle_down(place)
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+        after: str | None = None
+        for _ in range(DEPTH // WALKED):
+            params = {"pageSize": str(WALKED)} | ({"after": after} if after else {})
+            after = client.get(f"/api/jobs/{job_key}/items", params=params).json()["next"]
+        sides = [lambda: page(client, job_key, after)[0], lambda: page(client, job_key, None)[0]]
+        deep, first = measure.in_turns(sides, PAGE_ROUNDS)
+    measure.show(f"the page behind {DEPTH:,} items", deep, "ms")
+    measure.show("the first page", first, "ms")
+    measure.report("api-page-depth", median(deep), median(first), "ms")
+
+
 def importing(place: Scene, url: str, key: str) -> None:
     source = user_files.write(place.folder / "users.csv", user_files.users(ROWS))
     sides = [partial(place.ours, source, ROWS, WORKERS), partial(over_http, place, url, key, source)]
@@ -215,6 +255,8 @@ def main() -> None:
         key = key_of(place.engine)
         for each in (importing, exporting, submitting, showing):
             each(place, url, key)
+    with scene() as place, process(place.url, place.folder) as (_, url):
+        pages(url, place.url, key_of(place.engine))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ ROUNDS = 300
 
 Connection = psycopg.Connection[Any]
 
-# The states are mixed evenly, so at any depth each of them has rows to give. Two workers hold 2,000 of the pending
-# items, which makes these RUNNING.
+# The states are mixed evenly, so at any depth each of them has rows to give. Two workers hold one of 43 of the
+# pending items, which makes these RUNNING.
 FILL = """
 WITH states AS (
     SELECT array_agg(state ORDER BY state) AS each
@@ -34,9 +34,9 @@ WITH states AS (
 new_job AS (
     INSERT INTO job (kind, owner, origin, request_hash, status, started_at, total_items, pending_items, running_items,
         succeeded_items, not_found_items, skipped_items, retry_wait_items, dlq_items, cancelled_items)
-    SELECT 'no-op', 'bench', 'cli', '', 'RUNNING', now(), %(items)s, share - 2000, 2000, share, share, share, share,
+    SELECT 'no-op', 'bench', 'cli', '', 'RUNNING', now(), %(items)s, share - held, held, share, share, share, share,
         share, share
-    FROM (SELECT %(items)s / 7 AS share) AS shares
+    FROM (SELECT %(items)s / 7 AS share, %(items)s / 301 AS held) AS shares
     RETURNING job_id, job_key
 ),
 items AS (

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO
 
@@ -20,7 +21,12 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands, job_commands
+from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.remote import commands as remote
+from bulk_pipelines.remote import job_commands as remote_jobs
+from bulk_pipelines.resources import commands as resources
+from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
@@ -29,6 +35,20 @@ ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
 class OneLineErrors(click.Group):
     """A command group that shows every error as one line and a non-zero exit code, never as a traceback. Where the line
     may not be enough, a log has the rest."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or the one that stands for it when `bulk` speaks to a server."""
+        name, command, rest = super().resolve_command(context, arguments)
+        if remote.server_of(context):
+            command = remote_jobs.every().get(str(name))
+            if command is None:
+                raise click.UsageError(
+                    f"`bulk {name}` works on the database, and bulk was told to speak to a server: leave --server and "
+                    "BULK_SERVER out"
+                )
+        return name, command, rest
 
     def invoke(self, context: click.Context) -> object:
         try:
@@ -84,16 +104,19 @@ def logged() -> IO[bytes]:
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bulk-pipelines", prog_name="bulk")
+@click.option("--server", help="Speak to the HTTP API at this address, in place of the database (BULK_SERVER).")
 @click.option("-q", "--quiet", is_flag=True, help="Print answers only: no notes, no progress.")
 @click.option("-v", "--verbose", is_flag=True, help="Show errors with all their details.")
 @click.pass_context
-def main(context: click.Context, quiet: bool, verbose: bool) -> None:
+def main(context: click.Context, server: str | None, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 - see OneLineErrors
     """Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL, run by Dagster.
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
     context.obj = Runs()
     context.meta.update({output.QUIET: quiet, output.VERBOSE: verbose})
+    with suppress(BulkError):  # whatever is wrong with a setting, the command itself says
+        logs.set_up(settings.current(), "warning")
 
 
 class Runs:
@@ -196,7 +219,23 @@ def upkeep(name: str, *options: str) -> None:
         raise SystemExit(1)
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group):
+@drops.group.command()
+@click.option("--source", help="Only this source.")
+def scan(source: str | None) -> None:
+    """Look at the sources now: complete files are taken, and files are put away whose imports are over."""
+    from bulk_pipelines.database import ready
+    from bulk_pipelines.drops import scan as scanning
+    from bulk_pipelines.imports import submission
+
+    chosen = settings.current()
+    references = submission.references()
+    found = scanning.configured(chosen, list(references), source)
+    pool = ready.opened(chosen, "bulk cli")
+    for each in scanning.scan(pool, found, chosen, submission.submit_drop, references, scanning.SECONDS):
+        click.echo(str(each))
+
+
+for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group, resources.group):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from bulk_pipelines import settings
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.distribution.retention import prune_registry
 from bulk_pipelines.drops.definitions import drops
@@ -13,16 +14,22 @@ from bulk_pipelines.imports.definitions import imports, launchables
 from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
 from bulk_pipelines.maintenance.retention import Part, prune_audit
+from bulk_pipelines.notices import definitions as notices
+from bulk_pipelines.orchestration.alerts import failure_sensors
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
 from bulk_pipelines.processing.retention import prune_answers
+from bulk_pipelines.telemetry import logs
+
+logs.set_up(settings.current())
 
 imported = launchables()
 exported = exports.launchables()
 distributed = distribution.launchables()
 processed = processing.launchables()
-launched = [*imported, *exported, *distributed, *processed]
+noticed = notices.launchables()
+launched = [*imported, *exported, *distributed, *processed, *noticed]
 retired = [
     Part("rejects", retention.prune_rejects),
     Part("landed files", retention.prune_landed),
@@ -49,5 +56,10 @@ defs = dg.Definitions.merge(
     processing.processing(processed),
     drops(submission.submit_drop, submission.references(), imported),
     maintenance(passes),
-    dg.Definitions(sensors=[relay(launched)], resources={"database": Database()}, executor=step_executor),
+    notices.notices(noticed),
+    dg.Definitions(
+        sensors=[relay(launched), *failure_sensors(settings.current())],
+        resources={"database": Database()},
+        executor=step_executor,
+    ),
 )

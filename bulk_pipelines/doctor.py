@@ -10,13 +10,12 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from bulk_pipelines import settings
+from bulk_pipelines import resources, settings
 from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
 from bulk_pipelines.distribution.files import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.schema import SCHEMA
-from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
@@ -27,11 +26,12 @@ SMALLEST_DISK = 1_000_000_000
 NO_TABLES = "no tables yet; the first command that needs them makes them"
 
 TABLES = (
-    *(table for each in RESOURCES for table in (each.table, f"{each.table}_aside")),
+    *(table for each in resources.RESOURCES for table in (each.table, f"{each.table}_aside")),
     *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
     *("processing_source", "provider_answer", "api_key", "console_session", "audit", "sent_bytes", "upload"),
+    *("measure", "event", "subscription", "source_notice"),
 )
 """The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
 
@@ -124,7 +124,7 @@ def drops(chosen: Settings) -> list[Finding]:
     if not sources.are_named(file):
         return [Finding("drops", True, f"{file} does not exist: the inbox is the only source")]
     try:
-        found = sources.load(file, [each.name for each in RESOURCES], chosen.home / "inbox")
+        found = sources.load(file, [each.name for each in resources.known()], chosen.home / "inbox")
     except BulkError as error:
         return [Finding("drops", False, str(error), f"mend {file}, see docs/drops.md; until then nothing is taken")]
     wrong = probing.problems(found, access_of(chosen))

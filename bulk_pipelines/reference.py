@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.api.metrics import documentation as metrics
 from bulk_pipelines.cli import main
 from bulk_pipelines.resources import documentation
 from bulk_pipelines.settings import Settings
@@ -27,6 +28,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings_page(),
         "cli.md": cli_page(),
         "json.md": json_page(),
+        "metrics.md": metrics.page(NOTICE),
         "resources.md": documentation.page(NOTICE),
     }
 

@@ -43,6 +43,6 @@ def jobs(_context: click.Context, _parameter: click.Parameter, begun: str) -> li
 
 @quietly
 def resources(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    from bulk_pipelines.resources import RESOURCES
+    from bulk_pipelines import resources
 
-    return [CompletionItem(each.name) for each in RESOURCES if each.name.startswith(begun)]
+    return [CompletionItem(each.name) for each in resources.known() if each.name.startswith(begun)]

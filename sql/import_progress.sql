@@ -34,8 +34,21 @@ UPDATE import_count SET unprocessed = :unprocessed WHERE job_id = :job_id;
 
 -- name: add_file!
 -- Adds a file that an import asks for, when the import is submitted.
-INSERT INTO import_file (job_id, number, source, address, wanted_version, wanted_size, format, known_sha256)
-VALUES (:job_id, :number, :source, :address, :version, :size, :format, :known_sha256::text[]);
+INSERT INTO import_file (job_id, number, source, address, wanted_version, wanted_size, format, known_sha256,
+    wanted_layout)
+VALUES (:job_id, :number, :source, :address, :version, :size, :format, :known_sha256::text[], :wanted_layout::jsonb);
+
+-- name: forget_members!
+-- Forgets the files of archives that an earlier plan found and this one did not.
+DELETE FROM import_file USING job
+WHERE import_file.job_id = :job_id AND archive IS NOT NULL AND number > :last
+    AND job.job_id = :job_id AND planned_at IS NULL;
+
+-- name: note_member!
+-- Adds a file of an archive, when the archive is opened.
+INSERT INTO import_file (job_id, number, source, address, archive)
+SELECT :job_id, :number, :source, :address, :archive FROM job WHERE job.job_id = :job_id AND planned_at IS NULL
+ON CONFLICT (job_id, number) DO UPDATE SET source = excluded.source, archive = excluded.archive;
 
 -- name: note_file!
 -- Notes what the plan made of a file: where it was landed, and how it is read. Planning again writes the same. Once the
@@ -49,7 +62,7 @@ WHERE import_file.job_id = :job_id AND number = :number AND job.job_id = :job_id
 -- name: files
 -- The files of an import, in the order in which they count: what was asked for, and what the plan made of it.
 SELECT number, source, address, wanted_version, wanted_size, format, known_sha256,
-    landed, landed_version, size, sha256, layout, base_line, duplicate, note
+    wanted_layout, landed, landed_version, size, sha256, layout, base_line, duplicate, note, archive
 FROM import_file WHERE job_id = :job_id ORDER BY number;
 
 -- name: unfinished_ranges

@@ -106,7 +106,7 @@ WITH RECURSIVE found AS (
                 WHERE tgrelid = a.attrelid AND NOT tgisinternal AND tgtype & 2 = 2 AND tgtype & 4 = 4
             ) AS has_trigger
         ) AS triggers
-    WHERE a.attrelid = to_regclass(quote_ident(:table)) AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE a.attrelid = to_regclass(:table) AND a.attnum > 0 AND NOT a.attisdropped
 ), base AS (
     SELECT attnum, t.* FROM found JOIN pg_type AS t ON t.oid = atttypid
     UNION ALL
@@ -121,7 +121,25 @@ ORDER BY attnum;
 -- name: table_rights
 -- Which of these rights this role lacks: it has them neither on the table as a whole nor on any of its columns.
 SELECT wanted FROM unnest(:rights::text[]) AS wanted
-WHERE NOT has_any_column_privilege(to_regclass(quote_ident(:table)), wanted);
+WHERE NOT has_any_column_privilege(to_regclass(:table), wanted);
+
+-- name: columns_without_right
+-- The columns, of these, that this role may not write in this way.
+SELECT name FROM unnest(:columns::text[]) AS name
+WHERE NOT has_column_privilege(to_regclass(:table), name, :right);
+
+-- name: staged_jobs
+-- Jobs that can never go on and still have tables of their own in which records waited.
+SELECT staged.job_id, job.job_key
+FROM (
+    SELECT substring(relname FROM '^import_aside_(\d+)$')::bigint AS job_id FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname ~ '^import_aside_\d{1,18}$'
+) AS staged LEFT JOIN job USING (job_id)
+WHERE job.job_id IS NULL OR (
+    job.finished_at IS NOT NULL AND job.running_items = 0
+    AND (job.result IS NOT NULL OR job.planned_at IS NULL)
+    AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
+);
 
 -- name: may_object
 -- Whether anything besides types, NOT NULL, CHECK and the constraints named here decides which rows the table takes. If
@@ -148,4 +166,4 @@ SELECT relkind <> 'r' OR row_security_active(oid)
             )
     )
 FROM pg_class AS target
-WHERE oid = to_regclass(quote_ident(:table));
+WHERE oid = to_regclass(:table);

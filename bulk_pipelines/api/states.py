@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.words import WORDS
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.words import WORDS
 
 MOST_OPEN = 1_000
 """How many open jobs are told of at most to whoever watches all: the newest."""

@@ -21,6 +21,7 @@ TRAILER = b"\xff\xff"
 
 # PostgreSQL counts microseconds from the year 2000.
 EPOCH = 946_684_800_000_000
+EPOCH_DAY = 10_957
 TEXT_OID = 25
 
 Length = np.dtype(">i4")
@@ -34,10 +35,12 @@ class Encoded:
     columns: list[str]
     rows: Column
     order: Numbers
+    as_text: bool = False
+    """Whether the rows are in the text form of COPY (`text_copy`), not in the binary one."""
 
     def take(self, places: Numbers) -> "Encoded":
         """Return the rows in these places only."""
-        return Encoded(self.columns, self.rows.take(pa.array(places)), self.order[places])
+        return Encoded(self.columns, self.rows.take(pa.array(places)), self.order[places], self.as_text)
 
 
 def encode(columns: dict[str, Column]) -> Encoded:
@@ -67,14 +70,19 @@ def encode(columns: dict[str, Column]) -> Encoded:
 
 def copy(connection: Connection, table: sql.Composable, encoded: Encoded) -> int:
     """Send rows to a table, and return how many it took: a trigger may leave some out without an error."""
-    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
-        table, sql.SQL(", ").join(map(sql.Identifier, encoded.columns))
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(
+        table,
+        sql.SQL(", ").join(map(sql.Identifier, encoded.columns)),
+        sql.SQL("text" if encoded.as_text else "binary"),
     )
     cursor = connection.cursor()
     with cursor.copy(command) as target:
-        target.write(HEADER)
-        target.write(stream(encoded.rows))
-        target.write(TRAILER)
+        if encoded.as_text:
+            target.write(stream(encoded.rows))
+        else:
+            target.write(HEADER)
+            target.write(stream(encoded.rows))
+            target.write(TRAILER)
     return cursor.rowcount
 
 
@@ -88,6 +96,8 @@ def stream(rows: Column) -> memoryview:
 def by_id(encoded: Encoded, ids: Column) -> Encoded:
     """Sort the rows by their ids. Then each page of the index is visited once, and of two imports of the same rows one
     waits for the other, instead of each waiting for the other in a deadlock."""
+    if pa.types.is_integer(ids.type):
+        return encoded.take(np.argsort(numbers_of(ids), kind="stable"))
     beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
     return encoded.take(np.argsort(beginnings))
 
@@ -100,7 +110,9 @@ def fixed_width(values: Column) -> int:
         return 16
     if pa.types.is_boolean(values.type):
         return 1
-    return 8 if pa.types.is_timestamp(values.type) or pa.types.is_int64(values.type) else 0
+    if any(holds(values.type) for holds in (pa.types.is_timestamp, pa.types.is_integer, pa.types.is_floating)):
+        return int(values.type.bit_width) // 8
+    return 4 if pa.types.is_date32(values.type) else 0
 
 
 def fixed(values: Column) -> npt.NDArray[Any]:
@@ -111,7 +123,10 @@ def fixed(values: Column) -> npt.NDArray[Any]:
         return numbers_of(values.cast(pa.uint8()))
     if pa.types.is_timestamp(values.type):
         return (numbers_of(values.cast(pa.int64())) - EPOCH).astype(">i8")
-    return numbers_of(values).astype(">i8")
+    if pa.types.is_date32(values.type):
+        return (numbers_of(values.cast(pa.int32())) - EPOCH_DAY).astype(">i4")
+    numbers = numbers_of(values)
+    return numbers.astype(numbers.dtype.newbyteorder(">"))
 
 
 def numbers_of(values: Column) -> npt.NDArray[Any]:

@@ -2,12 +2,18 @@
 
 import pyarrow as pa
 
-from bulk_pipelines.columns import text_lists, timestamps, uuids
-from bulk_pipelines.columns.arrow import Column, compute
+from bulk_pipelines.columns import text_copy, text_lists, timestamps, uuids
+from bulk_pipelines.columns.arrow import Column, compute, nothing
 from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
+PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
+# Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the
+# bits of a negative number; and `timestamps` cuts off what is finer than a microsecond.
+UNLIKE = dict.fromkeys((ColumnKind.SMALLINT, ColumnKind.INTEGER, ColumnKind.BIGINT), "[xX]") | {
+    ColumnKind.TIMESTAMP: r"\.\d{6}\d*[1-9]"
+}
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
 """The Arrow type in which the values of each kind are held: the declared one, but sixteen bytes for ids, as PostgreSQL
@@ -37,3 +43,56 @@ def from_text(text: Column, kind: ColumnKind) -> Column:
             return timestamps.convert(text)
         case ColumnKind.TEXT_LIST:
             return text_lists.parse(text)
+        case _:
+            return loosely(text, kind)
+
+
+def loosely(text: Column, kind: ColumnKind) -> Column:
+    """Convert texts to the values of their kind if all of them have its plain form. Otherwise return the texts, which
+    the table reads itself: it knows forms such as `infinity`, and says what is wrong with the others."""
+    if text.null_count == len(text):
+        return nothing(len(text), STORED[kind])
+    try:
+        values = plainly(text, kind)
+    except pa.ArrowInvalid:
+        return text
+    return text if values.null_count > text.null_count else values
+
+
+def plainly(text: Column, kind: ColumnKind) -> Column:
+    if kind in UNLIKE and compute.any(compute.match_substring_regex(text, UNLIKE[kind])).as_py():
+        return text
+    match kind:
+        case ColumnKind.REAL | ColumnKind.DOUBLE:
+            return floats(text, kind.arrow)
+        case ColumnKind.UUID | ColumnKind.BOOLEAN | ColumnKind.TIMESTAMP:
+            return from_text(text, kind)
+        case ColumnKind.ARRAY:
+            return from_json_arrays(text)
+        case _ if pa.types.is_string(kind.arrow):
+            return text
+        case _:
+            return text.cast(kind.arrow)
+
+
+def from_json_arrays(text: Column) -> Column:
+    """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else."""
+    of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
+    if compute.any(of_values).as_py():
+        braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")
+        text = compute.if_else(of_values, braces, text)
+    of_strings = compute.fill_null(compute.match_substring_regex(text, text_lists.VALID), False)
+    if compute.any(of_strings).as_py():
+        lists = text_lists.parse(compute.if_else(of_strings, text, pa.scalar(None, pa.string())))
+        text = compute.if_else(of_strings, text_copy.lists(lists), text)
+    return text
+
+
+def floats(text: Column, kind: pa.DataType) -> Column:
+    """Read floating-point numbers. A number that is too large, or so small that it would become zero, is left to the
+    table, which refuses it."""
+    values = text.cast(kind)
+    if compute.any(compute.is_inf(values)).as_py():
+        return text
+    zeros = compute.fill_null(compute.equal(values, 0.0), False)
+    return text if compute.any(compute.match_substring_regex(text.filter(zeros), "^[^eE]*[1-9]")).as_py() else values

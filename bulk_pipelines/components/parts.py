@@ -17,6 +17,7 @@ from bulk_pipelines.imports import definitions as importing
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import kind_name as import_kind
 from bulk_pipelines.maintenance.definitions import maintenance
+from bulk_pipelines.notices import definitions as notices
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, s3_resource, step_executor
@@ -65,10 +66,11 @@ def processing(*, database: str | None = None) -> dg.Definitions:
 
 
 def upkeep(*, database: str | None = None) -> dg.Definitions:
-    """Rescue, end and remove: the schedules. Besides, the jobs of the launchpad that submit something, and those that
-    pause, resume, cancel and redrive others."""
+    """Rescue, end and remove: the schedules. Besides, the jobs of the launchpad that submit something, those that
+    pause, resume, cancel and redrive others, and the notices to whoever has subscribed."""
     submitting = dg.Definitions(jobs=[importing.import_file, exporting.export_rows])
-    return dg.Definitions.merge(maintenance(passes), submitting, shared(database))
+    telling = dg.Definitions.merge(notices.notices([]), launching("notices", kinds(notices.launchables())))
+    return dg.Definitions.merge(maintenance(passes), submitting, telling, shared(database))
 
 
 def launching(name: str, wanted: set[str]) -> dg.Definitions:

@@ -22,11 +22,11 @@ def connected() -> "Engine":
 
 
 def known_sources() -> "list[DropSource]":
+    from bulk_pipelines import resources
     from bulk_pipelines.drops import sources
-    from bulk_pipelines.resources import RESOURCES
 
     chosen = settings.current()
-    return sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
+    return sources.load(chosen.drops_file, [each.name for each in resources.known()], chosen.home / "inbox")
 
 
 @click.group(name="drops")

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from bulk_pipelines import settings
-from bulk_pipelines.drops import scan, sources
+from bulk_pipelines.drops import scan
 from bulk_pipelines.drops.look import Submit
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
@@ -64,7 +64,7 @@ def drop_sensor(
         chosen = settings.current()
         configured = file or chosen.drops_file
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        found = sources.load(configured, sorted(references), chosen.home / "inbox")
+        found = scan.configured(chosen, list(references), file=configured)
         own = [source for source in found if source.scheme in schemes]
         if not own:
             missing = f"{configured} does not exist, the inbox is the only one"

@@ -4,7 +4,7 @@ cut short without harm."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
@@ -40,13 +40,10 @@ class Submit(Protocol):
         files: Sequence[File],
         *,
         resource: str,
-        mode: str,
-        file_format: str | None,
-        on_error: str,
-        within: str | None,
+        options: Mapping[str, Any],
     ) -> tuple[int, str]:
-        """Submit an import of these files, which numbers them from 1 on as they are given. `within` is the folder of
-        this machine that they lie in."""
+        """Submit an import of these files, which numbers them from 1 on as they are given. The options are those of a
+        request; `within` among them is the folder of this machine that the files lie in."""
         ...
 
 
@@ -219,10 +216,7 @@ def take(
                 source.name,
                 files_of_job,
                 resource=group.rule.resource,
-                mode=group.rule.mode,
-                file_format=group.rule.format,
-                on_error=group.rule.on_error,
-                within=source.folder,
+                options=group.rule.options | {"within": source.folder},
             )
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)

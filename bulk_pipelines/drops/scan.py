@@ -4,6 +4,7 @@ people may ask for it now."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Engine
 
@@ -16,6 +17,9 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
+
+SECONDS = 30.0
+"""For how long a scan that people ask for looks at most."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,11 @@ def scan_one(
         return Scanned(looked, problem=str(error))
 
 
-def configured(chosen: Settings, resources: Sequence[str], name: str | None = None) -> list[DropSource]:
+def configured(
+    chosen: Settings, resources: Sequence[str], name: str | None = None, file: Path | None = None
+) -> list[DropSource]:
     """Return the sources that the TOML file names, or the one of this name."""
-    found = sources.load(chosen.drops_file, sorted(resources), chosen.home / "inbox")
+    found = sources.load(file or chosen.drops_file, sorted(resources), chosen.home / "inbox")
     if name is None:
         return found
     named = [source for source in found if source.name == name]

@@ -11,14 +11,16 @@ from urllib.parse import quote
 
 from bulk_pipelines.database import folders
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.settings import places
 from bulk_pipelines.storage import addresses, paths
+from bulk_pipelines.storage.compression import Compression
 from bulk_pipelines.storage.paths import Pattern
 
 FIELD = "BULK_DROPS_FILE"
 VALUES: dict[object, tuple[Any, str]] = {float: (int | float, "a number"), int: (int, "a whole number")}
 """The values that fields of these types take. All other fields are texts."""
-FORMATS = ("csv", "ndjson", "json")
 ON_ERROR = re.compile(r"continue|abort|\d+|(\d+)%")
 """What an import takes as `on_error`. It is checked here too, so that a mistake shows when the TOML file is read, and
 not only when a file is dropped."""
@@ -41,6 +43,14 @@ class Rule:
     format: str | None = None
     mode: str = "insert"
     on_error: str = "continue"
+    compression: str | None = None
+    reading: Reading = STANDARD
+    """How the files are to be read. In the TOML file, its options stand beside the others."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the import's request, but for the resource."""
+        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource"}}
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,9 @@ def source_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) ->
 
 
 def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> Rule:
-    check(table, Rule, f"{place}: files", set())
+    reading = {name: value for name, value in table.items() if name in HELP}
+    table = {name: value for name, value in table.items() if name not in HELP}
+    check(table, Rule, f"{place}: files", {"reading"})
     for required in ("glob", "resource"):
         if not table.get(required):
             raise InvalidInput(FIELD, f"{place}: files: {required} is missing")
@@ -157,13 +169,18 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):
         raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
-    if table.get("format", FORMATS[0]) not in FORMATS:
-        raise InvalidInput(FIELD, f"{place}: format {table['format']!r} is none of {', '.join(FORMATS)}")
+    allowed: dict[str, tuple[str, ...]] = {"format": tuple(FileFormat), "compression": tuple(Compression)}
+    for option, known in allowed.items():
+        if table.get(option, known[0]) not in set(known):
+            raise InvalidInput(FIELD, f"{place}: {option} {table[option]!r} is none of {', '.join(known)}")
     if not is_limit(table.get("on_error", "continue")):
         told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
     Pattern(table["glob"])
-    return Rule(**table)
+    try:
+        return Rule(**table, reading=Reading.of(reading))
+    except InvalidInput as error:
+        raise InvalidInput(FIELD, f"{place}: {error.field}: {error.message}") from None
 
 
 def is_limit(on_error: str) -> bool:

@@ -1,10 +1,21 @@
-"""The states of jobs and items in the few words that programs of the outside know (queue states, and states of items).
-Several of our states are one word there."""
+"""The states of jobs and items in the few words that programs of the outside know: the status of a job, its queue
+state, and the status of an item. Several of our states are one word there."""
 
 from collections.abc import Iterable, Mapping
 
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import InvalidInput
+
+WORDS = {
+    JobState.SUBMITTED: "pending",
+    JobState.RUNNING: "processing",
+    JobState.PAUSED: "processing",
+    JobState.COMPLETED: "completed",
+    JobState.COMPLETED_WITH_ERRORS: "completed_with_errors",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "cancelled",
+}
+"""The status of a job in the words of the outside. A paused job is processing, and says that it is paused."""
 
 JOB_WORDS: Mapping[JobState, str] = {
     JobState.SUBMITTED: "QUEUED",
@@ -47,3 +58,14 @@ def known(words: Iterable[str], all_words: Iterable[str], field: str) -> set[str
     if unknown:
         raise InvalidInput(field, f"{min(unknown)[:100]!r} is none of {', '.join(there)}")
     return wanted
+
+
+def states_of(words: Iterable[str] | None) -> list[JobState] | None:
+    """Return the states that some statuses of jobs mean; None without a status."""
+    wanted = list(words or ())
+    if not wanted:
+        return None
+    unknown = set(wanted) - set(WORDS.values())
+    if unknown:
+        raise InvalidInput("status", f"{min(unknown)!r} is none of {', '.join(dict.fromkeys(WORDS.values()))}")
+    return [state for state, word in WORDS.items() if word in wanted]

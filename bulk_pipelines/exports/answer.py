@@ -6,8 +6,8 @@ from typing import Any
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.words import WORDS
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.words import WORDS
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.kind import KINDS
 from bulk_pipelines.exports.progress import Progress

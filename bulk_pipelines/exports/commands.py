@@ -10,7 +10,8 @@ from bulk_pipelines import output, settings
 
 
 @click.command(name="export")
-@click.argument("resource")
+@click.argument("resource", required=False)
+@click.option("--table", help="In place of a resource, any table: orders, shop.orders.")
 @click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet, xlsx or arrow.")
 @click.option("--fields", help="The columns, in this order: id,email. All of them when left out.")
 @click.option("--where", multiple=True, help="A condition, as often as need be: role=admin, 'created_at>=2026-01-01'.")
@@ -26,12 +27,21 @@ from bulk_pipelines import output, settings
 )
 @click.option("--idempotency-key", help="The same key again, with the same request, answers with the first export.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
-def command(resource: str, where: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
-    """Write the rows of users, articles or comments to a file, whole or not at all. Ctrl-C asks to cancel.
+def command(
+    resource: str | None,
+    table: str | None,
+    where: Sequence[str],
+    idempotency_key: str | None,
+    priority: int,
+    **options: Any,
+) -> None:
+    """Write the rows of users, articles, comments or any table to a file, whole or not at all. Ctrl-C asks to cancel.
 
     bulk export users --format parquet --fields id,email --where role=admin --to exports/
 
     bulk export users --format ndjson --to - | head
+
+    bulk export --table shop.orders --format parquet
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
@@ -40,16 +50,23 @@ def command(resource: str, where: Sequence[str], idempotency_key: str | None, pr
     from bulk_pipelines.exports import printing, submission, watching
     from bulk_pipelines.exports.publish import target
     from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
+    from bulk_pipelines.resources import adoption
 
     given = {name: value for name, value in options.items() if value is not None}
     to_stdout = given.get(TARGET) == STDOUT
     if to_stdout:
         del given[TARGET]
-    request = ExportRequest.parse(given | {"resource": resource, "where": list(where)})
+    given["where"] = list(where)
+    if resource is not None:
+        ExportRequest.parse(given | {"resource": resource})  # a mistake is told before a server is started
     if to_stdout and (idempotency_key is not None or priority):
         raise InvalidInput(TARGET, "an export to standard output is no job: leave key and priority out")
-    target.require_folder(request.to)
+    target.require_folder(given.get(TARGET, ""))
     pool = ready.opened(settings.current(), "bulk cli")
+    with transaction(pool) as connection:
+        declared = adoption.chosen(connection, resource, table)
+    declaration = {} if declared.built_in else {"declaration": declared}
+    request = ExportRequest.parse(given | declaration | {"resource": declared.name})
     if to_stdout:
         printing.print_out(pool, request, sys.stdout.buffer)
         return

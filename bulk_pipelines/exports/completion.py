@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import cut_short, jobs
+from bulk_pipelines.engine.jobs import cut_short, jobs, telling
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
@@ -21,6 +21,7 @@ from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.publish.target import Place
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.storage.errors import Missing, SourceChanged
+from bulk_pipelines.telemetry import events
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,16 @@ def finish(connection: Connection, job: Job) -> Ending:
     if job.dlq_items or result is None:
         return Ending(JobEvent.FAIL, error=error)
     progress.forget(connection, job.job_id)
+    with telling.about(job):
+        events.info(
+            "export completed",
+            resource_type=job.params.get("resource"),
+            format=job.params.get("format"),
+            total_records=result.get("rows"),
+            bytes=result.get("bytes"),
+            duration_ms=round(1000 * result.get("duration", 0)),
+            rows_per_sec=result.get("rows_per_second"),
+        )
     return Ending(JobEvent.COMPLETE, {name: value for name, value in result.items() if name not in NOTES})
 
 

@@ -23,6 +23,7 @@ from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -66,17 +67,17 @@ def preview_table(request: ExportRequest, records: list[dict[str, Any]]) -> dg.M
 
 
 def cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-def asset_name(resource: Resource) -> str:
-    return f"{resource.name}_export"
+def asset_name(resource: str) -> str:
+    return f"{resource}_export"
 
 
 def asset(resource: Resource) -> dg.AssetsDefinition:
     """Make the asset of a resource's exported files, which depends on the asset of its table."""
     return dg.graph_asset(
-        name=asset_name(resource),
+        name=asset_name(resource.name),
         description=f"Files with rows of {resource.name}: chosen columns and rows, of one moment. One partition is one "
         "export; its file is published whole, or not at all.",
         group_name="exports",
@@ -94,14 +95,14 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
 
 def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     @dg.asset_check(
-        asset=asset_name(resource),
+        asset=asset_name(resource.name),
         name="row_count",
         description="The published file, read again, has as many rows as PostgreSQL counted for the query, in the same "
         "snapshot.",
     )
     def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
-            job = jobs.find(connection, job_to_check(context, asset_name(resource)))
+            job = jobs.find(connection, job_to_check(context, asset_name(resource.name)))
         request = ExportRequest.parse(job.params)
         counted = (job.result or {}).get("rows")
         try:
@@ -128,7 +129,10 @@ EXAMPLE = {
 
 
 class ExportConfig(SubmissionConfig):
-    resource: str = Field(description="What is exported: users, articles or comments.")
+    resource: str | None = Field(
+        default=None, description="What is exported: users, articles, comments, or an adopted table."
+    )
+    table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
     format: str = Field(default="csv", description="csv, ndjson, json, parquet, xlsx or arrow.")
     fields: list[str] = Field(
         default=[],
@@ -152,7 +156,11 @@ class ExportConfig(SubmissionConfig):
 
 @dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
-    request = ExportRequest.parse(config.model_dump(exclude=set(SubmissionConfig.model_fields)))
+    with transaction(database.engine) as connection:
+        declared = adoption.chosen(connection, config.resource, config.table)
+    params = config.model_dump(exclude={*SubmissionConfig.model_fields, "resource", "table"})
+    declaration = {} if declared.built_in else {"declaration": declared}
+    request = ExportRequest.parse(params | declaration | {"resource": declared.name})
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(
@@ -162,10 +170,10 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
         context,
         database.engine,
         submitted,
-        f"export of {config.resource}",
-        asset_name(resources.find(config.resource)),
+        f"export of {declared.name}",
+        asset_name(written.job_name(declared.name)),
         config,
-        resource=config.resource,
+        resource=declared.name,
     )
 
 
@@ -184,17 +192,17 @@ def launchables() -> list[Launchable]:
             pipeline(resource),
             dg.define_asset_job(
                 kind_name(resource.name),
-                selection=dg.AssetSelection.assets(asset_name(resource)),
+                selection=dg.AssetSelection.assets(asset_name(resource.name)),
                 description=f"Works one export of {resource.name}: read, write, publish, count again.",
             ),
         )
-        for resource in resources.RESOURCES
+        for resource in resources.worked()
     ]
 
 
 def exports(launched: list[Launchable]) -> dg.Definitions:
     return dg.Definitions(
-        assets=[asset(resource) for resource in resources.RESOURCES],
-        asset_checks=[row_count(resource) for resource in resources.RESOURCES],
+        assets=[asset(resource) for resource in resources.worked()],
+        asset_checks=[row_count(resource) for resource in resources.worked()],
         jobs=[export_rows, *(each.job for each in launched)],
     )

@@ -3,9 +3,10 @@ grammar."""
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +14,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Column, Resource
 
-Value = str | bool | datetime | uuid.UUID
+Value = str | bool | int | float | Decimal | date | datetime | uuid.UUID
 
 
 class Operator(StrEnum):
@@ -42,6 +43,21 @@ OPERATORS: dict[ColumnKind, set[Operator]] = {
     ColumnKind.BOOLEAN: EQUALITY | NULLS,
     ColumnKind.TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
     ColumnKind.TEXT_LIST: {Operator.CONTAINS} | NULLS,
+    ColumnKind.SMALLINT: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.INTEGER: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.BIGINT: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.NUMERIC: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.REAL: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.DOUBLE: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.DATE: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.LOCAL_TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.TIME: NULLS,
+    ColumnKind.INTERVAL: NULLS,
+    ColumnKind.JSON: NULLS,
+    ColumnKind.BYTES: NULLS,
+    ColumnKind.NETWORK: NULLS,
+    ColumnKind.ARRAY: NULLS,
+    ColumnKind.OTHER: NULLS,
 }
 
 TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
@@ -163,6 +179,27 @@ def members(field: str, text: str) -> tuple[str, ...]:
         position = found.end()
 
 
+def moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+READ: dict[ColumnKind, Callable[[str], Value]] = {
+    ColumnKind.UUID: uuid.UUID,
+    ColumnKind.BOOLEAN: lambda text: TRUTH[text.lower()],
+    ColumnKind.TIMESTAMP: moment,
+    ColumnKind.LOCAL_TIMESTAMP: lambda text: datetime.fromisoformat(text).replace(tzinfo=None),
+    ColumnKind.DATE: date.fromisoformat,
+    ColumnKind.SMALLINT: int,
+    ColumnKind.INTEGER: int,
+    ColumnKind.BIGINT: int,
+    ColumnKind.REAL: float,
+    ColumnKind.DOUBLE: float,
+    ColumnKind.NUMERIC: Decimal,
+}
+"""How the value in a condition is read, by the kind of its column."""
+
+
 def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:
     """Return the condition's values, each as its column's kind has it. Raise `InvalidInput` if the resource does not
     allow the condition."""
@@ -191,17 +228,10 @@ def typed(column: Column, text: str) -> Value:
         raise InvalidInput(column.name, "the value holds a NUL character, which no text in PostgreSQL can")
     try:
         text.encode()
-        match column.kind:
-            case ColumnKind.UUID:
-                return uuid.UUID(text)
-            case ColumnKind.BOOLEAN:
-                return TRUTH[text.strip().lower()]
-            case ColumnKind.TIMESTAMP:
-                moment = datetime.fromisoformat(text.strip())
-                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-            case ColumnKind.TEXT | ColumnKind.TEXT_LIST:
-                return text
-    except (ValueError, KeyError, OverflowError):
+        return READ.get(column.kind, str)(
+            text if column.kind in {ColumnKind.TEXT, ColumnKind.TEXT_LIST} else text.strip()
+        )
+    except (ValueError, KeyError, OverflowError, InvalidOperation):
         raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None
 
 

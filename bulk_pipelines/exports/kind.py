@@ -1,6 +1,7 @@
 """The engine's kinds of the exports: one for each resource."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
@@ -17,7 +18,7 @@ def kinds_of(limits: Limits) -> Kinds:
     """Make the kinds with these limits. An export has one item."""
     return Kinds(
         Kind(
-            kind_name(resource.name),
+            name,
             work.handle,
             finish=completion.finish,
             retry=limits.retry,
@@ -25,9 +26,24 @@ def kinds_of(limits: Limits) -> Kinds:
             settling=limits.settling,
             item_timeout=LONGEST,
         )
-        for resource in resources.RESOURCES
+        for name in kind_names()
     )
 
 
-KINDS = kinds_of(limits_of(EngineSettings()))
-"""The kinds with the limits by default. Whoever submits needs no more than their names."""
+def kind_names() -> tuple[str, ...]:
+    return tuple(kind_name(resource.name) for resource in resources.worked())
+
+
+def known_kinds() -> Kinds:
+    """Return the kinds with the limits by default. Whoever submits needs no more than their names. Resources that were
+    adopted since the last call have theirs too."""
+    return default_kinds(kind_names())
+
+
+@lru_cache(maxsize=4)
+def default_kinds(_names: tuple[str, ...]) -> Kinds:
+    return kinds_of(limits_of(EngineSettings()))
+
+
+KINDS = known_kinds()
+"""The kinds that were known when this process began."""

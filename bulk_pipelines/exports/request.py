@@ -1,5 +1,6 @@
 """What an export is asked for. An `ExportRequest` that exists can be answered: its resource declares what it names."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter
+from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Column, Resource
 from bulk_pipelines.storage import addresses
 
@@ -38,6 +40,7 @@ SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".z
 COMPRESSED_INSIDE = {Format.PARQUET, Format.ARROW}
 """Formats that are compressed inside, so that their files are not compressed once more."""
 TARGET = "to"
+DECLARATION = "declaration"
 STDOUT = "-"
 NAMES = ("resource", "format", "fields", "where", "filters", "order", "compression", "escape_formulas", TARGET)
 FILE_NAME = re.compile(rf".*\.({'|'.join(each.ending for each in Format)})(\.gz|\.zst)?", re.IGNORECASE)
@@ -46,7 +49,7 @@ Choice = TypeVar("Choice", Format, Compression)
 
 def kind_name(resource: str) -> str:
     """What the engine calls the exports of a resource."""
-    return f"export_{resource}"
+    return f"export_{written.job_name(resource)}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,9 @@ class ExportRequest:
     to: str = ""
     """A folder, or the file's own address, which may hold a secret. When it is empty, the file goes into the folder
     that the settings name."""
+    declaration: Resource | None = None
+    """The declaration of a table that is not one of ours. It goes with the request, so that every process that works
+    the job has the same."""
 
     @classmethod
     def parse(cls, params: Mapping[str, object]) -> Self:
@@ -84,7 +90,7 @@ class ExportRequest:
         Lists may be given as one text with commas, except `where`, whose values may hold commas.
         """
         for name in params:
-            if name not in NAMES:
+            if name not in {*NAMES, DECLARATION}:
                 raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
         escape = params.get("escape_formulas", False)
         if not isinstance(escape, bool):
@@ -102,6 +108,7 @@ class ExportRequest:
             ),
             compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
             escape_formulas=escape,
+            declaration=declaration_of(params.get(DECLARATION)),
         )
         return replace(request, to=checked_target(text(TARGET, params.get(TARGET) or ""), request.suffix))
 
@@ -122,7 +129,7 @@ class ExportRequest:
 
     @property
     def declared(self) -> Resource:
-        return resources.find(self.resource)
+        return self.declaration or resources.find(self.resource)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -148,7 +155,14 @@ class ExportRequest:
 
     def as_params(self) -> dict[str, Any]:
         """The request as a job keeps it; `parse` takes it back."""
-        return self.shown() | {TARGET: self.to}
+        params = self.shown() | {TARGET: self.to}
+        return params if self.declared.built_in else params | {DECLARATION: written.as_dict(self.declared)}
+
+
+def declaration_of(given: object) -> Resource | None:
+    if given is None or isinstance(given, Resource):
+        return given
+    return written.parsed(json.dumps(given, sort_keys=True))
 
 
 def checked_target(to: str, suffix: str) -> str:

@@ -6,19 +6,19 @@ from bulk_pipelines.engine.intake import persist, submission
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports.kind import known_kinds
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 
 
 def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
     """Submit an export. The same key with the same request names the job that is there already."""
     wanted = sender.asks(kind_name(request.resource), request.as_params())
-    return submission.submit(connection, KINDS, wanted, persist.checked([("file", {})]))
+    return submission.submit(connection, known_kinds(), wanted, persist.checked([("file", {})]))
 
 
 def export_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
     """Return the export with this key. Another owner's export is an unknown job."""
     job = jobs.find(connection, job_key, owner)
-    if job.kind not in KINDS:
+    if job.kind not in known_kinds():
         raise InvalidInput("job", f"{job_key} is no export, it is of the kind {job.kind}")
     return job

@@ -18,6 +18,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.tools import Tools
@@ -85,6 +86,7 @@ def handle(lease: Lease, tools: Tools, reached: Callable[[Point], None] = unhear
         except Cancelled:
             return Unfinished()
         reached(Point.PUBLISHED)
+    recording.of(tools.pool).count(catalogue.ROWS, tools.job.kind, "exported", by=written.rows)
     return Done(as_json(written))
 
 

@@ -105,12 +105,17 @@ def moment_text(values: Values) -> Values:
     return pc.binary_join_element_wise(year, rest, pc.if_else(before_christ, " BC", ""), "")
 
 
-CONTENTS: dict[ColumnKind, Callable[[Column, Values, int], Pieces]] = {
+def number(_column: Column, values: Values, _first: int) -> Pieces:
+    return ['"><v>', values.cast(pa.string()), "</v>"]
+
+
+# A kind that is not named here is written as text. A cell's number has 15 digits, so larger ones are texts too.
+CONTENTS: dict[ColumnKind, Callable[[Column, Values, int], Pieces]] = dict.fromkeys(ColumnKind, text) | {
     ColumnKind.UUID: plain,
-    ColumnKind.TEXT: text,
     ColumnKind.BOOLEAN: truth,
     ColumnKind.TIMESTAMP: moment,
-    ColumnKind.TEXT_LIST: text,
+    ColumnKind.SMALLINT: number,
+    ColumnKind.INTEGER: number,
 }
 
 

@@ -31,12 +31,11 @@ STYLES = (
 )
 
 # Wide enough to be read: a time in a column of the usual width shows as ####.
-WIDTHS = {
+WIDTHS = dict.fromkeys(ColumnKind, 24) | {
     ColumnKind.UUID: 38,
-    ColumnKind.TIMESTAMP: 24,
     ColumnKind.BOOLEAN: 10,
-    ColumnKind.TEXT: 24,
-    ColumnKind.TEXT_LIST: 24,
+    ColumnKind.SMALLINT: 10,
+    ColumnKind.INTEGER: 14,
 }
 
 SHEET_END = b"</sheetData></worksheet>"

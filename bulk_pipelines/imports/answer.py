@@ -7,10 +7,10 @@ from typing import Any
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.words import WORDS
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.engine.words import WORDS
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.request import kind_name
@@ -34,7 +34,8 @@ class Figures:
 
 def kinds_of(resource: str | None) -> list[str]:
     """Return the kinds of job that imports of a resource are; of all resources, if none is named."""
-    return list(KINDS) if resource is None else [each for each in KINDS if each == kind_name(resource)]
+    kinds = known_kinds()
+    return list(kinds) if resource is None else [each for each in kinds if each == kind_name(resource)]
 
 
 def figures(connection: Connection, job_ids: Iterable[int]) -> dict[int, Figures]:

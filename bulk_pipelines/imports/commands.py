@@ -1,14 +1,17 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+
+    from bulk_pipelines.imports.request import Options
 
 
 class FilesFirst(click.Group):
@@ -34,34 +37,81 @@ def connected() -> "Engine":
     return ready.opened(settings.current(), "bulk cli")
 
 
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that tell how a file is to be read."""
+    for name, told in reversed(HELP.items()):
+        flag = f"--{REPEATED.get(name, name).replace('_', '-')}"
+        if name in FLAGS:
+            command = click.option(flag, name, is_flag=True, help=told)(command)
+        else:
+            command = click.option(flag, name, multiple=name in SEVERAL, help=told)(command)
+    return command
+
+
+def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Gather what tells how a file is to be read, as one of the options of a request."""
+    from bulk_pipelines.formats.reading import Reading
+
+    given = {name: value for name, value in options.items() if name in HELP}
+    rest = {name: value for name, value in options.items() if name not in HELP}
+    return rest | {"reading": Reading.of(given)}
+
+
 @click.group(name="import", cls=FilesFirst)
 def group() -> None:
-    """Load files into users, articles or comments; look at what was rejected; run it again; take it back.
+    """Load files into users, articles, comments or any table; look at what was rejected; run it again; take it back.
 
     bulk import FILE --resource users
+
+    bulk import FILE --table shop.orders
     """
 
 
 @group.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.option("--resource", required=True, help="What the records are: users, articles or comments.")
+@click.option("--resource", help="What the records are: users, articles, comments, or an adopted table.")
+@click.option("--table", help="In place of a resource, any table: orders, shop.orders. Nothing has to be declared.")
 @click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
-@click.option("--format", help="csv, ndjson or json; recognised when left out.")
-@click.option("--compression", help="none, gzip or zstd; recognised when left out.")
+@click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
+@click.option("--compression", help="none, gzip, zstd, bzip2 or xz; recognised when left out.")
 @click.option("--match-on", help="Upsert: the column that tells which row a record is about.")
 @click.option("--on-error", default="continue", show_default=True, help="continue, abort, or past: 100, 5%.")
 @click.option("--idempotency-key", help="The same key again answers with the first import.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
-def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **options: Any) -> None:
+@click.option("--preview", is_flag=True, help="Submit nothing: show how the file is read, and what would be rejected.")
+@reading_options
+def file(
+    sources: Sequence[str],
+    resource: str | None,
+    table: str | None,
+    idempotency_key: str | None,
+    priority: int,
+    preview: bool,
+    **options: Any,
+) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.request import Options
+    from bulk_pipelines.resources import adoption
 
-    request = Options(**options).request(tuple(submission.local_file(source) for source in sources))
+    options = with_reading(options)
+    files = tuple(submission.local_file(source) for source in sources)
+    if resource is not None:
+        Options(resource, **options).request(files)  # a mistake is told before a server is started
+        if preview and table is None:
+            show_preview(tuple(sources), Options(resource, **options))
+            return
     pool = connected()
+    with transaction(pool) as connection:
+        declared = adoption.chosen(connection, resource, table)
+    asked = Options(declared.name, **options, declaration=None if declared.built_in else declared)
+    if preview:
+        show_preview(tuple(sources), asked)
+        return
+    request = asked.request(files)
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
@@ -71,6 +121,22 @@ def file(sources: Sequence[str], idempotency_key: str | None, priority: int, **o
         )
     click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key)
+
+
+def show_preview(sources: tuple[str, ...], options: "Options") -> None:
+    """Print how each file would be read. A database is needed only for expressions."""
+    from bulk_pipelines.imports import printing, submission
+    from bulk_pipelines.imports.preview import preview
+
+    pool = connected() if options.reading.expressions else None
+    failed = False
+    for source in sources:
+        found = preview(pool, options, submission.local_file(source), settings.current())
+        for line in printing.lines(found, printing.command(sources, options, found.reading)):
+            click.echo(line)
+        failed |= found.problem is not None
+    if failed:
+        click.get_current_context().exit(1)
 
 
 @group.command()

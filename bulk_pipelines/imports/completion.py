@@ -1,6 +1,5 @@
 """The end of an import: reconciling its records, deciding how its job ends, and summing up what became of them."""
 
-import logging
 from typing import Any
 
 from sqlalchemy import Engine
@@ -8,12 +7,13 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection, transaction
 from bulk_pipelines.engine.jobs import end as engine_finish
+from bulk_pipelines.engine.jobs import telling
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress, report
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load import rejects, staging
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
@@ -21,8 +21,7 @@ from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.work import Plan, plan_of
-
-log = logging.getLogger(__name__)
+from bulk_pipelines.telemetry import events
 
 HIGH_ERROR_RATE = 0.1
 
@@ -98,7 +97,10 @@ def finish(connection: Connection, job: Job) -> Ending:
     counts = found.counts
     result = summary(connection, job, found)
     tell(job, result)
-    reason = ImportRequest.from_params(job.params).policy.broken_by(counts, at_end=True)
+    request = ImportRequest.from_params(job.params)
+    if not may_go_on(job):
+        staging.drop(connection, request.declared, job.job_id)
+    reason = request.policy.broken_by(counts, at_end=True)
     if reason is not None:
         return Ending(JobEvent.FAIL, result, reason)
     buried = why_buried(connection, job)
@@ -163,10 +165,19 @@ def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]
 
 
 def tell(job: Job, result: dict[str, Any]) -> None:
-    said = {key: result[key] for key in ("read", "loaded", "rejected", "unprocessed", "batches")}
-    said |= {"rows_per_second": result["rows_per_second"], "error_rate": result["error_rate"]}
-    said |= {"duration_seconds": result["seconds"], "job": job.job_key, "request_id": job.request_id}
-    line = " ".join(f"{key}={value}" for key, value in said.items())
-    log.info("import ended %s", line, extra={"import_ended": said})
-    if result["error_rate"] > HIGH_ERROR_RATE:
-        log.warning("high error rate %s", line, extra={"import_ended": said})
+    with telling.about(job):
+        events.info(
+            "import completed",
+            resource_type=job.params.get("resource"),
+            mode=job.params.get("mode"),
+            total_records=result["read"] + result["unprocessed"],
+            successful_records=result["loaded"] + result["valid"] + result["superseded"],
+            failed_records=result["rejected"],
+            unprocessed_records=result["unprocessed"],
+            batch_count=result["batches"],
+            duration_ms=round(result["seconds"] * 1000),
+            rows_per_sec=result["rows_per_second"],
+            error_rate=result["error_rate"],
+        )
+        if result["error_rate"] > HIGH_ERROR_RATE:
+            events.warning("high error rate detected", error_rate=result["error_rate"])

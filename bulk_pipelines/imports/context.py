@@ -1,11 +1,20 @@
 """What every batch of an import must know of it, and the key that an upsert goes by."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+import pyarrow as pa
+
+from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import Key, Resource
+
+Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
+"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
+Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...]], Made]
+"""A function that makes columns of the fields of a block by expressions, each with the name of its column."""
 
 
 class Mode(StrEnum):
@@ -34,20 +43,26 @@ class ImportContext:
     """The key that tells which row a record is about; only upserts have one."""
     max_record_bytes: int = 16 * 1024 * 1024
     """The largest record that is accepted; a larger one is rejected."""
+    evaluate: Evaluate | None = None
+    """Evaluates the expressions that make columns; it is needed only if there are any."""
 
 
-def matching_key(resource: Resource, column: str | None, columns: tuple[str, ...]) -> Key:
-    """Return the key that an upsert goes by: the one of the column that was asked for; if none was, the id if the file
-    has it, else the natural key."""
-    if column is None:
-        usable = [key for key in resource.keys if key.column in columns]
+def matching_key(resource: Resource, wanted: str | None, columns: tuple[str, ...]) -> Key:
+    """Return the key that an upsert goes by: the one of the columns that were asked for; if none was, the id if the
+    file has it, else the natural key."""
+    if not resource.keys:
+        raise InvalidInput("mode", f"{resource.name} has no key that an upsert could match on: it can only be inserted")
+    if wanted is None:
+        usable = [key for key in resource.keys if set(key.columns) <= set(columns)]
         if not usable:
             raise InvalidInput("match_on", f"the file has none of the keys of {resource.name}")
         return usable[0]
+    named = ",".join(name.strip() for name in wanted.split(","))
     for key in resource.keys:
-        if key.column == column:
-            if column not in columns:
-                raise InvalidInput("match_on", f"the file has no column {column}")
+        if named == key.name:
+            for name in key.columns:
+                if name not in columns:
+                    raise InvalidInput("match_on", f"the file has no column {name}")
             return key
-    known = ", ".join(key.column for key in resource.keys)
-    raise InvalidInput("match_on", f"{column!r} is not a key of {resource.name}: {known}")
+    known = ", ".join(key.name for key in resource.keys)
+    raise InvalidInput("match_on", f"{wanted!r} is not a key of {resource.name}: {known}")

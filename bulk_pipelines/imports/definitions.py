@@ -8,6 +8,8 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, report, submission, winding_up
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
@@ -16,6 +18,7 @@ from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import shipped
 
@@ -75,7 +78,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
 
 def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
     """Define the asset that is the table of a resource. It depends on the assets of the resources it refers to."""
-    needed = {reference.resource for reference in resource.references}
+    needed = resources.referred_to(resource)
     return dg.graph_asset(
         name=resource.name,
         description=f"{resource.says} One partition is one import; its figures are of that import.",
@@ -84,12 +87,12 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
         tags={"layer": "table"},
         owners=["team:data-platform"],
         partitions_def=partitions(kind_name(resource.name)),
-        metadata={"dagster/table_name": resource.table},
+        metadata={"dagster/table_name": ".".join(resource.place)} if resource.columns else {},
         ins={
             name: dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping())
-            for name in sorted(needed)
+            for name in needed
         },
-    )(graph(pipeline(resource), lanes, sorted(needed)))
+    )(graph(pipeline(resource), lanes, needed))
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
@@ -137,25 +140,53 @@ class ImportConfig(SubmissionConfig):
     source: str = Field(
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
-    resource: str = Field(description="What the records are: users, articles or comments.")
+    resource: str | None = Field(
+        default=None, description="What the records are: users, articles, comments, or an adopted table."
+    )
+    table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
-    format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
-    compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
+    format: str | None = Field(
+        default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
+    )
+    compression: str | None = Field(
+        default=None, description="none, gzip, zstd, bzip2 or xz; recognised when left out."
+    )
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
+    delimiter: str | None = Field(default=None, description=HELP["delimiter"])
+    quote: str | None = Field(default=None, description=HELP["quote"])
+    escape: str | None = Field(default=None, description=HELP["escape"])
+    encoding: str | None = Field(default=None, description=HELP["encoding"])
+    skip_lines: int = Field(default=0, description=HELP["skip_lines"])
+    no_header: bool = Field(default=False, description=HELP["no_header"])
+    fields: list[str] = Field(default=[], description=HELP["fields"])
+    nulls: list[str] = Field(default=[], description=HELP["nulls"])
+    decimal: str | None = Field(default=None, description=HELP["decimal"])
+    dates: dict[str, str] = Field(default={}, description=HELP["dates"])
+    sheet: str | None = Field(default=None, description=HELP["sheet"])
+    member: str | None = Field(default=None, description=HELP["member"])
+    map: dict[str, str] = Field(default={}, description=HELP["map"])
+    ignore: list[str] = Field(default=[], description=HELP["ignore"])
+    ignore_extra: bool = Field(default=False, description=HELP["ignore_extra"])
+    constants: dict[str, str] = Field(default={}, description=HELP["constants"])
+    expressions: dict[str, str] = Field(default={}, description=HELP["expressions"])
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
 def submit_import(context: dg.OpExecutionContext, database: Database, config: ImportConfig) -> None:
+    with transaction(database.engine) as connection:
+        declared = adoption.chosen(connection, config.resource, config.table)
     options = Options(
-        config.resource,
+        declared.name,
         config.mode,
         config.format,
         config.compression,
         config.match_on,
         config.on_error,
         config.validate_only,
+        reading=Reading.of({name: getattr(config, name) for name in HELP}),
+        declaration=None if declared.built_in else declared,
     )
     request = options.request((submission.local_file(config.source),))
     with transaction(database.engine) as connection:
@@ -168,10 +199,10 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         context,
         database.engine,
         submitted,
-        f"import of {config.resource}",
-        config.resource,
+        f"import of {declared.name}",
+        written.job_name(declared.name),
         config,
-        resource=config.resource,
+        resource=declared.name,
     )
 
 
@@ -185,7 +216,7 @@ def import_file() -> None:
 
 
 def import_assets() -> list[dg.AssetsDefinition]:
-    return [asset(resource, settings.current().lanes) for resource in resources.RESOURCES]
+    return [asset(resource, settings.current().lanes) for resource in resources.worked()]
 
 
 def launchables() -> list[Launchable]:
@@ -198,13 +229,13 @@ def launchables() -> list[Launchable]:
                 description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
             ),
         )
-        for resource in resources.RESOURCES
+        for resource in resources.worked()
     ]
 
 
 def imports(launched: list[Launchable]) -> dg.Definitions:
     return dg.Definitions(
         assets=import_assets(),
-        asset_checks=[check for resource in resources.RESOURCES for check in checks(resource)],
+        asset_checks=[check for resource in resources.worked() for check in checks(resource)],
         jobs=[import_file, *(each.job for each in launched)],
     )

@@ -1,6 +1,7 @@
 """The kinds of job that imports are to the engine: one for each resource."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
@@ -18,7 +19,7 @@ def kinds_of(limits: Limits) -> Kinds:
     loader = work.Loader(limits.load)
     return Kinds(
         Kind(
-            kind_name(resource.name),
+            name,
             loader.handle,
             reconcile=completion.reconcile,
             finish=completion.finish,
@@ -26,9 +27,24 @@ def kinds_of(limits: Limits) -> Kinds:
             slices=one_by_one,
             settling=limits.settling,
         )
-        for resource in resources.RESOURCES
+        for name in kind_names()
     )
 
 
-KINDS = kinds_of(limits_of(EngineSettings()))
-"""The kinds with the limits by default. Whoever submits needs no more than their names."""
+def kind_names() -> tuple[str, ...]:
+    return tuple(kind_name(resource.name) for resource in resources.worked())
+
+
+def known_kinds() -> Kinds:
+    """Return the kinds with the limits by default. Whoever submits needs no more than their names. Resources that were
+    adopted since the last call have theirs too."""
+    return default_kinds(kind_names())
+
+
+@lru_cache(maxsize=4)
+def default_kinds(_names: tuple[str, ...]) -> Kinds:
+    return kinds_of(limits_of(EngineSettings()))
+
+
+KINDS = known_kinds()
+"""The kinds that were known when this process began."""

@@ -10,8 +10,11 @@ from psycopg.rows import dict_row
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import UnknownJob
+from bulk_pipelines.formats.reading import frozen
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.naming import FieldMapping
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage import addresses
@@ -43,6 +46,9 @@ class ImportFile:
     base_line: int = 0
     duplicate: bool = False
     note: str | None = None
+    archive: int | None = None
+    """The number of the archive that the file lies in, if that holds several. Such files are known when it was opened;
+    they count behind all files that were asked for."""
 
     def as_outcome(self) -> dict[str, Any]:
         note = None if self.note is None else self.note[:LONGEST_SHOWN]
@@ -57,7 +63,12 @@ class ImportFile:
     @property
     def dealt_with(self) -> bool:
         """Whether the file was landed, or it was decided that it is not."""
-        return self.landed is not None or self.note is not None
+        return self.landed is not None or self.note is not None or self.is_opened
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the file is an archive of several files, which are landed in its place."""
+        return self.landed is None and not self.duplicate and self.note is None and self.sha256 is not None
 
 
 def begin(connection: Connection, job_id: int) -> None:
@@ -105,6 +116,7 @@ def add_files(connection: Connection, job_id: int, files: Sequence[RequestedFile
             "size": file.size,
             "format": file.format,
             "known_sha256": list(file.known_sha256),
+            "wanted_layout": None if file.layout is None else json.dumps(layout_as_json(file.layout)),
         }
         for number, file in enumerate(files, 1)
     )
@@ -114,7 +126,7 @@ def add_files(connection: Connection, job_id: int, files: Sequence[RequestedFile
 
 def note_files(connection: Connection, job_id: int, files: Sequence[ImportFile]) -> None:
     """Write down what the plan made of the files, unless another plan of the job was quicker."""
-    values = (
+    values = [
         {
             "job_id": job_id,
             "number": file.number,
@@ -126,10 +138,18 @@ def note_files(connection: Connection, job_id: int, files: Sequence[ImportFile])
             "base_line": file.base_line,
             "duplicate": file.duplicate,
             "note": file.note,
+            "source": file.source,
+            "address": file.requested.source,
+            "archive": file.archive,
         }
         for file in files
-    )
+    ]
+    last = max(file.number for file in files)
+    connection.execute(queries.text("import_progress", "forget_members"), {"job_id": job_id, "last": last})
     with connection.cursor() as cursor:
+        members = [value for value in values if value["archive"] is not None]
+        if members:
+            cursor.executemany(queries.text("import_progress", "note_member"), members)
         cursor.executemany(queries.text("import_progress", "note_file"), values)
 
 
@@ -146,24 +166,31 @@ def file_of(row: dict[str, Any]) -> ImportFile:
         known_sha256=tuple(row.pop("known_sha256")),
         version=row.pop("wanted_version"),
         format=None if (told := row.pop("format")) is None else Format(told),
+        layout=layout_from_json(row.pop("wanted_layout")),
     )
     layout = layout_from_json(row.pop("layout"))
     return ImportFile(requested=requested, layout=layout, **row)
 
 
 def layout_as_json(layout: Layout) -> dict[str, Any]:
-    return vars(layout) | {"columns": list(layout.columns), "header": layout.header.decode("latin-1")}
+    mapping = None if layout.mapping is None else vars(layout.mapping)
+    parts = {"header": layout.header.decode("latin-1"), "dialect": vars(layout.dialect), "mapping": mapping}
+    return vars(layout) | {"columns": list(layout.columns)} | parts
 
 
 def layout_from_json(value: Any) -> Layout | None:
     if value is None:
         return None
+    dialect, mapping = value.get("dialect") or {}, value.get("mapping")
     return Layout(
         Format(value["format"]),
         tuple(value["columns"]),
         value["start"],
         value["first_line"],
         value["header"].encode("latin-1"),
+        Dialect(**{name: frozen(each) for name, each in dialect.items()}),
+        None if mapping is None else FieldMapping(**{name: frozen(each) for name, each in mapping.items()}),
+        value.get("numbered", False),
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any, Self
 
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
@@ -22,8 +24,9 @@ ENOUGH_FOR_A_SHARE = 1_000
 
 
 def kind_name(resource: str) -> str:
-    """Return the name of the kind of job that imports of a resource are to the engine."""
-    return f"import_{resource}"
+    """Return the name of the kind of job that imports of a resource are to the engine. Tables that nobody has declared
+    have one kind for all of them."""
+    return f"import_{written.job_name(resource)}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class RequestedFile:
     format: Format | None = None
     """The format of a file that this project wrote itself: it is certain, whatever the first record looks like. If it
     is None, the format is recognised."""
+    layout: Layout | None = None
+    """How the records of such a file are read, but for where they begin."""
     name: str | None = None
     """What people call the file, if that is not its address."""
 
@@ -91,7 +96,7 @@ class ImportRequest:
     files: tuple[RequestedFile, ...]
     """What is to be imported, as it is submitted; empty in a request that was read from its job."""
     mode: Mode = Mode.INSERT
-    format: Format | None = None
+    format: FileFormat | None = None
     compression: Compression | None = None
     match_on: str | None = None
     on_error: str = "continue"
@@ -100,10 +105,19 @@ class ImportRequest:
     within: str | None = None
     """The folder of this machine in which the files were found. Others may put links there, so no link that leads out
     of it is followed."""
+    reading: Reading = STANDARD
+    """How the files are to be read, as far as it was told."""
+    declaration: Resource | None = None
+    """The declaration of a table that is not one of ours. It goes with the request, so that every process that works
+    the job has the same."""
 
     @property
     def declared(self) -> Resource:
-        return resources.find(self.resource)
+        return self.declaration or resources.find(self.resource)
+
+    @property
+    def verb(self) -> str:
+        return "upsert" if self.mode is Mode.UPSERT else "import"
 
     @property
     def policy(self) -> ErrorPolicy:
@@ -122,6 +136,8 @@ class ImportRequest:
             raise InvalidInput("source", "no file is named")
         for file in self.files:
             addresses.parse(file.source, "source")
+        if self.mode is Mode.UPSERT and not self.declared.keys:
+            raise InvalidInput("mode", f"{self.resource} has no key that an upsert could match on: insert only")
         if self.match_on is not None and self.mode is not Mode.UPSERT:
             raise InvalidInput("match_on", "only an upsert matches records to rows")
         return self
@@ -136,7 +152,7 @@ class ImportRequest:
         return self.terms() | {"files": [file.as_params() for file in self.files]}
 
     def terms(self) -> dict[str, Any]:
-        told = {
+        told: dict[str, Any] = {
             "resource": self.resource,
             "mode": self.mode,
             "format": self.format,
@@ -145,7 +161,9 @@ class ImportRequest:
             "on_error": self.on_error,
             "replay_of": self.replay_of,
         }
-        return told if self.within is None else told | {"within": self.within}
+        rare: dict[str, Any] = {"within": self.within, "reading": self.reading.as_params() or None}
+        told |= {name: value for name, value in rare.items() if value is not None}
+        return told if self.declared.built_in else told | {"declaration": written.as_dict(self.declared)}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "ImportRequest":
@@ -159,16 +177,19 @@ def parsed(text: str) -> ImportRequest:
     """Parse the JSON that a job keeps of a request."""
     params = json.loads(text)
     told, packed = params["format"], params["compression"]
+    declaration = params.get("declaration")
     return ImportRequest(
         params["resource"],
         (),
         Mode(params["mode"]),
-        None if told is None else Format(told),
+        None if told is None else FileFormat(told),
         None if packed is None else Compression(packed),
         params["match_on"],
         params["on_error"],
         params["replay_of"],
         params.get("within"),
+        Reading.from_params(params.get("reading")),
+        None if declaration is None else written.parsed(json.dumps(declaration)),
     )
 
 
@@ -185,24 +206,38 @@ class Options:
     validate_only: bool = False
     replay_of: str | None = None
     within: str | None = None
+    reading: Reading = STANDARD
+    declaration: Resource | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        declaration = None if self.declaration is None else written.as_dict(self.declaration)
+        return vars(self) | {"reading": self.reading.as_params(), "declaration": declaration}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        declared = value.get("declaration")
+        declaration = None if declared is None else written.parsed(json.dumps(declared))
+        return cls(**dict(value) | {"reading": Reading.from_params(value.get("reading")), "declaration": declaration})
 
     def request(self, files: tuple[RequestedFile, ...]) -> ImportRequest:
         if self.mode not in ("insert", "upsert"):
             raise InvalidInput("mode", f"{self.mode!r} is neither insert nor upsert")
         if self.validate_only and self.mode == "upsert":
             raise InvalidInput("validate_only", "reports what inserting would do; it does not go with upsert")
-        if self.format is not None and self.format not in set(Format):
-            raise InvalidInput("format", f"{self.format!r} is none of {', '.join(Format)}")
+        if self.format is not None and self.format not in set(FileFormat):
+            raise InvalidInput("format", f"{self.format!r} is none of {', '.join(FileFormat)}")
         if self.compression is not None and self.compression not in set(Compression):
             raise InvalidInput("compression", f"{self.compression!r} is none of {', '.join(Compression)}")
         return ImportRequest(
             self.resource,
             files,
             Mode.VALIDATE if self.validate_only else Mode(self.mode),
-            None if self.format is None else Format(self.format),
+            None if self.format is None else FileFormat(self.format),
             None if self.compression is None else Compression(self.compression),
             self.match_on,
             self.on_error,
             self.replay_of,
             self.within,
+            self.reading,
+            self.declaration,
         ).check()

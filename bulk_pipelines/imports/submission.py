@@ -16,9 +16,10 @@ from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
+from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses, locations
 from bulk_pipelines.storage.access import Access
@@ -31,7 +32,7 @@ def submit(
     equal requests have in common; without it, they name the same files."""
     same = request.identity() if identity is None else identity
     asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
-    submitted = jobs.submit(connection, KINDS, asked)
+    submitted = jobs.submit(connection, known_kinds(), asked)
     if submitted.created:
         progress.add_files(connection, submitted.job.job_id, request.files)
     return submitted
@@ -43,18 +44,15 @@ def submit_drop(
     files: Sequence[tuple[str, int, str, list[str]]],
     *,
     resource: str,
-    mode: str,
-    file_format: str | None,
-    on_error: str,
-    within: str | None,
+    options: Mapping[str, Any],
 ) -> tuple[int, str]:
     """Submit an import of files that were dropped at a source; return the id and the key of its job.
 
     Each file has its address, its size, the version that was taken, and the hashes of the contents that it had when it
-    was taken before. `within` is the folder of this machine that the files lie in.
+    was taken before. The options are those of a request; `within` among them is the folder of this machine that the
+    files lie in.
     """
-    options = Options(resource, mode, file_format, on_error=on_error, within=within)
-    request = options.request(
+    request = Options(resource, **options).request(
         tuple(RequestedFile(url, size, tuple(known), version) for url, size, version, known in files)
     )
     job = submit(connection, request, Sender(source, "sensor")).job
@@ -63,7 +61,7 @@ def submit_drop(
 
 def references() -> Mapping[str, list[str]]:
     """Return the names of the resources, each with the names of those that it refers to."""
-    return {each.name: sorted({reference.resource for reference in each.references}) for each in resources.RESOURCES}
+    return {each.name: resources.referred_to(each) for each in resources.known()}
 
 
 def local_file(source: str) -> RequestedFile:
@@ -78,7 +76,7 @@ def local_file(source: str) -> RequestedFile:
 def import_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:
     """Return the import with this key. Another owner's import is an unknown job."""
     job = jobs.find(connection, job_key, owner)
-    if job.kind not in KINDS:
+    if job.kind not in known_kinds():
         raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
     return job
 
@@ -99,7 +97,7 @@ def take_back(pool: Engine, job: Job, by: Actor | None) -> int:
 def undoable(job: Job) -> Resource:
     """Return the resource of an import that can be taken back; raise `Conflict`, which says why, if it cannot."""
     request = ImportRequest.from_params(job.params)
-    undo.check(request.mode)
+    undo.check(request.mode, request.declared)
     if not job.finished:
         raise Conflict(f"job {job.job_key} is {job.status}: cancel it first, or wait for its end")
     return request.declared
@@ -133,15 +131,18 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
         written = replaying.write(storage, job_key, files, rejects.every(connection, job.job_id))
     if not written:
         raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")
-    request = ImportRequest(
-        first.resource,
-        tuple(written),
-        first.mode,
-        match_on=first.match_on,
-        on_error=first.on_error,
-        replay_of=job_key,
-    )
     with transaction(pool) as connection:
+        # Whoever runs rejects again has mended a rule or the data, so the declaration is that of today.
+        declared = adoption.today(connection, first.declared)
+        request = ImportRequest(
+            first.resource,
+            tuple(written),
+            first.mode,
+            match_on=first.match_on,
+            on_error=first.on_error,
+            replay_of=job_key,
+            declaration=None if declared.built_in else declared,
+        )
         sender = Sender(job.owner, by.origin, key, by.request_id, job.trace_parent, by=by.name, address=by.address)
         submitted = submit(connection, request, sender)
         if submitted.created:
@@ -163,7 +164,17 @@ def replay_mended(
     if not job.finished:
         raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
     first = ImportRequest.from_params(job.params)
-    request = replace(first, files=tuple(files), compression=None, replay_of=job_key, within=None).check()
+    imported = progress.files(connection, job.job_id)
+    of_table = any(each.layout is not None and each.layout.as_text is not each.layout for each in imported)
+    request = replace(
+        first,
+        files=tuple(files),
+        format=None if of_table else first.format,
+        compression=None,
+        replay_of=job_key,
+        within=None,
+        reading=first.reading.of_records(of_table=of_table),
+    ).check()
     sender = Sender(
         job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
     )

@@ -10,8 +10,10 @@ from bulk_pipelines.engine.jobs import cut_short, jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.kind import known_kinds
+from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.reconcile import set_aside, unreached
-from bulk_pipelines.imports.request import kind_name
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.work import plan_of
 from bulk_pipelines.resources.declaration import Resource
 
@@ -37,6 +39,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
                 return  # a redrive came in between
             if not completion.may_go_on(job):
                 give_up(connection, plan.request.declared, job.job_id)
+                staging.drop(connection, plan.request.declared, job.job_id)
             result = completion.summary(connection, job, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
         completion.tell(job, result)
@@ -55,6 +58,7 @@ def wind_up_all(pool: Engine) -> int:
     count = cut_short.wind_up_all(pool, wind_up, *ended_without_result())
     for resource in resources.RESOURCES:
         forget_waiting(pool, resource)
+    forget_staged(pool)
     return count
 
 
@@ -63,13 +67,33 @@ def is_anything_due(pool: Engine) -> bool:
     if cut_short.is_anything_due(pool, *ended_without_result()):
         return True
     with transaction(pool) as connection:
-        return any(set_aside.left_behind(connection, resource) for resource in resources.RESOURCES)
+        return bool(staging.left_behind(connection)) or any(
+            set_aside.left_behind(connection, resource) for resource in resources.RESOURCES
+        )
 
 
 def ended_without_result() -> tuple[str, dict[str, list[str]]]:
     """Return the query for the imports that nobody was left to wind up, and its values."""
-    kinds = [kind_name(resource.name) for resource in resources.RESOURCES]
+    kinds = list(known_kinds())
     return queries.text("import_progress", "ended_without_result"), {"kinds": kinds}
+
+
+def forget_staged(pool: Engine) -> None:
+    """Drop the tables of imports into tables of somebody else that can never go on, and remove the records there."""
+    with transaction(pool) as connection:
+        left_behind = staging.left_behind(connection)
+    for job_id, job_key in left_behind:
+        with transaction(pool) as connection:
+            job = None if job_key is None else jobs.find(connection, job_key)
+            if job is None:
+                staging.drop_all(connection, job_id)
+                continue
+            resource = ImportRequest.from_params(job.params).declared
+            if job.result is not None:
+                give_up(connection, resource, job_id)
+                counts = progress.read(connection, job_id).counts
+                jobs.set_result(connection, job_id, job.result | vars(counts))
+            staging.drop(connection, resource, job_id)
 
 
 def forget_waiting(pool: Engine, resource: Resource) -> None:

@@ -6,29 +6,32 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.errors import LeaseLost
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Sample
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
+from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
+from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.validate.validation import Validated, validate
-
-log = logging.getLogger(__name__)
+from bulk_pipelines.telemetry import events, spans
 
 MAX_RECORD_BYTES = 32 * 1024 * 1024
 
@@ -37,6 +40,7 @@ MAX_RECORD_BYTES = 32 * 1024 * 1024
 class Plan:
     """What all ranges of an import have in common: the request, and the files by their numbers."""
 
+    pool: Engine
     request: ImportRequest
     files: dict[int, ImportFile]
 
@@ -44,22 +48,24 @@ class Plan:
         assert file.layout is not None
         assert file.sha256 is not None
         match_on = None
+        resource = self.request.declared.narrowed(file.layout.columns)
         if self.request.mode is Mode.UPSERT:
-            match_on = matching_key(self.request.declared, self.request.match_on, file.layout.columns)
+            match_on = matching_key(resource, self.request.match_on, file.layout.columns)
         return ImportContext(
             job.job_id,
-            self.request.declared,
+            resource,
             self.request.mode,
             bytes.fromhex(file.sha256),
             job.created_at,
             file.base_line,
             match_on,
             max_record_bytes=MAX_RECORD_BYTES,
+            evaluate=partial(expressions.evaluate, self.pool),
         )
 
 
 def plan_of(pool: Engine, job: Job) -> Plan:
-    return Plan(ImportRequest.from_params(job.params), files_of(pool, job.job_id))
+    return Plan(pool, ImportRequest.from_params(job.params), files_of(pool, job.job_id))
 
 
 @lru_cache(maxsize=4)
@@ -92,6 +98,7 @@ class Loader:
         self.limits = limits
         self.loading = loading
         self.sizers: dict[tuple[str, int], BatchSizer] = {}
+        self.prepared: set[tuple[Engine, int]] = set()
 
     def sizer(self, tools: Tools) -> BatchSizer:
         key = (tools.worker, tools.job.job_id)
@@ -99,14 +106,24 @@ class Loader:
             self.sizers[key] = BatchSizer.within(self.limits)
         return self.sizers[key]
 
+    def make_room(self, tools: Tools, plan: Plan) -> None:
+        """Make the tables that the records of an import into a table of somebody else wait in."""
+        if plan.request.declared.built_in or (tools.pool, tools.job.job_id) in self.prepared:
+            return
+        file = next(file for file in plan.files.values() if file.layout is not None)
+        with transaction(tools.pool) as connection:
+            staging.prepare(connection, plan.context(tools.job, file))
+        self.prepared.add((tools.pool, tools.job.job_id))
+
     def handle(self, lease: Lease, tools: Tools) -> Outcome:
         plan = plan_of(tools.pool, tools.job)
+        self.make_room(tools, plan)
         sizer = self.sizer(tools)
         direct = True
         with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
             for read in reads:
                 self.loading(read)
-                result = write(lease, tools, read, sizer, direct)
+                result = written(lease, tools, read, sizer, direct)
                 direct = direct and not result.conflicted
                 if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
                     return Unfinished()
@@ -146,7 +163,36 @@ def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
         yield following()
 
 
-def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+def written(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:
+    """Write a block, and measure and tell what became of it."""
+    try:
+        with spans.span("load", rows=read.validated.read):
+            result, sample = write(lease, tools, read, sizer, direct)
+    except Exception as error:
+        recording.of(tools.pool).rolled_back("load")
+        if not isinstance(error, LeaseLost):
+            events.error("batch failed", rows=read.validated.read, error=f"{type(error).__name__}: {error}")
+        raise
+    note, kind, counts = recording.of(tools.pool), tools.job.kind, result.counts
+    note.batch("load", sample.rows, sample.seconds, sample.waited_seconds)
+    note.count(catalogue.ROWS, kind, "loaded", by=counts.loaded)
+    note.count(catalogue.ROWS, kind, "rejected", by=counts.rejected)
+    note.count(catalogue.ROWS, kind, "set_aside", by=counts.waiting)
+    note.write_if_due()
+    if events.told(logging.DEBUG):
+        events.debug(
+            "batch completed",
+            successful_records=counts.loaded + counts.waiting,
+            failed_records=counts.rejected,
+            bytes=sample.bytes,
+            duration_ms=round(sample.seconds * 1000, 1),
+            rows_per_sec=round(sample.rows / sample.seconds, 1) if sample.seconds else None,
+            next_rows=sizer.rows,
+        )
+    return result
+
+
+def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> tuple[BatchResult, Sample]:
     """Write a block in one transaction: its rows, its rejects, the checkpoint and the counters."""
     block = read.block
     begun = time.perf_counter()
@@ -165,12 +211,7 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
         step = sizer.observe(sample)
         persist.record(connection, tools.job.job_id, tools.worker, [step])
         progress.add(connection, tools.job.job_id, result.counts, batches=1)
-    log.debug(
-        "batch job=%s worker=%s rows=%d rejected=%d bytes=%d seconds=%.3f next_rows=%d",
-        *(tools.job.job_key, tools.worker, sample.rows, result.counts.rejected),
-        *(sample.bytes, sample.seconds, step.next_rows),
-    )
-    return result
+    return result, sample
 
 
 def abort_if_broken(tools: Tools, plan: Plan) -> bool:

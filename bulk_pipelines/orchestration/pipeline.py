@@ -15,10 +15,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs import dispatch, jobs, telling
 from bulk_pipelines.engine.jobs import end as finish
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
@@ -37,6 +38,7 @@ from bulk_pipelines.orchestration.runs import (
 from bulk_pipelines.orchestration.steps import FAILED, lane_name, what_lacks, with_parameters
 from bulk_pipelines.orchestration.terminations import heeding
 from bulk_pipelines.settings import addresses
+from bulk_pipelines.telemetry import spans
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -146,7 +148,11 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
         if job.planned_at is None:
             try:
                 silence = settings.current().silent_seconds
-                with heeding(context, database.engine), dispatch.beating(database.engine, job.job_id, silence):
+                with (
+                    heeding(context, database.engine),
+                    dispatch.beating(database.engine, job.job_id, silence),
+                    telling.about(job, run_id=context.run_id, step="plan"),
+                ):
                     job = pipeline.plan(database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
@@ -158,6 +164,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                 if job.planned_at is None:
                     yield dg.Output(None, FAILED)
                     return
+        recording.of(database.engine).write()
         wanted = pipeline.lanes_for(job, lanes)
         context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
         for number in range(1, wanted + 1):
@@ -266,9 +273,12 @@ def worked(
     with (
         heeding(context, pool),
         dispatch.beating(pool, job.job_id, settings.current().silent_seconds),
+        telling.about(job, run_id=context.run_id, step=context.op_handle.name),
+        spans.span("lane"),
         Worker(pool, kinds, job, name=name) as worker,
     ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
+    spans.flush()  # the process of a step ends without ceremony
     context.log.info(f"{drained.worked} items worked here, then {drained.end}")
     return drained
 

@@ -39,7 +39,8 @@ def process(
     submit_only: bool,
     **options: Any,
 ) -> None:
-    """Look up every row of a file, a query or a table by a recipe. Ctrl-C asks to cancel.
+    """Look up every row of a file, a query or a table by a recipe, or every picture of a folder or a zip archive.
+    Ctrl-C asks to cancel.
 
     bulk process products.csv --recipe shop
     """
@@ -51,7 +52,7 @@ def process(
     from bulk_pipelines.processing.request import ProcessingRequest
 
     request = ProcessingRequest.parse(
-        library.load(settings.current()).recipe(recipe),
+        library.load(settings.current()).to_run(recipe),
         query=query.read() if query is not None else None,
         **options,
     )
@@ -128,8 +129,9 @@ def grid(job_key: str, kind: str, to: str) -> None:
 @click.option("--error", help="A part of the error's text.")
 @click.option("--error-class", help="transient, throttled, permanent, unknown, not_found or died.")
 @click.option("--variant", "variants", multiple=True, help="A variant to try, in place of the recipe's order.")
+@click.option("--keep-attempts", is_flag=True, help="Only rows with attempts left, which they keep.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
-def reprocess(
+def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
     job_key: str,
     statuses: Sequence[str],
     items: Sequence[str],
@@ -137,13 +139,23 @@ def reprocess(
     error: str | None,
     error_class: str | None,
     variants: Sequence[str],
+    keep_attempts: bool,
     dry_run: bool,
 ) -> None:
     """Try rows again that failed, or for which nothing was found: all of them, or those that the options name."""
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing import control
 
     chosen = control.Chosen.parse(statuses, items, where, error, error_class)
-    count = control.reprocess(connected(), job_key, chosen, variants=variants, dry_run=dry_run)
+    count = control.reprocess(
+        connected(),
+        job_key,
+        chosen,
+        variants=variants,
+        keep_attempts=keep_attempts,
+        dry_run=dry_run,
+        by=commanding.actor(),
+    )
     click.echo(f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
 
 
@@ -152,9 +164,11 @@ def reprocess(
 @click.option("--seconds", default=5.0, show_default=True, help="For how long.")
 def kickoff(job_key: str, seconds: float) -> None:
     """Work a job here and now for some seconds, beside whoever works it elsewhere, and show how far it is, as JSON."""
+    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing import control
 
-    click.echo(json.dumps(control.kick_off(connected(), job_key, seconds).as_json()))
+    kicked = control.kick_off(connected(), job_key, seconds, by=commanding.actor())
+    click.echo(json.dumps(kicked.as_json()))
 
 
 @click.group()

@@ -142,7 +142,7 @@ class ProcessingConfig(SubmissionConfig):
 @dg.op(description="Submits the rows; the relay launches the job within seconds, as a partition of its asset.")
 def submit_processing(context: dg.OpExecutionContext, database: Database, config: ProcessingConfig) -> None:
     request = ProcessingRequest.parse(
-        library.load(settings.current()).recipe(config.recipe),
+        library.load(settings.current()).to_run(config.recipe),
         source=config.source,
         query=config.query,
         table=config.table,

@@ -16,13 +16,20 @@ MOST_TRIES = 20
 
 def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
     most = min(recipe_type.claim, limits.slices.max_claim)
+    least = min(recipe_type.claim_least, most)
     return Kind(
         kind_name(recipe_type.name),
         work.handle,
         prepare=work.prepare if recipe_type.look_all is not None else None,
+        reconcile=recipe_type.reconcile,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
-        slices=replace(limits.slices, max_claim=most, first_claim=min(limits.slices.first_claim, most)),
+        slices=replace(
+            limits.slices,
+            max_claim=most,
+            min_claim=max(least, min(limits.slices.min_claim, most)),
+            first_claim=max(least, min(limits.slices.first_claim, most)),
+        ),
         settling=limits.settling,
         adapt=adapted,
     )

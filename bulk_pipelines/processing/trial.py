@@ -11,7 +11,7 @@ from bulk_pipelines.engine.rate_limit import Limiter
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
-from bulk_pipelines.processing.intake import records
+from bulk_pipelines.processing.intake import collections, records
 from bulk_pipelines.processing.intake.planning import check_needs
 from bulk_pipelines.processing.intake.records import UNREADABLE, Row
 from bulk_pipelines.processing.providers.answers import Serving
@@ -29,7 +29,7 @@ SHOWN = 500
 
 def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen: Settings) -> Iterator[str]:
     """Yield a line for every call and for every row."""
-    recipe = found.recipe(name)
+    recipe = found.to_run(name)
     rows = first_rows(recipe, source, count, chosen)
     calls: list[Asked] = []
     limiters: dict[str, Limiter] = {}
@@ -42,7 +42,7 @@ def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen
     )
     kind = types.find(recipe.type)
     for number, row in enumerate(rows, 1):
-        looked = look(recipe, kind, number, row, desk)
+        looked = look(recipe, kind, number, row, desk, source)
         yield from map(call_line, calls)
         calls.clear()
         evidence = looked.finding.evidence()
@@ -50,14 +50,14 @@ def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen
         yield f"row {number}: {json.dumps(shown, ensure_ascii=False)}"
 
 
-def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk) -> Looked:
+def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk, source: str) -> Looked:
     if UNREADABLE in row:
         return Looked(results.Finding(results.Outcome.FAILED, reason=str(row[UNREADABLE])))
     moment = datetime.now(UTC).isoformat()
     envelope = Envelope(
         "try", f"entity.{recipe.type}", moment, 1, 1, 0, number, str(number), f"{1:032x}", f"{number:016x}"
     )
-    tried = Try(number, row, 1, recipe.variants_of(1), envelope, Serving())
+    tried = Try(number, row, 1, recipe.variants_of(1), envelope, Serving(), source)
     try:
         if kind.look is not None:
             return kind.look(recipe, tried, desk)
@@ -69,6 +69,9 @@ def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk) ->
 
 def first_rows(recipe: Recipe, source: str, count: int, chosen: Settings) -> list[Row]:
     """Read the first rows straight from the source."""
+    if types.find(recipe.type).files and collections.is_collection(source):
+        listed = collections.of_archive if collections.is_archive(source) else collections.of_folder
+        return [row for _, row in itertools.islice(listed(source, chosen), count)]
     with locations.Sources(access_of(chosen)) as sources:
         place, key = sources.source(source, "source")
         with place.open(key) as reader:

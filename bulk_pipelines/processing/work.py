@@ -24,6 +24,7 @@ from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
 from bulk_pipelines.processing.recipes.types import Looked, Try
 from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.telemetry import spans
 
 VARIANTS = "variants"
 """The field of a checkpoint by which somebody names the variants to try."""
@@ -57,6 +58,7 @@ def tries_of(leases: Sequence[Lease], job: Job, recipe: Recipe) -> list[Try]:
             recipe.variants_of(lease.attempt_count, tuple((lease.checkpoint or {}).get(VARIANTS) or ())),
             envelope.of(job, lease, recipe.type, recipe.attempts),
             serving(lease, job),
+            job.params.get("source", ""),
         )
         for lease in leases
     ]
@@ -114,7 +116,8 @@ def look(recipe: Recipe, tried: Try, tools: Tools) -> Looked:
             raise Stopped
         return found
     try:
-        return kind.look(recipe, tried, desk(tools, declared()))
+        with spans.span("item", own=tried.envelope.trace_parent, item_key=tried.envelope.item_key):
+            return kind.look(recipe, tried, desk(tools, declared()))
     except (Failure, InvalidInput) as error:
         return Looked(results.failed(error), error)
 

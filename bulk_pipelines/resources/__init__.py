@@ -1,6 +1,8 @@
-"""The resources. Each is declared once, in a module of its own name; a new one needs a declaration and a migration."""
+"""The resources. Users, articles and comments are declared in modules of their own names; tables that people adopt are
+declared in TOML files."""
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.resources import library, written
 from bulk_pipelines.resources.articles import ARTICLES
 from bulk_pipelines.resources.comments import COMMENTS
 from bulk_pipelines.resources.declaration import Resource
@@ -8,14 +10,27 @@ from bulk_pipelines.resources.users import USERS
 
 # Each resource stands after those that it refers to.
 RESOURCES = (USERS, ARTICLES, COMMENTS)
+ANY_TABLE = Resource(written.UNDECLARED, "The rows of tables that nobody has declared.", (), (), schema="")
+
+
+def known() -> tuple[Resource, ...]:
+    """Return the resources that come with the project and those that were adopted, in this order."""
+    return (*RESOURCES, *library.adopted({each.name for each in RESOURCES}))
+
+
+def worked() -> tuple[Resource, ...]:
+    """Return what there are kinds of job and assets for: each resource, and one for all tables that nobody has
+    declared."""
+    return (*known(), ANY_TABLE)
 
 
 def find(name: str) -> Resource:
-    for resource in RESOURCES:
+    found = known()
+    for resource in found:
         if resource.name == name:
             return resource
-    known = ", ".join(resource.name for resource in RESOURCES)
-    raise InvalidInput("resource", f"there is no resource {name!r}; known are {known}")
+    names = ", ".join(resource.name for resource in found)
+    raise InvalidInput("resource", f"there is no resource {name!r}; known are {names}")
 
 
 def referrers(resource: Resource) -> list[tuple[Resource, str]]:
@@ -26,3 +41,9 @@ def referrers(resource: Resource) -> list[tuple[Resource, str]]:
         for reference in other.references
         if reference.resource == resource.name
     ]
+
+
+def referred_to(resource: Resource) -> list[str]:
+    """Return the names of the resources that this one refers to."""
+    places = {each.place: each.name for each in known()} | {("public", each.table): each.name for each in RESOURCES}
+    return sorted({places[each.table] for each in resource.references if each.table in places} - {resource.name})

@@ -5,6 +5,63 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column, Resource
 from bulk_pipelines.resources.reasons import REASONS
 
+ANY_TABLE = """\
+## Any table
+
+Every table of the database can be imported into and exported, without a declaration:
+
+    bulk import orders.csv --table shop.orders
+    bulk export --table shop.orders --format parquet
+
+Columns, types, defaults, NOT NULL, keys, foreign keys, enums, domains, generated and identity columns are read from
+PostgreSQL's catalogue into the same declaration that users, articles and comments have. It goes with the job's
+request, so every lane has the same; the plan compares it with the table, and refuses the import in one line if the
+two have come apart.
+
+`bulk resources adopt shop.orders` writes this declaration to `resources/orders.toml` (`BULK_RESOURCES` names
+another folder). From then on `orders` is a resource like users: `--resource orders`, `bulk export orders`, a rule
+in `drops.toml`, and in Dagster, when its code location is loaded again, two assets whose lineage follows the
+foreign keys. Edit the file, and keep it in git. `bulk resources check` says where it and the table have come apart;
+`bulk resources adopt shop.orders --again` makes it anew and keeps what you wrote.
+
+| field of a column | what it is for |
+| --- | --- |
+| `in_files` | the name of the column in files |
+| `required`, `refuse_blank` | no record without a value; no text of white space alone |
+| `has_default` | the table fills the column in when the file does not have it |
+| `one_of`, `pattern`, `max_length`, `max_words` | rules for text |
+| `code` | the code of the reason for rejecting a value |
+| `fill` | what stands in for a missing value: `new_id`, `import_time`, `change_time` |
+| `searchable` | whether exports may ask for words (`~=`) |
+| `type`, `stored_as`, `kind` | the type in PostgreSQL, the type below its domain, and how values are read: leave them |
+
+`[[keys]]` and `[[references]]` have a `code`, too; `[[rules]]` say that a column is `empty` `when` another one
+`has` a value.
+
+- **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
+  words. Rows whose kinds we know go in by binary COPY; if a column has values that only PostgreSQL can read
+  (numeric, intervals, JSON, arrays, `infinity`), the rows of that batch go in by text COPY. Only the real kinds are
+  rounded to the nearest number that they have, as everywhere.
+- **Constraints that nobody declared** (CHECK, EXCLUDE, partial and expression indexes, triggers) name the records
+  that break them: `refused_by_table`, with the constraint. Which of two records that exclude each other stays is
+  then a matter of which batch came first; for keys it is always the first in the file (insert) or the last
+  (upsert).
+- **Without our columns** (`import_job`, `import_line`, `import_revised`) exactly-once, first-wins, rejects and
+  replay work all the same: while an import runs, a ledger in a table of its own holds the keys and lines of the
+  rows it has loaded, and a row counts as the import's own for as long as it has the same `xmin` as its entry.
+  Tracing and undo need to know this for ever. So `adopt --provenance` adds the three columns to the table, a
+  trigger that notes changes, and a block range index. They are columns and not a side table, because a side table
+  would have to be as large as the table, and a table without a key has nothing that it could be joined by.
+- A table without a key takes inserts only. Partitioned tables, other schemas and quoted names work: `--table
+  'shop."Order Lines"'`. Views, foreign tables, tables whose row-level security holds for this role, and tables that
+  it may not read or write are refused in one line that names the GRANT.
+- A file needs the columns that the table needs. A column with a default that the file has must have a value in
+  every record; a JSON file has such a column if its first record has it. All files of one import must have the same
+  columns.
+- What is exported as CSV, NDJSON or JSON imports to the identical table, with one exception: JSON's own `null` in a
+  json column is no value in NDJSON and JSON. Arrays are written in PostgreSQL's form there; JSON arrays are read as
+  well."""
+
 ABOUT = """\
 Users, articles and comments are declared once, in `bulk_pipelines/resources/`. Reading, checking, loading, exports,
 filters and this page follow the declaration; the tables hold the same rules as constraints. A file must have every
@@ -15,6 +72,7 @@ def page(notice: str) -> str:
     parts = ["# Resources", notice, ABOUT]
     for resource in resources.RESOURCES:
         parts += section(resource)
+    parts += [ANY_TABLE]
     parts += ["## How values are written", bullets([f"{kind.value}: {kind.text_form}" for kind in ColumnKind])]
     parts += [
         "## Reasons for rejecting a record",

@@ -37,6 +37,15 @@ class Settings:
         "`drops.toml`, else in the current one.",
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
+    server: str = setting(
+        "BULK_SERVER",
+        "",
+        "The address of an HTTP API, `https://bulk.example.org`, that `bulk` speaks to. Empty: it works on the "
+        "database.",
+    )
+    api_key: str = setting(
+        "BULK_API_KEY", "", "The key to that HTTP API: `bulk keys create` makes one there.", secret=True
+    )
     api_host: str = setting(
         "BULK_API_HOST",
         "127.0.0.1",
@@ -75,12 +84,6 @@ class Settings:
     session_hours: int = setting(
         "BULK_SESSION_HOURS", 12, "Hours after which a browser must log in to the console again.", at_least=1
     )
-    ui_url: str = setting(
-        "BULK_UI_URL",
-        "",
-        "The address at which people reach Dagster's UI, for the console's links. Empty: this machine's, at "
-        "`BULK_UI_PORT`.",
-    )
     console_url: str = setting(
         "BULK_CONSOLE_URL",
         "",
@@ -98,6 +101,42 @@ class Settings:
         "BULK_PENDING_DASHBOARD",
         True,
         "Whether there is a list of the items of all jobs. The list of one job's items is always there.",
+    )
+    metrics: bool = setting("BULK_METRICS", True, "Whether the HTTP API answers Prometheus.")
+    metrics_path: str = setting("BULK_METRICS_PATH", "/metrics", "Where it does.")
+    metrics_open: bool = setting(
+        "BULK_METRICS_OPEN", False, "Whether anybody may read the metrics. No: a key is needed, as for everything else."
+    )
+    log: str = setting("BULK_LOG", "text", "The form of log lines: `text` for people, or `json` for programs.")
+    log_level: str = setting(
+        "BULK_LOG_LEVEL",
+        "",
+        "The least level that is logged: `debug`, `info`, `warning` or `error`. Empty: `info`, and `warning` at the "
+        "command line.",
+    )
+    otlp_endpoint: str = setting(
+        "BULK_OTLP_ENDPOINT",
+        "",
+        "Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`. It needs the extra "
+        "`bulk-pipelines[otel]`. Empty: there are no traces.",
+    )
+    mail_to: str = setting(
+        "BULK_MAIL_TO", "", "Who gets a mail when a run has failed: addresses, separated by commas. Empty: nobody."
+    )
+    mail_from: str = setting("BULK_MAIL_FROM", "", "The sender of these mails.")
+    mail_server: str = setting(
+        "BULK_MAIL_SERVER", "", "The mail server, `host:port`: TLS at the port 465, else STARTTLS."
+    )
+    mail_user: str = setting("BULK_MAIL_USER", "", "The user at the mail server. Empty: the sender.")
+    mail_password: str = setting("BULK_MAIL_PASSWORD", "", "The password at the mail server.", secret=True)
+    slack_webhook: str = setting(
+        "BULK_SLACK_WEBHOOK",
+        "",
+        "The address of an incoming webhook of Slack, which is told when a run has failed. Empty: none.",
+        secret=True,
+    )
+    ui_url: str = setting(
+        "BULK_UI_URL", "", "Where people reach Dagster's UI, for links in such messages. Empty: on this machine."
     )
     owner_jobs: int = setting(
         "BULK_OWNER_JOBS", 1_000, "How many unfinished jobs one owner may have when submitting over HTTP.", at_least=1
@@ -159,6 +198,12 @@ class Settings:
     )
     ca_file: str = setting(
         "BULK_CA_FILE", "", "A PEM file of authorities to trust besides the system's, for S3, FTPS and HTTPS."
+    )
+    contact: str = setting(
+        "BULK_CONTACT",
+        "",
+        "A mail address or page of whoever runs this installation. It stands in the User-Agent for providers that "
+        "declare no contact of their own; Wikimedia's are not asked without one.",
     )
     allow_private_http: bool = setting(
         "BULK_ALLOW_PRIVATE_HTTP",
@@ -301,6 +346,12 @@ class Settings:
         "",
         "The folder of the TOML files that declare recipes and providers (docs/processing.md). Empty: the folder "
         "`recipes` beside `BULK_HOME`.",
+    )
+    resources_folder: str = setting(
+        "BULK_RESOURCES",
+        "",
+        "The folder of the TOML files that declare adopted tables (docs/resources.md). Empty: the folder `resources` "
+        "beside `BULK_HOME`.",
     )
     drops_file: Path = setting(
         "BULK_DROPS_FILE",

@@ -1,8 +1,11 @@
 """Unpacking compressed sources under limits, and recognising their compression.
 
-gzip may have several members and zero bytes after them, zstd several frames. A stream that ends too early is an error.
+gzip may have several members and zero bytes after them, zstd several frames, bzip2 and xz several streams. A stream
+that ends too early is an error. Archives hold files, so they are opened where files are planned.
 """
 
+import bz2
+import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +31,8 @@ SMALLEST_FRAME = 64
 WINDOW = "too much memory"
 """Words in zstd's error about a window above 128 MiB, the most that it keeps in memory unless it is told to keep more.
 """
+MOST_MEMORY = 128 << 20
+"""How much memory unpacking xz may take: a bit more than what `xz -9` needs."""
 HARMLESS = 64 << 20
 """Up to this many unpacked bytes, no ratio is too high."""
 
@@ -36,12 +41,12 @@ class Compression(StrEnum):
     NONE = "none"
     GZIP = "gzip"
     ZSTD = "zstd"
+    BZIP2 = "bzip2"
+    XZ = "xz"
 
 
+KNOWN = "gzip, zstd, bzip2, xz and zip"
 OTHERS = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
     b"7z\xbc\xaf": "7-zip",
     b"\x04\x22\x4d\x18": "lz4",
     b"Rar!": "a rar archive",
@@ -54,6 +59,10 @@ def recognised(head: bytes) -> Compression:
         return Compression.GZIP
     if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50):
         return Compression.ZSTD
+    if head.startswith(b"BZh") and head[3:4] in b"123456789":
+        return Compression.BZIP2
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return Compression.XZ
     return Compression.NONE
 
 
@@ -63,7 +72,7 @@ def decided(head: bytes, told: Compression | None, shown: str) -> Compression:
     found = recognised(head)
     other = next((name for magic, name in OTHERS.items() if head.startswith(magic)), "")
     if other and told is not Compression.NONE:
-        raise BadCompression("compression", f"{shown} is {other}; gzip and zstd are what can be unpacked here")
+        raise BadCompression("compression", f"{shown} is {other}; {KNOWN} are what can be unpacked here")
     if head and told is not None and told is not found:
         is_ = "not compressed" if found is Compression.NONE else found
         raise BadCompression("compression", f"{shown} is {is_}, and was said to be {told}")
@@ -79,6 +88,10 @@ def unpacked(pieces: Iterable[bytes], compression: Compression, shown: str) -> I
             return ungzipped(pieces, shown)
         case Compression.ZSTD:
             return unzstd(pieces, shown)
+        case Compression.BZIP2:
+            return unstreamed(pieces, "bzip2", bz2.BZ2Decompressor, shown)
+        case Compression.XZ:
+            return unstreamed(pieces, "xz", limited_lzma, shown)
 
 
 def ungzipped(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
@@ -126,13 +139,59 @@ def unzstd(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
             if frame.eof:
                 data, frame, finished = frame.unused_data, None, finished + 1
                 if finished > FRAMES and arrived < finished * SMALLEST_FRAME:
-                    raise OverLimit(
-                        "source",
-                        f"{shown} is cut into very many tiny zstd frames, {finished} of them in its first {arrived} "
-                        f"bytes: compress it as a whole",
-                    )
+                    raise tiny("zstd", shown, finished, arrived)
     if frame or not finished:
         raise cut_off("zstd", shown)
+
+
+def limited_lzma() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
+
+
+def unstreamed(
+    pieces: Iterable[bytes],
+    name: str,
+    begin: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor],
+    shown: str,
+) -> Iterator[bytes]:
+    """Unpack bzip2 or xz, whose streams may stand one behind the other. xz may have zero bytes behind a stream."""
+    stream = None
+    finished = arrived = 0
+    for piece in sliced(pieces):
+        data = piece
+        arrived += len(piece)
+        while data or (stream and not stream.needs_input):
+            if stream is None and not (data := data.lstrip(b"\0") if finished else data):
+                break
+            stream = stream or begin()
+            try:
+                out = stream.decompress(data, PIECE)
+            except (lzma.LZMAError, OSError, EOFError, ValueError) as error:
+                raise too_long_xz(shown) if "limit" in str(error).lower() else damaged(name, shown, finished) from None
+            data = b""
+            if out:
+                yield out
+            if stream.eof:
+                data, stream, finished = stream.unused_data, None, finished + 1
+                if finished > FRAMES and arrived < finished * SMALLEST_FRAME:
+                    raise tiny(name, shown, finished, arrived)
+    if stream or not finished:
+        raise cut_off(name, shown)
+
+
+def tiny(name: str, shown: str, finished: int, arrived: int) -> OverLimit:
+    return OverLimit(
+        "source",
+        f"{shown} is cut into very many tiny {name} frames, {finished} of them in its first {arrived} bytes: compress"
+        " it as a whole",
+    )
+
+
+def too_long_xz(shown: str) -> OverLimit:
+    return OverLimit(
+        "source",
+        f"{shown} needs more than {MOST_MEMORY >> 20} MiB of memory to be unpacked: compress it with xz -9 or less",
+    )
 
 
 def sliced(pieces: Iterable[bytes]) -> Iterator[bytes]:

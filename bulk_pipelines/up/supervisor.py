@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from bulk_pipelines import settings
+from bulk_pipelines import resources, settings
 from bulk_pipelines.database import address, folders, logs, migrations
 from bulk_pipelines.database.embedded.locks import taken
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
-from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home, processes
@@ -63,7 +62,7 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             processes.end(mine, GRACE, signals.hurry)
         refuse_taken_port("BULK_UI_PORT", chosen.ui_port)
         refuse_taken_port("BULK_API_PORT", chosen.api_port)
-        dropped = sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox")
+        dropped = sources.load(chosen.drops_file, [each.name for each in resources.known()], chosen.home / "inbox")
         threading.Thread(target=tell_unreachable, args=(dropped, chosen, say), daemon=True).start()
         with address.held(chosen) as url, guarded(chosen.home):
             migrations.apply(url)

@@ -18,7 +18,7 @@ from bulk_pipelines import resources
 from bulk_pipelines.database import pool
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import loading, rejects
+from bulk_pipelines.imports.load import loading, rejects, staging
 from bulk_pipelines.imports.plan import layout, ranges
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile
 from bulk_pipelines.imports.plan.layout import Layout
@@ -122,7 +122,7 @@ class Run:
 def prepared(
     engine: Engine,
     path: Path,
-    resource: str = "users",
+    resource: str | Resource = "users",
     mode: Mode = Mode.INSERT,
     *,
     match_on: str | None = None,
@@ -134,8 +134,9 @@ def prepared(
 ) -> Run:
     """Return an import of this file, which is cut and ready to load."""
     source = LocalFile(path)
-    declared = resources.find(resource)
+    declared = resources.find(resource) if isinstance(resource, str) else resource
     found = layout.inspect(source, declared, told)
+    declared = declared.narrowed(found.columns)
     key = matching_key(declared, match_on, found.columns) if mode is Mode.UPSERT else None
     context = ImportContext(
         job_id,
@@ -146,6 +147,8 @@ def prepared(
         match_on=key,
         max_record_bytes=max_record_bytes,
     )
+    with pool.transaction(engine) as connection:
+        staging.prepare(connection, context)
     return Run(engine, context, source, found, ranges.cut(source, found, range_bytes), **options)
 
 

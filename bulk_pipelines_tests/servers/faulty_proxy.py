@@ -1,4 +1,4 @@
-"""A proxy in front of the real S3 server that fails as it is told to.
+"""A proxy in front of a real server, mostly the S3 server, that fails as it is told to.
 
     proxy.add(Fault("status", share=0.2, method="PUT", status=503, retry_after=1))   # a fifth of the PUTs
     proxy.add(Fault("drop", times=3))                      # the next three requests never reach the server
@@ -47,9 +47,16 @@ class Fault:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Behind:
+    """A server that is no S3 server."""
+
+    endpoint: str
+
+
 class FaultyProxy:
-    def __init__(self, behind: S3Server, seed: int = 1) -> None:
-        self.behind = behind
+    def __init__(self, behind: S3Server | Behind, seed: int = 1) -> None:
+        self.origin = behind
         self.faults: list[Fault] = []
         self.random = random.Random(seed)
         self.lock = threading.Lock()
@@ -74,6 +81,11 @@ class FaultyProxy:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server.server_port}"
+
+    @property
+    def behind(self) -> S3Server:
+        assert isinstance(self.origin, S3Server)
+        return self.origin
 
     @property
     def access(self) -> Access:
@@ -147,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.server.connections.add(self.connection)
-        behind = urlsplit(self.server.proxy.behind.endpoint)
+        behind = urlsplit(self.server.proxy.origin.endpoint)
         self.upstream = http.client.HTTPConnection(behind.hostname or "", behind.port, timeout=60)
 
     def finish(self) -> None:
@@ -209,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         shut(self.connection)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = relay  # noqa: N815
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = do_HEAD = relay  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass

@@ -24,6 +24,7 @@ BROKEN = {
     "a stage of exports knows a later one": ("exports/read/later.py", "import bulk_pipelines.exports.publish"),
     "the API imports the console": ("api/later.py", "import bulk_pipelines.console"),
     "a slice imports the console": ("imports/later.py", "import bulk_pipelines.console"),
+    "the client reads the database": ("client/later.py", "import psycopg"),
     "a new top-level module has no place": ("helpers.py", ""),
 }
 
@@ -49,7 +50,7 @@ STAGES += ["console/pages"]
 
 def kept(place: Path, file: str, text: str) -> bool:
     """Whether all contracts hold when this file stands in a skeleton of the package."""
-    slices = ("api", "console", "imports", "exports", "engine", "storage", "resources", "database", *STAGES)
+    slices = ("api", "console", "client", "imports", "exports", "engine", "storage", "resources", "database", *STAGES)
     for each in (*(f"{name}/__init__.py" for name in (*slices, "settings")), "errors.py", "imports/later.py", file):
         path = place / "bulk_pipelines" / each
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def kept(place: Path, file: str, text: str) -> bool:
     shutil.copy(ROOT / "pyproject.toml", place)
     linter = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
     done = subprocess.run([sys.executable, "-c", linter, "--no-cache"], cwd=place, capture_output=True, text=True)
-    assert "5 kept, 0 broken" in done.stdout or "4 kept, 1 broken" in done.stdout, done.stdout + done.stderr
+    assert "6 kept, 0 broken" in done.stdout or "5 kept, 1 broken" in done.stdout, done.stdout + done.stderr
     return done.returncode == 0
 
 

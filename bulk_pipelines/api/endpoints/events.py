@@ -44,7 +44,7 @@ async def watch_jobs(
 ) -> Response:
     """Tells of all open jobs, the newest thousand, and of those that ended within the last minute; then of each change
     and each end, as server-sent events. Who is no administrator is told of their own jobs."""
-    listener = Listener(owner=looking_at(caller, owner), kinds=frozenset(kind or ()))
+    listener = Listener(owner=looking_at(caller, owner), kinds=frozenset(kind or ()), by=caller.actor.name)
     return Events(request.app.state.live, listener)
 
 

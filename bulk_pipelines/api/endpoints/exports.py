@@ -31,7 +31,8 @@ from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.streams import Gone, Stream
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, listing, words
+from bulk_pipelines.engine import words
+from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.exports import answer, submission

@@ -21,7 +21,8 @@ from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, listing, words
+from bulk_pipelines.engine import words
+from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.imports import answer, submission
@@ -97,13 +98,14 @@ async def submit_import(
     checked. An `Idempotency-Key` makes it safe to send the request again."""
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
     if resumption.begins(request):
-        return await resumption.begin(request, door, sender, prefer)
+        return await resumption.begin(request, door, sender, prefer, admin=caller.actor.admin)
     if requests.media_type(request) == "application/json":
         asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
-        arrival = requests.sent_of(request, requests.FIELDS, requests.options_of)
+        read = partial(requests.options_of, admin=caller.actor.admin)
+        arrival = requests.sent_of(request, requests.FIELDS, read)
         work = partial(submitting.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(

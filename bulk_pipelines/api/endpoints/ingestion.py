@@ -15,8 +15,6 @@ from bulk_pipelines.imports import submission
 
 router = APIRouter(prefix="/api/ingestion", tags=["drops"])
 
-SCAN_SECONDS = 30.0
-
 
 class Source(BaseModel):
     """What a look at one source found and did."""
@@ -46,7 +44,7 @@ def scan_sources(
     found = scan.configured(door.settings, list(references), source)
     with transaction(door.pool) as connection:
         audit.note_other(connection, caller.actor, "scan", caller.actor.name, source=source)
-    scanned = scan.scan(door.pool, found, door.settings, submission.submit_drop, references, SCAN_SECONDS)
+    scanned = scan.scan(door.pool, found, door.settings, submission.submit_drop, references, scan.SECONDS)
     return Scan(sources=[told(each) for each in scanned])
 
 

@@ -7,38 +7,33 @@ from typing import Annotated, Any
 from anyio import CapacityLimiter, WouldBlock
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.encoders import jsonable_encoder
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import StreamingResponse
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import PLAIN, media_type
 from bulk_pipelines.api.imports.resumption import content_length
-from bulk_pipelines.api.items import lists, requests
+from bulk_pipelines.api.items import grids, lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of
+from bulk_pipelines.api.items.reprocessing import Reprocess
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
-from bulk_pipelines.api.preferences import Prefer, seconds_to_wait
+from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
-from bulk_pipelines.api.submissions import LOOK_AGAIN
+from bulk_pipelines.api.submissions import answered
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
-from bulk_pipelines.errors import ErrorClass, InvalidInput
 from bulk_pipelines.processing import control, grid
-from bulk_pipelines.processing.control import Chosen
 from bulk_pipelines.processing.grid import GridFormat
 from bulk_pipelines.processing.submission import processing_job
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
 JobKey = Annotated[str, Path(description="The job's key.", max_length=100, examples=["J20260110_000777"])]
-LARGEST_ID = (1 << 63) - 1
 LONGEST_KICK = 60_000
 MEDIA_TYPES = {
     GridFormat.CSV: "text/csv; charset=utf-8",
@@ -106,19 +101,14 @@ async def submit_rows(
         arrival = await run_in_threadpool(requests.rows_sent, request, door)
         work = partial(requests.sent, door, sender, arrival, content_length(request))
         submitted, admission = await in_a_thread(request, work)
-    job = submitted.job
-    told = {**admission.headers, "Location": f"/api/jobs/{job.job_key}"}
-    wait = seconds_to_wait(prefer)
-    if wait is not None:
-        told["Preference-Applied"] = f"wait={wait}"
-        await request.app.state.live.wait(job.job_key, wait)
-        job = await run_in_threadpool(found, door, job.job_key)
-    if not job.finished:
-        told["Retry-After"] = str(LOOK_AGAIN)
-    if not submitted.created:
-        told["Idempotent-Replayed"] = "true"
-    fresh = submitted.created and not (job.finished and wait is not None)
-    return JSONResponse(jsonable_encoder(job_json(job)), 202 if fresh else 200, told)
+    key = submitted.job.job_key
+
+    def shown() -> tuple[dict[str, Any], bool]:
+        job = found(door, key)
+        return job_json(job), job.finished
+
+    told = {**admission.headers, "Location": f"/api/jobs/{key}"}
+    return await answered(request, submitted.job, shown, created=submitted.created, prefer=prefer, headers=told)
 
 
 @router.get("", summary="List jobs of all kinds")
@@ -235,60 +225,6 @@ async def kick_off(
     return Kicked(**job_json(kicked.job), worked=worked, ended=kicked.ended, retry_after_ms=due)
 
 
-class Reprocess(BaseModel):
-    """Which items are tried again, and how. All conditions must be true of an item."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"scope": "job", "statuses": ["ERROR"]}})
-
-    scope: Annotated[str, Field(pattern="^(job|items)$", description="job: all of the job; items: those named.")] = (
-        "job"
-    )
-    item_ids: Annotated[
-        list[str | int] | None,
-        Field(alias="itemIds", description="With the scope items: the `id` of each.", min_length=1, max_length=10_000),
-    ] = None
-    statuses: Annotated[
-        list[str] | None, Field(description="ERROR and NOT_FOUND, or one of them.", examples=[["ERROR", "NOT_FOUND"]])
-    ] = None
-    where: Annotated[
-        dict[str, str] | None,
-        Field(description="Columns of the source, with the values that they have.", examples=[{"brand": "Acme"}]),
-    ] = None
-    error: Annotated[str | None, Field(description="A part of the error's text.")] = None
-    error_class: Annotated[ErrorClass | None, Field(alias="errorClass")] = None
-    variants: Annotated[
-        list[str], Field(description="The variants to try, in place of the recipe's order.", max_length=100)
-    ] = []
-    reset_attempts: Annotated[
-        bool,
-        Field(
-            alias="resetAttempts",
-            description="false: only items with attempts left are tried again, and have no more than those.",
-        ),
-    ] = True
-    dry_run: Annotated[bool, Field(alias="dryRun", description="Only count them.")] = False
-
-    def chosen(self) -> Chosen:
-        if (self.scope == "items") != (self.item_ids is not None):
-            raise InvalidInput("itemIds", "names the items of the scope items, and of no other")
-        payload.encode("where", self.where or {})
-        found = Chosen.parse(self.statuses or (), error_like=self.error and payload.text("error", self.error))
-        return Chosen(
-            found.statuses,
-            where=self.where or {},
-            error_like=found.error_like,
-            error_class=self.error_class,
-            item_ids=None if self.item_ids is None else tuple(item_id(each) for each in self.item_ids),
-        )
-
-
-def item_id(given: str | int) -> int:
-    text = str(given)
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > LARGEST_ID:
-        raise InvalidInput("itemIds", f"{text[:100]!r} is not the id of an item")
-    return int(text)
-
-
 @router.post("/{job_id}/reprocess", summary="Try items again")
 def reprocess(job_id: JobKey, door: TheDoor, caller: Writer, asked: Reprocess) -> Reprocessed:
     """Tries rows again that failed or were not found: all of the job, those that are named, or all that match a filter.
@@ -313,21 +249,20 @@ def reprocess(job_id: JobKey, door: TheDoor, caller: Writer, asked: Reprocess) -
 )
 def export_grid(
     job_id: JobKey,
+    request: Request,
     door: TheDoor,
     caller: Reader,
     format: Annotated[GridFormat, Query(description="The file's format.")] = GridFormat.XLSX,  # noqa: A002
 ) -> StreamingResponse:
     """Streams the grid: a row for each item, in the order of the source, of one snapshot. Nothing is computed again, so
-    it can be had at any time."""
+    it can be had at any time. A process streams some at once; one more is answered with 503 and `Retry-After`."""
     with transaction(door.pool) as connection:
         job = processing_job(connection, job_id, caller.actor.sees)
-    return StreamingResponse(
+    return grids.streamed(
+        request.app.state.grids,
         grid.written(door.pool, job.job_key, format),
-        media_type=MEDIA_TYPES[format],
-        headers={
-            "Content-Disposition": f'attachment; filename="{job.job_key}.{format}"',
-            "Cache-Control": "no-store",
-        },
+        MEDIA_TYPES[format],
+        f"{job.job_key}.{format}",
     )
 
 

@@ -1,9 +1,9 @@
 """Requests for imports, in whichever of their forms they come: a form, a plain body, or an address in JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import EmailMessage
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bulk_pipelines.api.imports.forms import Form
 from bulk_pipelines.api.imports.receiving import Body
 from bulk_pipelines.api.problems import Refusal
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import Forbidden, InvalidInput
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.imports.sent import digests
 from bulk_pipelines.imports.sent.receiving import Asked
@@ -21,12 +23,13 @@ FIELDS = {
     "resource": "What the records are: users, articles, …",
     "resource_type": "The same as `resource`.",
     "mode": "insert: only new rows; upsert: also changes.",
-    "format": "csv, ndjson or json; recognised when left out.",
-    "compression": "none, gzip or zstd; recognised when left out.",
+    "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
+    "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
     "match_on": "Upsert: the column that tells which row a record is about.",
     "on_error": "continue, abort, or past how many: 100, 5%.",
     "validate_only": "true: load nothing, report everything.",
     "priority": "From -100 to 100: a higher one is launched first.",
+    **HELP,
 }
 """The options of an import that is sent, in the address or in the form."""
 PLAIN = {
@@ -40,6 +43,14 @@ PLAIN = {
     "application/gzip": Compression.GZIP,
     "application/x-gzip": Compression.GZIP,
     "application/zstd": Compression.ZSTD,
+    "application/x-bzip2": Compression.BZIP2,
+    "application/x-xz": Compression.XZ,
+    "application/zip": None,
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": None,
+    "application/vnd.apache.parquet": None,
+    "application/vnd.apache.arrow.file": None,
+    "application/vnd.apache.arrow.stream": None,
+    "text/tab-separated-values": None,
 }
 """The media types of a file as the body, and the compression that each tells."""
 CODINGS = {"": None, "identity": None, "gzip": Compression.GZIP, "x-gzip": Compression.GZIP, "zstd": Compression.ZSTD}
@@ -63,21 +74,39 @@ class Address(BaseModel):
         examples=["https://example.org/users.csv"],
     )
     mode: str = Field("insert", description="insert: only new rows; upsert: also changes.")
-    format: str | None = Field(None, description="csv, ndjson or json; recognised when left out.")
-    compression: str | None = Field(None, description="none, gzip or zstd; recognised when left out.")
+    format: str | None = Field(None, description=FIELDS["format"])
+    compression: str | None = Field(None, description=FIELDS["compression"])
     match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
     on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
     validate_only: bool = Field(False, description="Load nothing, report everything.")
     priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
+    delimiter: str | None = Field(None, description=HELP["delimiter"])
+    quote: str | None = Field(None, description=HELP["quote"])
+    escape: str | None = Field(None, description=HELP["escape"])
+    encoding: str | None = Field(None, description=HELP["encoding"])
+    skip_lines: int = Field(0, description=HELP["skip_lines"])
+    no_header: bool = Field(False, description=HELP["no_header"])
+    fields: list[str] = Field([], description=HELP["fields"])
+    nulls: list[str] = Field([], description=HELP["nulls"])
+    decimal: str | None = Field(None, description=HELP["decimal"])
+    dates: dict[str, str] = Field({}, description=HELP["dates"])
+    sheet: str | None = Field(None, description=HELP["sheet"])
+    member: str | None = Field(None, description=HELP["member"])
+    map: dict[str, str] = Field({}, description=HELP["map"])
+    ignore: list[str] = Field([], description=HELP["ignore"])
+    ignore_extra: bool = Field(False, description=HELP["ignore_extra"])
+    constants: dict[str, str] = Field({}, description=HELP["constants"])
+    expressions: dict[str, str] = Field({}, description=HELP["expressions"])
 
     @property
     def sources(self) -> list[str]:
         return [self.url] if isinstance(self.url, str) else self.url
 
-    def options(self, within: str | None) -> Options:
-        given = {name: str(value) for name, value in self.model_dump(exclude={"url", "validate_only"}).items() if value}
+    def options(self, within: str | None, *, admin: bool) -> Options:
+        told = self.model_dump()
+        given = {name: str(value) for name, value in told.items() if value and name not in {"url", *HELP}}
         found = options_of(given | {"validate_only": str(self.validate_only)})
-        return Options(**vars(found) | {"within": within})
+        return replace(found, within=within, reading=reading_of(told, admin=admin))
 
 
 def address_of(body: bytes) -> Address:
@@ -96,7 +125,7 @@ def json_of(model: type[Model], body: bytes) -> Model:
         raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
 
 
-def options_of(given: Mapping[str, str]) -> Options:
+def options_of(given: Mapping[str, str], *, admin: bool = False) -> Options:
     """Return the options that the fields give, in the words of a request."""
     resource, same = given.get("resource"), given.get("resource_type")
     if resource is not None and same is not None and resource != same:
@@ -111,7 +140,17 @@ def options_of(given: Mapping[str, str]) -> Options:
         match_on=given.get("match_on") or None,
         on_error=given.get("on_error") or "continue",
         validate_only=flag("validate_only", given.get("validate_only", "")),
+        reading=reading_of(given, admin=admin),
     )
+
+
+def reading_of(given: Mapping[str, Any], *, admin: bool) -> Reading:
+    """Return how the file is to be read. Expressions of SQL are for admins, because PostgreSQL evaluates them with the
+    rights of the workers."""
+    reading = Reading.of({name: value for name, value in given.items() if name in HELP})
+    if reading.expressions and not admin:
+        raise Forbidden("expressions: only an admin may give expressions of SQL")
+    return reading
 
 
 def flag(name: str, text: str) -> bool:

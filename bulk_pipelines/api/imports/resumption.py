@@ -51,7 +51,7 @@ def content_length(request: Request) -> int | None:
     return number_of(request, "content-length")
 
 
-async def begin(request: Request, door: Door, sender: Sender, prefer: str | None) -> Response:
+async def begin(request: Request, door: Door, sender: Sender, prefer: str | None, *, admin: bool = False) -> Response:
     """Begin an upload with whatever the request sends of it already."""
     kind = requests.media_type(request)
     if kind not in PLAIN:
@@ -59,12 +59,12 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
             "unsupported-media-type", "a resumable upload sends the file as the body, with its own media type"
         )
     given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
-    options = requests.options_of(given)
+    options = requests.options_of(given, admin=admin)
     options.request((RequestedFile("checked"),))
     said = requests.coding(request) or PLAIN[kind]
     expected = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
     wanted: dict[str, Any] = {
-        "options": vars(options),
+        "options": options.as_json(),
         "compression": said,
         "digests": expected,
         "priority": requests.priority_of(given),

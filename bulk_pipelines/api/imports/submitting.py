@@ -15,7 +15,7 @@ from bulk_pipelines.imports.sent import receiving
 def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> tuple[Submitted, Admission]:
     """Submit an import of files that are fetched from an address."""
     within = sources.allowed(door, caller.actor.admin, asked.sources)
-    options = asked.options(within)
+    options = asked.options(within, admin=caller.actor.admin)
     if within is None:
         request = options.request(tuple(RequestedFile(source) for source in asked.sources))
     else:

@@ -1,9 +1,10 @@
 """The application: its endpoints, and what stands around all of them."""
 
 from collections.abc import Callable
+from threading import BoundedSemaphore
 
 from anyio import CapacityLimiter
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from bulk_pipelines.api import problems
@@ -17,27 +18,32 @@ from bulk_pipelines.api.endpoints import (
     imports,
     ingestion,
     items,
+    metrics,
     pending,
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
+from bulk_pipelines.api.items import grids
 from bulk_pipelines.api.live import Live
+from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
 from bulk_pipelines.api.serving.tracing import Traced
 from bulk_pipelines.api.streams import Streams
+from bulk_pipelines.engine.measures import recording
+from bulk_pipelines.settings import Settings
 
 ROUTERS = (
     imports.router,
     uploads.router,
-    items.router,
-    pending.router,
-    ingestion.router,
     exports.router,
     distribution.router,
     events.router,
+    items.router,
+    pending.router,
+    ingestion.router,
     audit.router,
     health.router,
     documentation.router,
@@ -60,6 +66,11 @@ def nothing(_: FastAPI) -> None:
     """Put nothing more into the application."""
 
 
+def routers(chosen: Settings) -> list[APIRouter]:
+    """Return all endpoints; where the metrics are, and whether they are there, is a setting."""
+    return [*ROUTERS, *([metrics.router_at(chosen.metrics_path)] if chosen.metrics else [])]
+
+
 def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     """Put the endpoints together."""
     app = FastAPI(
@@ -76,13 +87,15 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
-    app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
+    app.state.grids = BoundedSemaphore(grids.AT_ONCE)
+    app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
+    app.state.scraper = Scraper(door.pool)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
     problems.install(app)
-    for router in ROUTERS:
+    for router in routers(door.settings):
         app.include_router(router)
     more(app)
     app.add_middleware(Bounded)
@@ -91,4 +104,4 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
 
 def application(door: Door, live: Live, more: Install = nothing) -> ASGIApp:
     """Return what the server runs: the endpoints, with the identity of each request around them."""
-    return Traced(endpoints(door, live, more))
+    return Traced(endpoints(door, live, more), recording.of(door.pool))

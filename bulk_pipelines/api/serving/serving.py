@@ -18,8 +18,10 @@ from bulk_pipelines.api.serving.application import Install, application, nothing
 from bulk_pipelines.api.serving.connections import Guarded
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
+from bulk_pipelines.telemetry import logs
 
 DRAIN_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
@@ -30,6 +32,7 @@ APPLICATION = "bulk api"
 
 def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -> None:
     """Serve the endpoints, and what `more` puts beside them, until a signal asks to stop."""
+    logs.set_up(chosen)
     with address.held(chosen) as url:
         prepare(chosen, url)
         made = pool.connect(url, application=APPLICATION, size=chosen.pool_size, timeout=chosen.connect_timeout)
@@ -43,7 +46,8 @@ def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)
-                with suppress(KeyboardInterrupt):  # Ctrl-C is how it is stopped
+                # Ctrl-C is how it is stopped
+                with recording.written_regularly(made), suppress(KeyboardInterrupt):
                     server(door, more).run(sockets=[listener])
         finally:
             made.dispose()
@@ -81,8 +85,7 @@ def server(door: Door, more: Install = nothing) -> uvicorn.Server:
 
 
 class Draining(uvicorn.Server):
-    """A server that, when it begins to stop, lets listeners go, who would stay for as long as they may, and says so to
-    whoever works for long in this process."""
+    """A server that lets go, when it begins to stop, of whoever would stay for long: listeners, and slices of work."""
 
     def __init__(self, door: Door, live: Live, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -90,8 +93,8 @@ class Draining(uvicorn.Server):
         self.live = live
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.live.close()
         self.door.stops.ask()
+        self.live.close()
         await super().shutdown(sockets)
 
 

@@ -1,7 +1,10 @@
 """The identity of a request: `X-Request-ID` and W3C `traceparent`. Both are accepted or made, kept with the job, and
 sent back."""
 
+import logging
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import getrandbits
 
@@ -9,7 +12,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bulk_pipelines.engine.jobs.jobs import TRACE_PARENT
+from bulk_pipelines.engine.measures import catalogue
+from bulk_pipelines.engine.measures.recording import Measures
+from bulk_pipelines.telemetry import context, events, spans
 
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+SHOWN = 200
+NOBODY_LEFT = 499
+"""What counts as the status of a request whose client went away before there was an answer."""
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -19,14 +29,18 @@ class Trace:
 
     request_id: str
     trace_parent: str
+    caller: str | None = None
+    """The trace context that the request came with."""
 
 
 class Traced:
     """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. It
     stands around everything else, so that the answer to an error bears it, too."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, measures: Measures, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
+        self.measures = measures
+        self.clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -35,14 +49,45 @@ class Traced:
         trace = trace_of(Headers(scope=scope))
         scope.setdefault("state", {})["trace"] = trace
 
+        status = NOBODY_LEFT
+        begun = self.clock()
+
         async def send_named(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = trace.request_id
                 headers["traceparent"] = trace.trace_parent
             await send(message)
 
-        await self.app(scope, receive, send_named)
+        with (
+            context.about(request_id=trace.request_id, trace_parent=trace.trace_parent),
+            spans.request(f"{scope['method']}", trace.trace_parent, trace.caller) as span,
+        ):
+            try:
+                await self.app(scope, receive, send_named)
+            except Exception:
+                status = 500
+                raise
+            finally:
+                span.set(status=status, route=route_of(scope))
+                self.tell(scope, status, self.clock() - begun)
+
+    def tell(self, scope: Scope, status: int, seconds: float) -> None:
+        """Measure a request that was answered, and log it. Nobody reads a line for each request that went well."""
+        route = route_of(scope)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.measures.observe(catalogue.HTTP_SECONDS, seconds, method, route, f"{status // 100}xx")
+        level = logging.WARNING if status >= 500 else logging.DEBUG
+        if events.told(level):
+            said = {"method": method, "path": scope["path"][:SHOWN], "status": status}
+            events.tell(level, "request answered", said | {"duration_ms": round(seconds * 1000, 1)})
+
+
+def route_of(scope: Scope) -> str:
+    """Return the form of the path that was asked for."""
+    return str(getattr(scope.get("route"), "path", "none"))
 
 
 def trace_of(headers: Headers) -> Trace:
@@ -55,5 +100,5 @@ def trace_of(headers: Headers) -> Trace:
     parent = headers.get("traceparent", "")
     if TRACE_PARENT.fullmatch(parent):
         version, trace_id, _, flags = parent.split("-")
-        return Trace(request_id, f"{version}-{trace_id}-{random[32:48]}-{flags}")
+        return Trace(request_id, f"{version}-{trace_id}-{random[32:48]}-{flags}", parent)
     return Trace(request_id, f"00-{random[48:]}-{random[32:48]}-01")

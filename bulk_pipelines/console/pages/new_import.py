@@ -46,17 +46,9 @@ def form(request: Request, caller: Viewer, wrong: str | None = None, status: int
 async def fetch(request: Request, door: TheDoor, sent: Sent) -> Response:
     """Submit an import of a file that is fetched from an address."""
     given = sent.form
-    asked = Address(
-        resource=given.one("resource") or None,
-        resource_type=None,
-        url=given.one("url"),
-        mode=given.one("mode") or "insert",
-        format=None,
-        compression=None,
-        match_on=given.one("match_on") or None,
-        on_error=given.one("on_error") or "continue",
-        validate_only=given.one("validate_only") == "true",
-        priority=0,
+    names = ("resource", "url", "mode", "match_on", "on_error", "validate_only")
+    asked = Address.model_validate(
+        {name: given.one(name) for name in names if given.one(name)} | {"url": given.one("url")}
     )
     caller = sent.caller
     submit = partial(submitting.from_address, door, caller, caller.sender(caller.actor.name), asked)

@@ -15,6 +15,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.adaptive import BatchSizer, Sample, Step
+from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.engine.states import FINISHED_JOBS, JobState
 from bulk_pipelines.engine.worker.retry import Backoff, Random
 from bulk_pipelines.errors import Conflict, Unavailable
@@ -127,6 +128,7 @@ def add_items(
             failures += 1
             if failures > OUTAGE_RETRIES:
                 raise
+            recording.of(pool).rolled_back("persist")
             sizer.observe(Sample(len(piece), sum(each.bytes for each in piece), clock() - begun, failed=True))
             sleep(OUTAGE.delay(failures, random))
         else:
@@ -159,6 +161,7 @@ def add_sized(
         )
         sizer.observe(sample)
         record(connection, job_id, worker, sizer.steps[recorded:])
+    persisted(pool, sample)
     return added
 
 
@@ -209,16 +212,25 @@ def copy_sized(
             with transaction(pool) as connection:
                 connected = clock()
                 copy_batch(connection, job_id, batch, before)
-                sizer.observe(Sample(len(batch), size, clock() - connected, connected - begun))
+                sample = Sample(len(batch), size, clock() - connected, connected - begun)
+                sizer.observe(sample)
                 record(connection, job_id, worker, sizer.steps[recorded:])
         except (Unavailable, psycopg.OperationalError):
             failures += 1
             if failures > OUTAGE_RETRIES:
                 raise
+            recording.of(pool).rolled_back("persist")
             sizer.observe(Sample(len(batch), size, clock() - begun, failed=True))
             sleep(OUTAGE.delay(failures, random_module.random))
         else:
+            persisted(pool, sample)
             return
+
+
+def persisted(pool: Engine, sample: Sample) -> None:
+    note = recording.of(pool)
+    note.batch("persist", sample.rows, sample.seconds, sample.waited_seconds)
+    note.write_if_due()
 
 
 def copy_batch(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:

@@ -5,6 +5,7 @@ shown there again. A row that has not been shown yet cannot slip behind the read
 reader, and its new place is later still.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from bulk_pipelines.engine.items.cursors import START, Position, cursor_secret, 
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.telemetry import events
 
 MOST = 1_000
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -138,6 +140,9 @@ def read(
         "until": until or NEVER,
     }
     rows = rows_of(connection, query, values)
+    if rows and events.told(logging.DEBUG):
+        first, last = (f"{row.updated_at.isoformat()} {row.item_id}" for row in (rows[0], rows[-1]))
+        events.debug("page read", rows=len(rows), first=first, last=last)
     full = len(rows) == limit
     return Page(rows, encode(secret, scope, Position(rows[-1].updated_at, rows[-1].item_id)) if full else None)
 

@@ -16,7 +16,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import audit, dispatch
+from bulk_pipelines.engine.jobs import audit, dispatch, telling
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
@@ -178,6 +178,7 @@ def submit(connection: Connection, kinds: Mapping[str, Any], request: Request) -
     }
     if job := job_of(connection, "insert_job", values):
         audit.note(connection, request.actor, "submit", job.job_id)
+        telling.submitted(job)
         return Submitted(job, created=True)
     row = connection.execute(queries.text("jobs", "job_of_idempotency_key"), values).fetchone()
     assert row is not None, "the insert met this key"
@@ -246,7 +247,9 @@ def begin(connection: Connection, job: Job, dagster_run_id: str | None = None) -
     """Do what `start` does with a job that the caller has locked."""
     checked_move(job.job_key, job.status, JobEvent.START)
     values = {"job_id": job.job_id, "dagster_run_id": optional_text("dagster_run_id", dagster_run_id)}
-    return written(connection, "start_job", values)
+    job = written(connection, "start_job", values)
+    telling.started(job)
+    return job
 
 
 def seal(connection: Connection, job_id: int) -> Job:
@@ -332,7 +335,9 @@ def write(
         "error": None if error is None else storable(error),
         "result": None if result is None else payload.encode("result", result),
     }
-    return written(connection, "move_job", values)
+    job = written(connection, "move_job", values)
+    telling.moved(job)
+    return job
 
 
 def seen_by(by: Actor | None) -> str | None:

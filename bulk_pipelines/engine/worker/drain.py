@@ -13,7 +13,7 @@ import psycopg
 from bulk_pipelines.database import faults
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import leases, rescue
-from bulk_pipelines.engine.jobs import end, jobs
+from bulk_pipelines.engine.jobs import end, jobs, telling
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.runner import Slice, Worker
 from bulk_pipelines.errors import Unavailable
@@ -73,7 +73,7 @@ def drain(
     """
     worker.leave_at = deadline = None if seconds is None else worker.clock() + seconds
     worked = 0
-    with little_garbage():
+    with little_garbage(), telling.about(worker.job, worker=worker.name):
         while True:
             slice_ = outlasting_outages(worker, lambda: worker.run_once(deadline))
             worked += slice_.tally.total

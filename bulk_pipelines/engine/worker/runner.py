@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -22,19 +22,22 @@ from bulk_pipelines.engine.items import claims, leases
 from bulk_pipelines.engine.items.claims import Claims
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Settled
+from bulk_pipelines.engine.jobs import jobs, telling
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.worker import pressure, retry, slices, work
-from bulk_pipelines.engine.worker.pressure import Pressure, PressureLimits
-from bulk_pipelines.engine.worker.retry import Random, Tries
+from bulk_pipelines.engine.worker.measuring import Observer
+from bulk_pipelines.engine.worker.pressure import PressureLimits
+from bulk_pipelines.engine.worker.retry import SUCCEED, Random, Tries
 from bulk_pipelines.engine.worker.settler import Settler, SettlerLimits
-from bulk_pipelines.engine.worker.slices import Ewma
+from bulk_pipelines.engine.worker.slices import Pace
 from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.engine.worker.work import Tally, Worked
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.telemetry import spans
 
 GOING_ON = (None, JobState.RUNNING)
 """The job states that allow work to go on, as the last settlement saw them; None means that nothing was settled yet."""
@@ -59,14 +62,6 @@ class Slice:
     @property
     def idle(self) -> bool:
         return not self.claimed and not self.tally.total and not self.left
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What a worker has learned of its items and of the other side; it is adjusted after each slice."""
-
-    item_seconds: Ewma = field(default_factory=Ewma)
-    pressure: Pressure = field(default_factory=Pressure)
 
 
 def worker_name() -> str:
@@ -108,16 +103,19 @@ class Worker:
         stop."""
         self.looked_at = clock()
         self.status = job.status
+        self.observer = Observer(pool, job.kind)
         self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
-        self.settler = Settler(
-            pool,
-            job.job_id,
-            self.lease_seconds,
-            self.kind.item_timeout,
-            settler_limits or self.kind.settling,
-            clock,
-            self.kind.record,
-        )
+        with telling.about(job, worker=self.name):
+            self.settler = Settler(
+                pool,
+                job.job_id,
+                self.lease_seconds,
+                self.kind.item_timeout,
+                settler_limits or self.kind.settling,
+                clock,
+                self.kind.record,
+            )
+        self.settler.flushed = self.observer.flushed
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
@@ -130,6 +128,14 @@ class Worker:
 
     def run_once(self, until: float | None = None) -> Slice:
         """Work one slice. It is shorter when `until`, a time of the clock, comes first."""
+        with spans.span("slice") as span:
+            done = self.slice(until)
+            span.set(claimed=done.claimed, items=done.tally.total, failed=done.tally.failed)
+            if done.idle:
+                span.drop()
+        return done
+
+    def slice(self, until: float | None) -> Slice:
         begun = self.clock()
         target = begun + self.kind.slices.target_seconds
         tally = Tally()
@@ -138,6 +144,7 @@ class Worker:
             self.settle(lease, outcome, tally)
         seconds = self.clock() - begun
         self.adjust(tally, seconds)
+        self.observer.worked(tally, seconds)
         return Slice(claimed, tally, seconds, len(self.waiting))
 
     def take(self, tally: Tally) -> int:
@@ -146,6 +153,7 @@ class Worker:
         if self.failed_fast:
             self.settler.drain()  # writes the burial that fails the job, unless its lease was lost
             self.failed_fast = False
+            self.tell_failure()
         if self.waiting:
             if self.look() is not JobState.RUNNING:
                 self.give_back()
@@ -161,6 +169,13 @@ class Worker:
                 self.settler.drain()
             self.prepare(claimed, tally)
         return len(claimed)
+
+    def tell_failure(self) -> None:
+        """Tell of the job's end, which the settlement of a burial has brought about."""
+        with transaction(self.pool) as connection:
+            job = jobs.find(connection, self.job.job_key)
+        if job.finished:
+            telling.moved(job)
 
     def claim(self) -> list[Lease]:
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
@@ -223,6 +238,8 @@ class Worker:
         settlement = retry.decide(self.kind.retry, outcome, self.tries(lease, outcome), self.random, spacing)
         if self.kind.fail_fast and settlement.event is ItemEvent.BURY:
             self.failed_fast = True
+        if settlement.event is not SUCCEED:
+            self.observer.decided(lease, settlement)
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
 
     def tries(self, lease: Lease, outcome: Outcome) -> Tries:
@@ -306,6 +323,7 @@ class Worker:
         for lease in list(self.in_work.values()):
             self.settle(lease, RetryLater("its worker was stopped in the middle", after=0.0), Tally())
         self.settler.stop()
+        self.observer.measures.write()
         if over := self.claims.over(self.settler.unsettled()):
             with suppress(Unavailable, psycopg.OperationalError), transaction(self.pool) as connection:
                 claims.forget(connection, over)

@@ -19,8 +19,10 @@ from bulk_pipelines.engine.items import leases, settling
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Record, Settled
 from bulk_pipelines.engine.states import ItemEvent, JobState
+from bulk_pipelines.engine.worker.measuring import Flush, unheard
 from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.telemetry import context, events, spans
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,12 @@ class Settler:
         self.failure: Exception | None = None
         self.draining = 0
         self.stopping = False
-        self.thread = threading.Thread(target=self.loop, name="settler", daemon=True)
+        self.flushed: Callable[[Flush], None] = unheard
+        """Called with each batch that was written, by the thread that writes."""
+        self.oldest = clock()
+        """When the first outcome came into the empty buffer."""
+        self.fullness = 0.0
+        self.thread = threading.Thread(target=context.carried(self.loop), name="settler", daemon=True)
         self.thread.start()
 
     def hold(self, claimed: Iterable[Lease]) -> None:
@@ -122,9 +129,13 @@ class Settler:
         """Add a settlement to write. Blocks while the buffer is full; raises SettlerFailed when settlements cannot be
         written."""
         with self.lock:
-            while len(self.buffer) >= self.limits.capacity and self.failure is None:
-                self.changed.wait()
+            if len(self.buffer) >= self.limits.capacity:
+                events.error("buffer is full", waiting=len(self.buffer))
+                while len(self.buffer) >= self.limits.capacity and self.failure is None:
+                    self.changed.wait()
             self.check()
+            if not self.buffer:
+                self.oldest = self.clock()
             self.buffer.append(settled)
             self.held.pop(settled.item_id, None)
             self.begun_at.pop(settled.item_id, None)
@@ -178,60 +189,67 @@ class Settler:
     def flush(self) -> None:
         with self.changed:
             batch = self.buffer[: self.limits.batch]
+            self.fullness = len(self.buffer) / self.limits.capacity
             del self.buffer[: len(batch)]
             self.writing = batch
+            since, self.oldest = self.oldest, self.clock()
             self.changed.notify_all()
         if batch:
-            self.write(batch)
+            with spans.span("settle", items=len(batch)):
+                self.write(batch, since)
         with self.changed:
             self.writing = []
             self.changed.notify_all()
 
-    def write(self, batch: list[Settled]) -> None:
-        tried_before = False
+    def write(self, batch: list[Settled], since: float) -> None:
+        """Write a batch of which the first outcome was there at the time `since`."""
+        vain_tries = 0
         deadline = self.clock() + self.limits.outage_patience
         while True:
+            begun = connected = self.clock()
             try:
                 with transaction(self.pool) as connection:
+                    connected = self.clock()
                     written = settling.write(connection, self.job_id, batch)
                     if self.record is not None and (succeeded := written.succeeded(batch)):
                         self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
-                    known = (
-                        settling.settled_before(connection, written.lost) if tried_before and written.lost else set()
-                    )
+                    known = settling.settled_before(connection, written.lost) if vain_tries and written.lost else set()
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise
-                tried_before = True
+                vain_tries += 1
                 log.warning("settling %d items of job %d waits for the database: %s", len(batch), self.job_id, error)
                 time.sleep(self.limits.retry_seconds)
                 continue
             except Exception as error:
                 if not settling.is_about_values(error):
                     raise
-                self.write_apart(batch, error)
+                self.write_apart(batch, error, since)
                 return
-            self.take_note(written, known)
+            lost = self.take_note(written, known)
+            now = self.clock()
+            self.flushed(Flush(batch, lost, now - begun, connected - begun, now - since, self.fullness, vain_tries))
             return
 
-    def write_apart(self, batch: list[Settled], error: Exception) -> None:
+    def write_apart(self, batch: list[Settled], error: Exception, since: float) -> None:
         """Bury what cannot be written, so that no handler's answer stops a worker. Settlements that cannot even be put
         into a statement are all buried at once; otherwise the batch is halved, down to the one that the database or the
         record refuses."""
         mended = settling.writable(batch)
         if any(now is not before for now, before in zip(mended, batch, strict=True)):
-            self.write(mended)
+            self.write(mended, since)
         elif len(batch) > 1:
             half = len(batch) // 2
-            self.write(batch[:half])
-            self.write(batch[half:])
+            self.write(batch[:half], since)
+            self.write(batch[half:], since)
         elif batch[0].settlement.event is ItemEvent.SUCCEED:
-            self.write([settling.unwritable(batch[0], error)])
+            self.write([settling.unwritable(batch[0], error)], since)
         else:
             raise error
 
-    def take_note(self, written: settling.Written, known: set[int]) -> None:
+    def take_note(self, written: settling.Written, known: set[int]) -> int:
+        """Note what a batch did to the job and to its leases, and return how many outcomes were dropped."""
         lost = [each for each in written.lost if each.item_id not in known]
         with self.changed:
             self.lost_count += len(lost)
@@ -240,6 +258,7 @@ class Settler:
                 self.open_items = written.open_items
         for each in lost:
             log.warning("lease %d of item %d is lost: its outcome is dropped", each.lease_term, each.item_id)
+        return len(lost)
 
     def renew_if_due(self) -> None:
         """Renew the held leases when a third of their time has passed, so that two renewals may fail before they run

@@ -1,6 +1,8 @@
 """How many items a worker takes at a time, and for how long. Pure arithmetic."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from bulk_pipelines.engine.worker.pressure import Pressure
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,11 @@ def claim_size(limits: SliceLimits, item_seconds: float | None, level: float = 1
 def lease_seconds(limits: SliceLimits, item_seconds: float | None) -> float:
     """Return the length of a lease: long enough for a slow item, short enough for a quick rescue."""
     return clamp(2.0 * (item_seconds or 0.0), limits.lease_floor, limits.lease_cap)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a worker has learned of its items and of the other side; it is adjusted after each slice."""
+
+    item_seconds: Ewma = field(default_factory=Ewma)
+    pressure: Pressure = field(default_factory=Pressure)

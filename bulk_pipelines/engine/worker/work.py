@@ -12,6 +12,7 @@ from bulk_pipelines.engine.outcomes import Bury, Done, Outcome, RetryLater, Unfi
 from bulk_pipelines.engine.worker import retry
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import ErrorClass
+from bulk_pipelines.telemetry import context
 
 Worked = tuple[Lease, Outcome | None]
 """An item and its outcome. There is no outcome when the lease was lost on the way: then nothing is to be written."""
@@ -74,7 +75,7 @@ def side_by_side(
     while True:
         while waiting and len(running) < concurrency and go_on(waiting[0]):
             lease = waiting.popleft()
-            running[executor.submit(perform, lease)] = lease
+            running[executor.submit(context.carried(perform), lease)] = lease
         if not running:
             return
         ready, _ = wait(running, return_when=FIRST_COMPLETED)

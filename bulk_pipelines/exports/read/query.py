@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import psycopg as psycopg_dialect
@@ -15,6 +16,7 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator, Value
 from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.formats import xlsx
 from bulk_pipelines.resources.declaration import Column, Resource
 
 Element = sa.ColumnElement[Any]
@@ -31,7 +33,16 @@ TYPES: dict[ColumnKind, sa.types.TypeEngine[Any]] = {
     ColumnKind.BOOLEAN: sa.Boolean(),
     ColumnKind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
     ColumnKind.TEXT_LIST: postgresql.ARRAY(sa.Text()),
+    ColumnKind.SMALLINT: sa.Numeric(),
+    ColumnKind.INTEGER: sa.Numeric(),
+    ColumnKind.BIGINT: sa.Numeric(),
+    ColumnKind.NUMERIC: sa.Numeric(),
+    ColumnKind.REAL: sa.Float(24),
+    ColumnKind.DOUBLE: sa.Float(53),
+    ColumnKind.DATE: sa.Date(),
+    ColumnKind.LOCAL_TIMESTAMP: sa.TIMESTAMP(),
 }
+"""The types of the values that columns are compared with. Columns of other kinds are compared with none."""
 
 # What Excel, LibreOffice and Google Sheets take for the start of a formula, also behind a tab or a line break;
 # the wide forms are read as the narrow ones in some languages.
@@ -56,7 +67,7 @@ def rows(request: ExportRequest) -> Statement:
     selected = narrowed(selected, request, table)
     if request.order:
         ordered = [table.c[each.field].desc() if each.descending else table.c[each.field] for each in request.order]
-        selected = selected.order_by(*ordered, table.c[request.declared.id_key.column])
+        selected = selected.order_by(*ordered, *(table.c[name] for name in request.declared.id_columns))
     if request.format in {Format.JSON, Format.NDJSON}:
         record = selected.subquery("record")
         return sa.select(sa.func.row_to_json(record.table_valued()))
@@ -84,8 +95,10 @@ def within(composed_statement: str, blocks: range | None) -> str:
 
 
 def table_of(resource: Resource) -> sa.TableClause:
-    columns: list[sa.ColumnClause[Any]] = [sa.column(column.name, TYPES[column.kind]) for column in resource.columns]
-    return sa.table(resource.table, *columns)
+    columns: list[sa.ColumnClause[Any]] = [
+        sa.column(column.name, TYPES.get(column.kind, sa.types.NullType())) for column in resource.columns
+    ]
+    return sa.table(resource.table, *columns, schema=resource.schema)
 
 
 def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause) -> Statement:
@@ -130,6 +143,8 @@ def contains(column: Element, kind: ColumnKind, value: Element) -> Element:
 
 
 def shaped(request: ExportRequest, column: Column, value: Element) -> Element:
+    if column.judged_by_table and as_its_text(request.format, column.kind):
+        return sa.cast(value, sa.Text()).label(column.name)
     match request.format, column.kind:
         case Format.CSV, ColumnKind.BOOLEAN:
             value = sa.cast(value, sa.Text())
@@ -141,3 +156,16 @@ def shaped(request: ExportRequest, column: Column, value: Element) -> Element:
             starts = sa.func.left(value, 1).in_(FORMULA_STARTS)
             value = sa.case((starts, sa.literal("'", sa.Text()).concat(value)), else_=value)
     return value.label(column.name)
+
+
+def as_its_text(file: Format, kind: ColumnKind) -> bool:
+    """Tell whether values are written as PostgreSQL writes them, because the format has nothing of its own for them. A
+    number and JSON stand in JSON as they are; an array does not, since JSON has no arrays with bounds."""
+    if file is Format.XLSX:
+        return kind not in {*xlsx.OWN_FORM, *PLAIN}
+    if file is Format.PARQUET:
+        return kind not in PLAIN and pa.types.is_string(kind.arrow)
+    return file in {Format.JSON, Format.NDJSON} and kind in {ColumnKind.ARRAY, ColumnKind.OTHER}
+
+
+PLAIN = {ColumnKind.UUID, ColumnKind.TEXT, ColumnKind.TEXT_LIST}

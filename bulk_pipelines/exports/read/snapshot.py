@@ -89,7 +89,7 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
-    table = sql.Identifier(request.declared.table).as_string(connection)
+    table = sql.Identifier(*request.declared.place).as_string(connection)
     connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
     plan = Plan(
         snapshot=single(connection, "SELECT pg_export_snapshot()"),

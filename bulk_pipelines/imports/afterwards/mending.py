@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,11 @@ from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import progress, submission
+from bulk_pipelines.imports.afterwards import replaying
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
-from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.plan.dialect import Dialect
+from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage.contract import Storage
@@ -37,7 +38,8 @@ class Record:
 
     line: int
     reasons: list[dict[str, Any]]
-    format: Format
+    layout: Layout
+    """How it stood in the file."""
     fields: Mapping[str, str] | None
     """The fields by their columns, as text; None when the record cannot be taken apart."""
     text: str | None
@@ -59,11 +61,10 @@ def read_files(connection: Connection, job: Job) -> list[ImportFile]:
 
 
 def taken_apart(each: Rejected, files: Sequence[ImportFile]) -> Record:
-    layout = files[bisect_left([file.base_line for file in files], each.line) - 1].layout
-    assert layout is not None, "only such files are given"
-    text = text_of(each)
-    fields = None if text is None else fields_of(text, layout.format, layout.columns)
-    return Record(each.line, each.reasons, layout.format, fields, text)
+    found = files[bisect_left([file.base_line for file in files], each.line) - 1].layout
+    assert found is not None, "only such files are given"
+    layout, text = found.as_text, text_of(each)
+    return Record(each.line, each.reasons, layout, None if text is None else fields_of(text, layout), text)
 
 
 def text_of(each: Rejected) -> str | None:
@@ -75,19 +76,32 @@ def text_of(each: Rejected) -> str | None:
         return None
 
 
-def fields_of(text: str, kind: Format, columns: Sequence[str]) -> dict[str, str] | None:
+def fields_of(text: str, layout: Layout) -> dict[str, str] | None:
     """Return the fields of a record; None if it is malformed."""
-    if kind is Format.CSV:
-        values = row_of(text)
-        return dict(zip(columns, values, strict=True)) if values is not None and len(values) == len(columns) else None
+    if layout.format is Format.CSV:
+        values = row_of(text, layout.dialect)
+        whole = values is not None and len(values) == len(layout.fields)
+        return dict(zip(layout.fields, values or (), strict=True)) if whole else None
     found = object_of(text)
     return None if found is None else {name: shown(value) for name, value in found.items()}
 
 
-def row_of(text: str) -> list[str] | None:
+def options_of(dialect: Dialect) -> dict[str, Any]:
+    """Return the dialect in the words of the module csv."""
+    return {
+        "delimiter": dialect.delimiter,
+        "quotechar": dialect.quote or '"',
+        "quoting": csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL,
+        "escapechar": dialect.escape,
+        "doublequote": dialect.escape is None,
+        "strict": True,
+    }
+
+
+def row_of(text: str, dialect: Dialect) -> list[str] | None:
     """Return the fields of a record of CSV; None unless it is exactly one record."""
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        rows = list(csv.reader(io.StringIO(text, newline=""), **options_of(dialect)))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None
@@ -109,16 +123,17 @@ def mended_record(record: Record, given: Mapping[str, str] | str) -> dict[str, A
     """Return a record with what a person has written in place of what was wrong."""
     where = f"line {record.line}"
     if isinstance(given, str):
-        found = row_of(given) if record.format is Format.CSV else object_of(given)
+        kind, dialect = record.layout.format, record.layout.dialect
+        found = row_of(given, dialect) if kind is Format.CSV else object_of(given)
         if found is None:
-            raise InvalidInput(where, f"is still no record of {record.format}")
+            raise InvalidInput(where, f"is still no record of {kind}")
         return found
     if record.fields is None or record.text is None:
         raise InvalidInput(where, "cannot be taken apart: mend its whole text")
     unknown = given.keys() - record.fields.keys()
     if unknown:
         raise InvalidInput(where, f"has no field {min(unknown)[:100]!r}")
-    if record.format is Format.CSV:
+    if record.layout.format is Format.CSV:
         return [given.get(name, value) for name, value in record.fields.items()]
     before = object_of(record.text) or {}
     return {
@@ -147,15 +162,16 @@ def submit(pool: Engine, job: Job, mended: Mended, storage: Storage, by: Actor) 
     with transaction(pool) as connection:
         files = read_files(connection, job)
         records = [found(connection, job, line, files) for line in sorted(mended)]
-    parts: dict[tuple[Format, tuple[str, ...]], list[Any]] = defaultdict(list)
+    parts: list[tuple[Layout, list[Any]]] = []
     for record in records:
-        columns = columns_of(record, files) if record.format is Format.CSV else ()
-        parts[record.format, columns].append(mended_record(record, mended[record.line]))
-    contents = [(kind, content(kind, columns, rows)) for (kind, columns), rows in parts.items()]
+        if not parts or not parts[-1][0].written_like(record.layout):
+            parts.append((record.layout, []))
+        parts[-1][1].append(mended_record(record, mended[record.line]))
+    contents = [(layout, content(layout, rows)) for layout, rows in parts]
     digest = hashlib.sha256(b"\0".join(each for _, each in contents)).hexdigest()
     written = [
-        write(storage, f"{job.job_key}-rejects.{digest[:16]}.{number}.{kind}", kind, each)
-        for number, (kind, each) in enumerate(contents, 1)
+        write(storage, f"{job.job_key}-rejects.{digest[:16]}.{number}.{layout.format}", layout, each)
+        for number, (layout, each) in enumerate(contents, 1)
     ]
     with transaction(pool) as connection:
         key = f"mended {job.job_key} {digest}"
@@ -169,25 +185,25 @@ def found(connection: Connection, job: Job, line: int, files: Sequence[ImportFil
     return taken_apart(there[0], files)
 
 
-def columns_of(record: Record, files: Sequence[ImportFile]) -> tuple[str, ...]:
-    layout = files[bisect_left([file.base_line for file in files], record.line) - 1].layout
-    return layout.columns if layout is not None else ()
+def content(layout: Layout, rows: Sequence[Any]) -> bytes:
+    """Return a file with these records, written as those of the layout are."""
+    if layout.format is not Format.CSV:
+        raws = [json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") for row in rows]
+    else:
+        raws = [raw_of(row, layout.dialect) for row in rows]
+    return b"".join(replaying.pieces(layout, iter(raws)))
 
 
-def content(kind: Format, columns: Sequence[str], rows: Sequence[Any]) -> bytes:
-    """Return a file with these records."""
-    if kind is not Format.CSV:
-        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-        joined = "[\n" + ",\n".join(lines) + "\n]\n" if kind is Format.JSON else "\n".join(["", *lines, ""])
-        return joined.encode("utf-8", "surrogatepass")
+def raw_of(row: Sequence[str], dialect: Dialect) -> bytes:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    try:
+        csv.writer(text, lineterminator="", **options_of(dialect)).writerow(row)
+    except csv.Error as error:
+        raise InvalidInput("records", f"cannot be written as the file was: {error}") from None
     return text.getvalue().encode("utf-8", "surrogatepass")
 
 
-def write(storage: Storage, name: str, kind: Format, data: bytes) -> RequestedFile:
+def write(storage: Storage, name: str, layout: Layout, data: bytes) -> RequestedFile:
     with storage.publish(name) as sink:
         sink.write(data)
-    return RequestedFile(storage.url_of(name), len(data), format=kind)
+    return RequestedFile(storage.url_of(name), len(data), format=layout.format, layout=layout)

@@ -67,8 +67,8 @@ def download(begin: Begin, job: Job, outcome: Outcome, number: int | None = None
         stretches = stretches_of(connection, job.job_id)
         loaded = loaded_lines(connection, job)
     refuse_gone(job, files)
-    layout = files[0].layout
-    assert layout is not None, "only such files are chosen"
+    assert files[0].layout is not None, "only such files are chosen"
+    layout = files[0].layout.as_text
     raws = (
         raw
         for file in files
@@ -84,8 +84,8 @@ def chosen(job: Job, files: list[ImportFile], number: int | None) -> list[Import
         raise Conflict(
             f"job {job.job_key} has no file that was read" + (f" with the number {number}" if number else "")
         )
-    kinds = {(file.layout.format, file.layout.header) for file in read if file.layout is not None}
-    if len(kinds) > 1:
+    layouts = [file.layout.as_text for file in read if file.layout is not None]
+    if not all(layout.written_like(layouts[0]) for layout in layouts):
         raise InvalidInput("file", "the files of this import have different columns: name one by its number, from 1 on")
     return read
 
@@ -165,7 +165,7 @@ def oversized(source: LandedFile, block: Block) -> bytes:
 
 def written(layout: Layout, raws: Iterator[bytes]) -> Iterator[bytes]:
     """Yield a file with these records, in pieces of some size."""
-    waiting: list[bytes] = [layout.header + b"\n"] if layout.format is Format.CSV else []
+    waiting: list[bytes] = [layout.header + b"\n"] if layout.header else []
     size = 0
     before, between, behind_all = (b"[\n", b",\n", b"\n]\n") if layout.format is Format.JSON else (b"", b"\n", b"\n")
     empty = True

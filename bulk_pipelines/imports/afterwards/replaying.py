@@ -25,7 +25,7 @@ class Part:
     layout: Layout
 
     def takes(self, layout: Layout) -> bool:
-        return (self.layout.format, self.layout.header) == (layout.format, layout.header)
+        return self.layout.written_like(layout)
 
 
 def write(
@@ -39,14 +39,14 @@ def write(
         with storage.publish(name) as sink:
             for piece in pieces(part.layout, (raw for _, raw in records)):
                 sink.write(piece)
-        written.append(RequestedFile(storage.url_of(name), storage.stat(name).size, format=kind))
+        written.append(RequestedFile(storage.url_of(name), storage.stat(name).size, format=kind, layout=part.layout))
     return written
 
 
 def in_parts(files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> Iterator[tuple[Part, bytes]]:
     """Yield the records that were kept whole, each with the file it goes to. A new file begins where the format or the
     columns change, and behind a record whose quote is never closed: its field would swallow the next records."""
-    layouts = {file.base_line: file.layout for file in files if file.layout is not None}
+    layouts = {file.base_line: file.layout.as_text for file in files if file.layout is not None}
     bases = list(layouts)
     part, closed = None, True
     for each in rejects:
@@ -55,7 +55,9 @@ def in_parts(files: Iterable[ImportFile], rejects: Iterable[Rejected]) -> Iterat
         layout = layouts[bases[bisect_left(bases, each.line) - 1]]
         if part is None or not closed or not part.takes(layout):
             part = Part(part.number + 1 if part else 1, layout)
-        closed = layout.format is not Format.CSV or not csv_ends.record_ends(each.raw)[1].quoted
+        closed = (
+            layout.format is not Format.CSV or not csv_ends.record_ends(layout.dialect.structure(each.raw))[1].quoted
+        )
         yield part, each.raw
 
 
@@ -73,3 +75,5 @@ def pieces(layout: Layout, records: Iterator[bytes]) -> Iterator[bytes]:
             yield b"[\n" + next(records)
             yield from (b",\n" + raw for raw in records)
             yield b"\n]\n"
+        case Format.ROWS:
+            raise AssertionError("rows are written as CSV")

@@ -27,9 +27,14 @@ class Undoable:
     referred_to: int
 
 
-def check(mode: Mode) -> None:
-    """Raise `Conflict` unless the mode is insert. Only added rows can be taken back: nothing keeps what an upsert has
-    overwritten."""
+def check(mode: Mode, resource: Resource) -> None:
+    """Raise `Conflict` unless the mode is insert and the rows say where they come from. Only added rows can be taken
+    back: nothing keeps what an upsert has overwritten."""
+    if not resource.provenance:
+        raise Conflict(
+            f"an import into {'.'.join(resource.place)} cannot be undone: its rows do not say where they come from."
+            f" `bulk resources adopt --provenance` gives the table the columns for it, for imports from then on"
+        )
     if mode is not Mode.INSERT:
         raise Conflict(f"an import in the mode {mode} cannot be undone: only insert can")
 
@@ -76,10 +81,12 @@ def remove(connection: Connection, resource: Resource, job_id: int, piece: sql.C
     except psycopg.Error as error:
         if not refusals.about_rows(error):
             raise
-    query = sql.SQL("SELECT t.id FROM {} t WHERE {} AND {}").format(table, piece, condition)
-    ids = [found for (found,) in connection.execute(query)]
-    one = sql.SQL("DELETE FROM {} t WHERE t.id = ANY ({}) AND {}").format(table, refusals.CHUNK, condition)
-    return refusals.attempt(connection, one, "uuid", ids).written
+    query = sql.SQL("SELECT t.import_line FROM {} t WHERE {} AND {}").format(table, piece, condition)
+    lines = [found for (found,) in connection.execute(query)]
+    one = sql.SQL("DELETE FROM {} t WHERE t.import_line = ANY ({}) AND {} AND {}").format(
+        table, refusals.CHUNK, piece, condition
+    )
+    return refusals.attempt(connection, one, lines).written
 
 
 def is_free(resource: Resource) -> sql.Composed:

@@ -13,17 +13,19 @@ import psycopg
 import pyarrow as pa
 from psycopg import errors, sql
 
-from bulk_pipelines.columns import arrow, binary_copy, uuids
+from bulk_pipelines.columns import arrow, binary_copy, text_copy
 from bulk_pipelines.columns.arrow import Column, Mask, compute
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import conflict_reasons, rejects, tables, writing
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
-from bulk_pipelines.imports.validate.validation import Reject, Validated, with_origin
+from bulk_pipelines.imports.validate import rows
+from bulk_pipelines.imports.validate.rows import with_origin
+from bulk_pipelines.imports.validate.validation import Reject, Validated
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
 STAGED = sql.Identifier("pg_temp", "staged")
-AMONG = sql.SQL("coalesce(s.number = ANY (%(rows)s::bigint[]), true)")
+AMONG = sql.SQL("coalesce(s.import_line = ANY (%(rows)s::bigint[]), true)")
 """The condition for the rows of a list; without a list it holds for all rows."""
 
 # So many deadlocks in a row do not happen by chance. After the last attempt the error is raised, and the batch as a
@@ -71,38 +73,51 @@ def insert(connection: Connection, context: ImportContext, validated: Validated)
     resource = context.resource
     found = Objections(
         len(validated.lines),
-        {key.column: repeated(key, arrow.column(validated.good, key.column)) for key in resource.keys},
+        {
+            key.name: repeated(key, [arrow.column(validated.good, name) for name in key.columns])
+            for key in resource.keys
+        },
     )
     stage(connection, resource, validated)
     persistently(
         connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, context, validated, found)
     )
-    connection.execute(sql.SQL("DROP TABLE {}").format(STAGED))
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGED))
     return set_aside(connection, context, validated, found)
 
 
-def repeated(key: Key, values: Column) -> Mask:
-    """Tell which values already stood further up in the column."""
+def repeated(key: Key, columns: list[Column]) -> Mask:
+    """Tell which keys already stood further up. A key that lacks a value is like no other."""
     if key.ignores_case:
-        values = compute.ascii_lower(values)
+        columns = [compute.ascii_lower(values) for values in columns]
+    missing = np.zeros(len(columns[0]), dtype=bool)
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for values in columns:
+        missing |= values.is_null().to_numpy(zero_copy_only=False)
+        encoded = values.dictionary_encode()
+        own = compute.fill_null(encoded.indices, 0).to_numpy().astype(np.int64)
+        codes = codes * (len(encoded.dictionary) + 1) + own
+        if len(columns) > 1:
+            codes = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
     # Codes are given out in the order of first appearance: each new value has a higher one than all before.
-    codes = values.dictionary_encode().indices.to_numpy()
+    codes = pa.array(codes, mask=missing).dictionary_encode().indices.fill_null(-1).to_numpy()
     again: Mask = codes <= np.concatenate(([-1], np.maximum.accumulate(codes)[:-1]))
-    return again
+    return again & ~missing
 
 
 def stage(connection: Connection, resource: Resource, validated: Validated) -> None:
     """Put the keys and references of the batch into a temporary table, with the numbers of their rows."""
     names = conflict_reasons.telling_columns(resource)
+    if not names:
+        return
     connection.execute(
         sql.SQL(
-            "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT 0::bigint AS number, {} FROM {} WITH NO DATA"
+            "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA"
         ).format(tables.plain(resource, names), tables.table(resource))
     )
     columns = {name: arrow.column(validated.good, name) for name in names}
-    columns["number"] = pa.array(np.arange(len(validated.lines)))
-    ids = columns[resource.id_key.column]
-    binary_copy.copy(connection, STAGED, binary_copy.by_id(binary_copy.encode(columns), ids))
+    columns["import_line"] = pa.array(np.arange(len(validated.lines)))
+    binary_copy.copy(connection, STAGED, rows.encoded(resource, columns))
 
 
 def persistently(connection: Connection, passing: tuple[type[psycopg.Error], ...], work: Callable[[], int]) -> int:
@@ -121,10 +136,10 @@ def compare_and_write(connection: Connection, context: ImportContext, validated:
     found.refused.clear()
     compare(connection, context, found)
     free = np.flatnonzero(~found.any[validated.encoded.order])
-    rows = validated.encoded.take(free)
-    refused = writing.write(connection, context, tables.table(context.resource), rows, validated.lines[rows.order])
+    batch = validated.encoded.take(free)
+    refused = writing.write(connection, context, validated, batch)
     if refused:
-        messages = {row: refused[line].message for row in rows.order if (line := int(validated.lines[row])) in refused}
+        messages = {row: refused[line].said for row in batch.order if (line := int(validated.lines[row])) in refused}
         # Another comparison tells which of these rows were refused because others changed the table in between.
         compare(connection, context, found, list(messages))
         declared = found.any
@@ -137,10 +152,10 @@ def compare(connection: Connection, context: ImportContext, found: Objections, r
     with tables.planned(connection, "seqscan"):
         for key in context.resource.keys:
             own, held = taken(connection, context, key, found.count, rows)
-            note(found.own, key.column, own, rows)
-            note(found.held, key.column, held, rows)
+            note(found.own, key.name, own, rows)
+            note(found.held, key.name, held, rows)
         for reference in context.resource.references:
-            note(found.missing, reference.column, missing(connection, reference, found.count, rows), rows)
+            note(found.missing, reference.name, missing(connection, reference, found.count, rows), rows)
 
 
 def note(masks: dict[str, Mask], name: str, found: Mask, rows: list[int] | None) -> None:
@@ -155,10 +170,12 @@ def taken(
 ) -> tuple[Mask, Mask]:
     """Tell which rows have a key that is in the table: first those whose key a row of this very import has, then those
     whose key a row of other origin has."""
-    is_own = tables.lookup(context.resource, key, "t", "s", tables.own(context, "t"))
-    query = sql.SQL("SELECT * FROM (SELECT s.number, {} AS own FROM {} s WHERE {}) found WHERE own IS NOT NULL").format(
-        is_own, STAGED, AMONG
-    )
+    # The ledger of an import into a table without provenance is read when everything is loaded. Until then, whatever is
+    # in the table counts as its own.
+    mine = sql.SQL("true") if tables.keeps_ledger(context) else tables.own(context, key, "t")
+    query = sql.SQL(
+        "SELECT * FROM (SELECT s.import_line, {} AS own FROM {} s WHERE {}) found WHERE own IS NOT NULL"
+    ).format(tables.lookup(context.resource, key, "t", "s", mine), STAGED, AMONG)
     own, held = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for number, mine in connection.execute(query, {"rows": rows}, prepare=False):
         (own if mine else held)[number] = True
@@ -167,7 +184,7 @@ def taken(
 
 def missing(connection: Connection, reference: Reference, count: int, rows: list[int] | None = None) -> Mask:
     """Tell which rows refer to a row that does not exist."""
-    query = sql.SQL("SELECT s.number FROM {} s WHERE {} AND {}").format(
+    query = sql.SQL("SELECT s.import_line FROM {} s WHERE {} AND {}").format(
         STAGED, AMONG, tables.leads_nowhere(reference, "s")
     )
     found = np.zeros(count, dtype=bool)
@@ -178,15 +195,15 @@ def missing(connection: Connection, reference: Reference, count: int, rows: list
 def set_aside(connection: Connection, context: ImportContext, validated: Validated, found: Objections) -> int:
     """Set aside the rows that were not loaded, where they wait for the end of the import, and note them as rejected
     until then. Return how many they are."""
-    rows = np.flatnonzero(found.any)
-    if not len(rows):
+    places = np.flatnonzero(found.any)
+    if not len(places):
         return 0
-    judged = [found.of(row) for row in rows.tolist()]
-    columns = with_origin(context, validated.good.take(rows), validated.lines[rows])
-    columns["held"] = pa.array([sorted(verdict.held) for verdict in judged], pa.list_(pa.string()))
-    columns["missing"] = pa.array([sorted(verdict.missing) for verdict in judged], pa.list_(pa.string()))
-    columns["refused"] = pa.array([verdict.refused for verdict in judged], pa.string())
-    binary_copy.copy(connection, tables.aside(context.resource), binary_copy.encode(columns))
+    judged = [found.of(row) for row in places.tolist()]
+    columns = with_origin(context, validated.good.take(places), validated.lines[places])
+    columns["import_held"] = pa.array([sorted(verdict.held) for verdict in judged], pa.list_(pa.string()))
+    columns["import_missing"] = pa.array([sorted(verdict.missing) for verdict in judged], pa.list_(pa.string()))
+    columns["import_refused"] = pa.array([verdict.refused for verdict in judged], pa.string())
+    binary_copy.copy(connection, tables.aside(context), rows.encoded(context.resource, columns))
     shown = texts(context.resource, columns)
     refused = [
         Reject(
@@ -196,7 +213,7 @@ def set_aside(connection: Connection, context: ImportContext, validated: Validat
                 context.resource, verdict, {name: values[place] for name, values in shown.items()}, "line"
             ),
         )
-        for place, (row, verdict) in enumerate(zip(rows.tolist(), judged, strict=True))
+        for place, (row, verdict) in enumerate(zip(places.tolist(), judged, strict=True))
     ]
     rejects.store(connection, context.job_id, refused)
     return len(refused)
@@ -204,8 +221,4 @@ def set_aside(connection: Connection, context: ImportContext, validated: Validat
 
 def texts(resource: Resource, columns: dict[str, Column]) -> dict[str, list[str | None]]:
     """Return, as text, the values that reasons show."""
-    found = {name: columns[name] for name in conflict_reasons.telling_columns(resource)}
-    return {
-        name: (uuids.to_text(values) if values.type == uuids.BINARY else values).to_pylist()
-        for name, values in found.items()
-    }
+    return {name: text_copy.as_text(columns[name]).to_pylist() for name in conflict_reasons.telling_columns(resource)}

@@ -15,7 +15,7 @@ from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import conflicts, refusals, rejects, tables
+from bulk_pipelines.imports.load import conflicts, refusals, rejects, tables, weeding, writing
 from bulk_pipelines.imports.validate.validation import Validated
 
 
@@ -30,26 +30,40 @@ def load_batch(
     connection: Connection, context: ImportContext, validated: Validated, *, direct: bool = True
 ) -> BatchResult:
     """Write the good rows and the rejects of a block. The caller commits them together with its checkpoint."""
+    if context.mode is not Mode.INSERT:
+        return set_aside(connection, context, validated)
+    refusals.at_once(connection)
+    is_copied = False
+    if direct and not validated.doubtful and len(validated.lines):
+        is_copied = copied(connection, context, validated)
+    if not is_copied:
+        validated = weeding.weeded(connection, context, validated)
     rejects.store(connection, context.job_id, validated.rejects)
     good, bad = len(validated.lines), len(validated.rejects)
-    if not good:
-        return BatchResult(Counts(read=bad, rejected=bad))
-    if context.mode is not Mode.INSERT:
-        binary_copy.copy(connection, tables.aside(context.resource), validated.encoded)
-        return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
-    refusals.at_once(connection)
-    if direct and copied(connection, context, validated):
+    if is_copied or not good:
         return BatchResult(Counts(read=good + bad, loaded=good, rejected=bad))
     refused = conflicts.insert(connection, context, validated)
     counts = Counts(read=good + bad, loaded=good - refused, rejected=bad + refused)
     return BatchResult(counts, conflicted=bool(refused))
 
 
+def set_aside(connection: Connection, context: ImportContext, validated: Validated) -> BatchResult:
+    """Write the good rows to the place where they wait for the end of the file."""
+    if validated.unread:
+        # A value that PostgreSQL cannot read would spoil the whole COPY.
+        validated = weeding.weeded(connection, context, validated)
+    rejects.store(connection, context.job_id, validated.rejects)
+    good, bad = len(validated.lines), len(validated.rejects)
+    if good:
+        binary_copy.copy(connection, tables.aside(context), validated.encoded)
+    return BatchResult(Counts(read=good + bad, rejected=bad, waiting=good))
+
+
 def copied(connection: Connection, context: ImportContext, validated: Validated) -> bool:
     """Copy all rows into the table, or none of them, and tell whether the table took them."""
     try:
         with refusals.savepoint(connection) as savepoint:
-            if binary_copy.copy(connection, tables.table(context.resource), validated.encoded) == len(validated.lines):
+            if writing.copied(connection, context, validated, validated.encoded) == len(validated.lines):
                 return True
             raise psycopg.Rollback(savepoint)
     except psycopg.Error as error:

@@ -8,7 +8,6 @@ are written in small pieces, and in smaller ones where a piece is refused, each 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -27,7 +26,7 @@ PIECE = 16
 two bad rows in a hundred."""
 AT_ONCE = 1_000
 CHUNK = sql.SQL("attempted.chunk")
-"""Stands, in the text of a statement that is attempted, for the array of the numbers or ids of the rows to write."""
+"""Stands, in the text of a statement that is attempted, for the array of the lines of the rows to write."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,22 @@ class Refusal:
     message: str
     constraint: str | None = None
 
+    @property
+    def said(self) -> str:
+        """What the table said, with the name of the constraint."""
+        named = self.constraint is None or self.constraint in self.message
+        return self.message if named else f"{self.message} ({self.constraint})"
+
 
 SILENT = Refusal("a trigger or a rule of the table left it out, without an error")
 
 
 @dataclass
 class Attempt:
-    """How many rows the table took, and what it said of the others, by their numbers or ids."""
+    """How many rows the table took, and what it said of the others, by their lines."""
 
     written: int = 0
-    refused: dict[Any, Refusal] = field(default_factory=dict)
+    refused: dict[int, Refusal] = field(default_factory=dict)
 
 
 def at_once(connection: Connection) -> None:
@@ -82,17 +87,24 @@ def write(
     connection: Connection,
     context: ImportContext,
     statement: Callable[[sql.Composable], sql.Composed],
-    kind: str,
-    wanted: list[Any],
+    wanted: list[int],
+    *,
+    exact: bool = False,
 ) -> Attempt:
-    """Write the wanted rows with one run of the statement that is made for them. If the table refuses it, find the
-    refused rows by trying, and write the others."""
+    """Write the wanted rows, named by their lines, with one run of the statement that is made for them. If the table
+    refuses it, find the refused rows by trying, and write the others. If it is `exact`, rows that are left out without
+    an error count as refused."""
     try:
-        with savepoint(connection), tables.planned(connection, "seqscan"):
-            return Attempt(connection.execute(statement(sql.Placeholder()), [wanted], prepare=False).rowcount)
+        with savepoint(connection) as made, tables.planned(connection, "seqscan"):
+            # The statement may name the lines more than once.
+            command = statement(sql.Placeholder("wanted"))
+            written = connection.execute(command, {"wanted": wanted}, prepare=False).rowcount
+            if exact and written < len(wanted):
+                raise psycopg.Rollback(made)
+            return Attempt(written)
     except psycopg.Error as error:
         judge(connection, context, error)
-    return attempt(connection, statement(CHUNK), kind, wanted)
+    return attempt(connection, statement(CHUNK), wanted, exact=exact)
 
 
 # An error that a RAISE made is about a row, whatever its code. It is recognised by the word RAISE at the end of the
@@ -101,7 +113,7 @@ def write(
 FUNCTION = """
 <<attempted>>
 DECLARE
-    chunk {kind}[];
+    chunk bigint[];
     path text := current_setting('search_path');
     place int := 1;
     size int := {piece};
@@ -115,6 +127,9 @@ BEGIN
         BEGIN
             {statement};
             GET DIAGNOSTICS taken = ROW_COUNT;
+            IF {exact} AND taken < cardinality(chunk) THEN
+                RAISE EXCEPTION USING MESSAGE = {silent};
+            END IF;
             PERFORM set_config('search_path', path, false);
             total := total + taken;
             place := place + size;
@@ -144,24 +159,25 @@ END
 """
 
 
-def attempt(connection: Connection, statement: sql.Composable, kind: str, wanted: list[Any]) -> Attempt:
+def attempt(connection: Connection, statement: sql.Composable, wanted: list[int], *, exact: bool = False) -> Attempt:
     """Run a statement for these rows, piece by piece, without the rows that are refused. The statement has `CHUNK` in
-    the place of the numbers or ids of a piece, and `kind` is their type."""
+    the place of the lines of a piece."""
     body = sql.SQL(FUNCTION).format(
-        kind=sql.SQL(kind),
+        exact=exact,
+        silent=SILENT.message,
         piece=PIECE,
         statement=statement,
         classes=sorted(faults.PASSING_CLASSES),
         codes=sorted(faults.PASSING_CODES),
     )
     head = sql.SQL(
-        "CREATE FUNCTION pg_temp.attempt(wanted {kind}[])"
-        " RETURNS TABLE (number {kind}, message text, constraint_name text, written bigint)"
+        "CREATE FUNCTION pg_temp.attempt(wanted bigint[])"
+        " RETURNS TABLE (number bigint, message text, constraint_name text, written bigint)"
         " LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS {body}"
-    ).format(kind=sql.SQL(kind), body="#variable_conflict use_column\n" + body.as_string(connection))
+    ).format(body="#variable_conflict use_column\n" + body.as_string(connection))
     connection.execute(head, prepare=False)
     result = Attempt()
-    query = sql.SQL("SELECT * FROM pg_temp.attempt(%s::{}[])").format(sql.SQL(kind))
+    query = sql.SQL("SELECT * FROM pg_temp.attempt(%s::bigint[])")
     # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
     for begin in range(0, len(wanted), AT_ONCE):
         values = [wanted[begin : begin + AT_ONCE]]
@@ -170,5 +186,5 @@ def attempt(connection: Connection, statement: sql.Composable, kind: str, wanted
                 result.written += written
             else:
                 result.refused[number] = Refusal(message or "refused without a word", constraint or None)
-    connection.execute(sql.SQL("DROP FUNCTION pg_temp.attempt({}[])").format(sql.SQL(kind)))
+    connection.execute("DROP FUNCTION pg_temp.attempt(bigint[])")
     return result

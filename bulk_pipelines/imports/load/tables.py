@@ -7,23 +7,53 @@ from psycopg import sql
 
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.imports.context import ImportContext
+from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
 
 
 def table(resource: Resource) -> sql.Identifier:
-    return sql.Identifier(resource.table)
+    return sql.Identifier(*resource.place)
 
 
-def aside(resource: Resource) -> sql.Identifier:
+def quoted(resource: Resource, connection: Connection) -> str:
+    """Return the name of the table as it is written in SQL."""
+    return table(resource).as_string(connection)
+
+
+def aside(context: ImportContext) -> sql.Identifier:
     """Name the table in which records wait that passed the rules of the resource but are not in its table."""
-    return sql.Identifier(f"{resource.table}_aside")
+    return aside_of(context.resource, context.job_id)
+
+
+def aside_of(resource: Resource, job_id: int) -> sql.Identifier:
+    """Name the table in which the records of a job wait. Each of our own tables has one for all imports. Every import
+    into another table has one of its own, because nobody tells us when such a table changes."""
+    return sql.Identifier(f"{resource.table}_aside" if resource.built_in else f"import_aside_{job_id}")
+
+
+def ledger(context: ImportContext) -> sql.Identifier:
+    """Name the table of the keys and lines of the rows that an import has loaded into a table without provenance. A
+    row there and the row that it speaks of are written by the same (sub)transaction, so they have the same `xmin` for
+    as long as nobody changes one of them."""
+    return sql.Identifier(f"import_ledger_{context.job_id}")
+
+
+def keeps_ledger(context: ImportContext) -> bool:
+    """Tell whether the rows of this import must be noted in a ledger, because they do not say where they come from."""
+    resource = context.resource
+    return context.mode is Mode.INSERT and not resource.provenance and bool(resource.keys)
+
+
+def ledger_columns(resource: Resource) -> list[str]:
+    return list(dict.fromkeys(name for key in resource.keys for name in key.columns))
 
 
 def columns(resource: Resource, alias: str | None = None) -> sql.Composed:
-    """List the columns of the resource, and the columns that say from where each row came."""
-    names = (*resource.column_names, "import_job", "import_line")
-    return listed(sql.Identifier(*([alias] if alias else []), name) for name in names)
+    """List the columns that an import gives to the table: those of the resource, and those that say from where each row
+    came."""
+    return listed(
+        sql.Identifier(*([alias] if alias else []), name) for name in (*resource.column_names, *resource.origin)
+    )
 
 
 def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:
@@ -31,20 +61,35 @@ def plain(resource: Resource, names: Iterable[str]) -> sql.Composed:
     length of the table would refuse."""
     return listed(
         sql.SQL("{name}::{type} AS {name}").format(
-            name=sql.Identifier(name), type=sql.SQL(resource.column(name).kind.postgres)
+            name=sql.Identifier(name), type=sql.SQL(resource.column(name).base_type)
         )
         for name in names
     )
 
 
+def key_parts(key: Key, alias: str) -> list[sql.Composed]:
+    """Write the expressions by which rows are compared when this key is: those of its unique index."""
+    columns = [sql.SQL("{}").format(sql.Identifier(alias, name)) for name in key.columns]
+    return [sql.SQL("lower({})").format(column) for column in columns] if key.ignores_case else columns
+
+
 def key(key: Key, alias: str) -> sql.Composed:
-    """Write the expression by which rows are compared when this key is: that of its unique index."""
-    column = sql.SQL("{}").format(sql.Identifier(alias, key.column))
-    return sql.SQL("lower({})").format(column) if key.ignores_case else column
+    return listed(key_parts(key, alias))
 
 
 def same(key_: Key, one: str, other: str) -> sql.Composed:
-    return sql.SQL("{} = {}").format(key(key_, one), key(key_, other))
+    pairs = zip(key_parts(key_, one), key_parts(key_, other), strict=True)
+    return listed([sql.SQL("{} = {}").format(*pair) for pair in pairs], " AND ")
+
+
+def identified(resource: Resource, one: str, other: str) -> sql.Composed:
+    """Write the condition that two rows have the same first key; it says nothing if there is no key."""
+    return same(resource.keys[0], one, other) if resource.keys else sql.Composed([sql.SQL("true")])
+
+
+def is_whole(key: Key, alias: str) -> sql.Composed:
+    """Write the condition that no column of a key is missing. Rows that lack one never have the same key."""
+    return listed([sql.SQL("{} IS NOT NULL").format(sql.Identifier(alias, name)) for name in key.columns], " AND ")
 
 
 def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Composable) -> sql.Composed:
@@ -61,26 +106,51 @@ def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Co
 
 def leads_nowhere(reference: Reference, alias: str) -> sql.Composed:
     """Write the condition that the row which a reference names does not exist."""
-    return sql.SQL("(SELECT true FROM {} r WHERE r.id = {}) IS NULL").format(
-        sql.Identifier(reference.resource), sql.Identifier(alias, reference.column)
+    pairs = zip(reference.to, reference.columns, strict=True)
+    same_row = [sql.SQL("r.{} = {}").format(sql.Identifier(to), sql.Identifier(alias, name)) for to, name in pairs]
+    given = [sql.SQL("{} IS NOT NULL").format(sql.Identifier(alias, name)) for name in reference.columns]
+    return sql.SQL("({} AND (SELECT true FROM {} r WHERE {} LIMIT 1) IS NULL)").format(
+        listed(given, " AND "), sql.Identifier(*reference.table), listed(same_row, " AND ")
     )
 
 
 def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
     """Write the conditions that no row refers to this one: one for each column of a resource that could."""
+    own = [((other.table,), (column,), ("id",)) for other, column in resources.referrers(resource)]
+    others = [((each.schema, each.table), each.columns, each.to) for each in resource.referrers]
     return [
-        sql.SQL("(SELECT true FROM {} r WHERE r.{} = {} LIMIT 1) IS NULL").format(
-            sql.Identifier(other.table), sql.Identifier(column), sql.Identifier(alias, "id")
+        sql.SQL("(SELECT true FROM {} r WHERE {} LIMIT 1) IS NULL").format(
+            sql.Identifier(*place),
+            listed(
+                [
+                    sql.SQL("r.{} = {}").format(sql.Identifier(column), sql.Identifier(alias, name))
+                    for column, name in zip(columns, to, strict=True)
+                ],
+                " AND ",
+            ),
         )
-        for other, column in resources.referrers(resource)
+        for place, columns, to in [*own, *others]
     ]
 
 
-def own(context: ImportContext, alias: str) -> sql.Composed:
-    """Write the condition for rows that this import has loaded and nobody has changed since."""
-    return sql.SQL("({} IS NOT DISTINCT FROM {} AND NOT {})").format(
-        sql.Identifier(alias, "import_job"), context.job_id, sql.Identifier(alias, "import_revised")
+def own_line(context: ImportContext, key: Key, alias: str) -> sql.Composed:
+    """Write the expression for the line of the row `alias`, which has this key: null unless this import has loaded the
+    row and nobody has changed it since."""
+    if context.resource.provenance:
+        return sql.SQL("CASE WHEN {} IS NOT DISTINCT FROM {} AND NOT {} THEN {} END").format(
+            sql.Identifier(alias, "import_job"),
+            context.job_id,
+            sql.Identifier(alias, "import_revised"),
+            sql.Identifier(alias, "import_line"),
+        )
+    return sql.SQL("(SELECT l.import_line FROM {} l WHERE {} AND l.xmin = {}.xmin LIMIT 1)").format(
+        ledger(context), same(key, "l", alias), sql.Identifier(alias)
     )
+
+
+def own(context: ImportContext, key: Key, alias: str) -> sql.Composed:
+    """Write the condition for rows that this import has loaded and nobody has changed since."""
+    return sql.SQL("({} IS NOT NULL)").format(own_line(context, key, alias))
 
 
 def declared(resource: Resource) -> list[str]:

@@ -1,11 +1,14 @@
 """Checking that the tables are what the declaration of their resource says, and that this role may do what an import
 does with them."""
 
+from psycopg import sql
+
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import queries, rights
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.resources import comparing
 from bulk_pipelines.resources.declaration import PROVENANCE, Resource
 
 # The types, by their names in PostgreSQL's catalogue, that understand the binary form of each column kind.
@@ -24,6 +27,9 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
     lacking = rights.missing_to_try(connection)
     if lacking:
         raise InvalidInput("BULK_DATABASE_URL", f"the role of imports may not {' and may not '.join(lacking)}")
+    if not resource.built_in:
+        comparing.refuse_grave(connection, resource)
+        return
     wanted = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
     for table in (resource.table, f"{resource.table}_aside"):
         is_target = table == resource.table
@@ -33,6 +39,19 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
                 "resource",
                 f"the table {table} is not what the declaration of {resource.name} says: {'; '.join(found)}."
                 " Mend the table or the declaration, and import again",
+            )
+
+
+def check_columns(connection: Connection, resource: Resource, mode: Mode) -> None:
+    """Raise `InvalidInput` if this role may not write the columns of an import into an adopted table."""
+    place = sql.Identifier(*resource.place).as_string(connection)
+    for right in ("INSERT", "UPDATE") if mode is Mode.UPSERT else ("INSERT",):
+        values = {"table": place, "columns": [*resource.column_names, *resource.origin], "right": right}
+        rows = connection.execute(queries.text("imports", "columns_without_right"), values).fetchall()
+        if rows:
+            names = ", ".join(name for (name,) in rows[:10])
+            raise InvalidInput(
+                "table", f"this role has no right to {right} {names} of {place}: GRANT SELECT, {right} ON {place} TO it"
             )
 
 

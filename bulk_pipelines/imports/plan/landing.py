@@ -3,11 +3,14 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import Permanent
+from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.errors import BulkError, Permanent, Unavailable
+from bulk_pipelines.imports.plan import conversion
+from bulk_pipelines.imports.plan.conversion import Conversion
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
@@ -41,6 +44,45 @@ class Landing:
         return landing.land_from(
             self.sources, file.source, self.into, name, self.limits, self.request.compression, version=file.version
         )
+
+    def convert(self, file: ImportFile, name: str, *, inside: bool = False, sent: bool = False) -> list[ImportFile]:
+        """Convert a landed file if its records cannot be read as it is. The copy that was landed first is removed, but
+        for one that was `sent` with a request, which belongs to its upload. Return the file as it is read then, or the
+        files of an archive that holds several, behind the archive itself."""
+        assert file.landed is not None
+        made = Conversion(self.request.reading, self.request.format, self.into, self.limits)
+        target = f"{name}-{conversion.named(file.landed, self.request.reading)}"
+        with opened(file) as source:
+            parts = made.parts(source, target, file.source, inside=inside)
+        if parts is None:
+            return [file]
+        if not sent:
+            self.remove(file, name)
+        found = []
+        for part in parts:
+            size, sha256, version = part.landed.bytes, part.landed.sha256, part.landed.version
+            each = replace(file, landed=part.landed.url, landed_version=version, size=size, sha256=sha256)
+            if part.member is not None:
+                asked = RequestedFile(file.requested.source, name=file.requested.name)
+                source_name = f"{file.source}/{storable(part.member)}"
+                each = replace(each, number=0, requested=asked, source=source_name, archive=file.number)
+            found += [each] if part.is_final else self.member(each, name)
+        return [replace(file, landed=None, landed_version=None), *found] if len(parts) > 1 else found
+
+    def member(self, file: ImportFile, name: str) -> list[ImportFile]:
+        """Convert a file of an archive. If it cannot be used, note why, so that the import goes on with the others."""
+        try:
+            return self.convert(file, name, inside=True)
+        except BulkError as error:
+            if isinstance(error, Unavailable) or file.archive is None:
+                raise
+            return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
+
+    def remove(self, file: ImportFile, name: str) -> None:
+        """Remove a landed file that was converted, if it has the name of the job's file."""
+        key = f"{name.rpartition('/')[0]}/{(file.landed or '').rpartition('/')[2]}"
+        if key.startswith(name) and self.into.url_of(key) == file.landed:
+            self.into.delete(key)
 
     def gone(self, file: RequestedFile) -> str | None:
         """Say why the version of the file that is meant can never be landed; return None if it is still at its source,

@@ -1,48 +1,48 @@
 """Examining a landed file: its format, its columns, where its records begin. Every error is about the whole file."""
 
-import csv
-import difflib
 import json
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats import arrow_text, rows, sheets
+from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
+from bulk_pipelines.formats.reading import FileFormat, Reading
+from bulk_pipelines.imports.plan import header as headers
+from bulk_pipelines.imports.plan import naming
+from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
+from bulk_pipelines.imports.plan.naming import FieldMapping
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"
 HEAD = 64 * 1024
-LONGEST_HEADER = 1024 * 1024
-SHOWN = 10
-"""How many of the columns that do not fit an error names."""
-LONGEST_SHOWN = 80
 FOREIGN = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
-    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
-    b"PAR1": "Parquet",
     b"%PDF": "PDF",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls), or one with a password: save it as .xlsx or CSV",
 }
 
 
 class Format(StrEnum):
+    """The form in which the records of a landed file stand."""
+
     CSV = "csv"
     NDJSON = "ndjson"
     JSON = "json"
+    ROWS = "rows"
+    """Batches of Arrow: the form in which tables are landed, of Parquet, Arrow and XLSX files."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """What was found out about a file.
 
-    `columns` are those of the file in its order (for JSON: all that the resource has). Records begin at the byte
-    `start`. The first record of a CSV or NDJSON file stands on line `first_line`; the records of a JSON array are
+    `columns` are those that the file gives, in its order (for JSON: all that the resource has). Records begin at the
+    byte `start`. The first record of a CSV or NDJSON file stands on line `first_line`; the records of a JSON array are
     numbered instead, and the first one has the number `first_line`, which is 1. Planning moves `first_line` behind the
-    lines of the files before this one.
+    lines of the files before this one. `mapping` is None if the fields of the file are its columns, as they are.
     """
 
     format: Format
@@ -50,37 +50,75 @@ class Layout:
     start: int
     first_line: int
     header: bytes = b""
+    dialect: Dialect = STANDARD
+    mapping: FieldMapping | None = None
+    numbered: bool = False
+    """Whether the records of a CSV file count as one line each, whatever is in them: they were rows of a table."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of a CSV file, by which it is parsed."""
+        return self.columns if self.mapping is None else self.mapping.fields
+
+    def written_like(self, other: "Layout") -> bool:
+        """Tell whether records of both layouts can stand in one file."""
+        mine = (self.format, self.header, self.dialect, self.mapping)
+        return mine == (other.format, other.header, other.dialect, other.mapping)
+
+    @property
+    def as_text(self) -> "Layout":
+        """The layout of files to which records are written as they stood: rows are written as CSV."""
+        if self.format is not Format.ROWS or self.mapping is None:
+            return self
+        return replace(self, format=Format.CSV, dialect=Dialect(nulls=self.mapping.nulls), numbered=False)
 
 
 def inspect(
-    source: LandedFile, resource: Resource, told: str | None = None, *, certain: Format | None = None
+    source: LandedFile,
+    resource: Resource,
+    told: str | None = None,
+    reading: Reading = NOTHING_TOLD,
+    *,
+    certain: Format | Layout | None = None,
 ) -> Layout:
-    """Find out the layout of the file for this resource. `told` names the format that the file must look like. With a
-    `certain` format it does not matter what the file looks like."""
+    """Find out the layout of the file for this resource. `told` names the format that the file must look like, and
+    `reading` has what else was told. With a `certain` format it does not matter what the file looks like; with a
+    certain layout, only its beginning is found."""
     wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {name}; it must be CSV, NDJSON or a JSON array, in UTF-8")
+    if rows.is_rows(head):
+        return rows_layout(source, resource, reading)
     start = len(BOM) if head.startswith(BOM) else 0
+    start, line = headers.behind_lines(source, start, reading.skip_lines), 1 + reading.skip_lines
     opening, position = first_visible(source, start)
+    if isinstance(certain, Layout):
+        return begun(source, certain, start, position)
     found = certain or {b"[": Format.JSON, b"{": Format.NDJSON}.get(opening, Format.CSV)
     if wanted and wanted is not found:
         raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
     match found:
         case Format.CSV:
-            return csv_layout(source, resource, start)
+            return csv_layout(source, resource, reading, start, line)
         case Format.NDJSON:
-            return Layout(Format.NDJSON, resource.column_names, start, 1)
+            columns = json_columns(source, resource, position)
+            return json_layout(Format.NDJSON, resource, reading, columns, start, line)
         case Format.JSON:
-            return Layout(Format.JSON, resource.column_names, position + 1, 1)
+            columns = json_columns(source, resource, position + 1)
+            return json_layout(Format.JSON, resource, reading, columns, position + 1, 1)
+        case Format.ROWS:
+            raise InvalidInput("source", "the file is none of those that the program wrote itself")
 
 
 def told_format(told: str | None) -> Format | None:
     try:
-        return Format(told.lower()) if told else None
+        return Format(FileFormat(told.lower())) if told else None
     except ValueError:
-        raise InvalidInput("format", f"{told!r} is not one of {', '.join(Format)}") from None
+        if told in set(FileFormat):
+            raise InvalidInput("format", f"the file was said to be {told}, and is not") from None
+        raise InvalidInput("format", f"{told!r} is not one of {', '.join(FileFormat)}") from None
 
 
 def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
@@ -93,69 +131,80 @@ def first_visible(source: LandedFile, start: int) -> tuple[bytes, int]:
     raise InvalidInput("source", "the file is empty" if source.size == start else "the file holds only white space")
 
 
-def csv_layout(source: LandedFile, resource: Resource, start: int) -> Layout:
-    position, line = start, 1
-    while True:
-        text, stop = header_line(source, position)
-        if text.strip():
-            break
-        position, line = stop, line + text.count("\n") + (text.endswith("\r"))
+def begun(source: LandedFile, layout: Layout, start: int, position: int) -> Layout:
+    """Return the layout with the place where the records of this file begin. One line stands before them."""
+    if layout.format is Format.JSON:
+        return replace(layout, start=position + 1, first_line=1)
+    if layout.format is Format.NDJSON:
+        return replace(layout, start=start, first_line=1)
+    text, stop = headers.header_line(source, start, layout.dialect)
+    return replace(layout, start=stop, first_line=1 + headers.line_count(text))
+
+
+def json_columns(source: LandedFile, resource: Resource, start: int) -> tuple[str, ...]:
+    """Return the columns of a JSON file. All records have the same ones, because the table fills in a column either for
+    all of them or for none: those without a default, and those that the first record names."""
+    filled = {column.in_files or column.name for column in resource.columns if column.has_default}
+    if not filled:
+        return resource.column_names
+    beginning = source.read(start, min(start + headers.LONGEST_HEADER, source.size)).decode("utf-8", "replace").lstrip()
     try:
-        names = [name.strip() for name in next(csv.reader([text], strict=True))]
-    except csv.Error as error:
-        raise InvalidInput("source", f"the header of the CSV file cannot be read: {error}") from None
-    check_columns(names, resource, text)
-    first_line = line + text.count("\n") + (text.count("\r") - text.count("\r\n"))
-    return Layout(Format.CSV, tuple(names), stop, first_line, text.rstrip("\r\n").encode())
+        first, _ = json.JSONDecoder().raw_decode(beginning)
+    except (ValueError, RecursionError):
+        first = {}
+    named = set(first) if isinstance(first, dict) else set()
+    return tuple(column for name, column in resource.header.items() if name in named or name not in filled)
 
 
-def header_line(source: LandedFile, start: int) -> tuple[str, int]:
-    """Return the line of the file that begins at this byte, with its end, and the position where the next line begins.
-    A quoted name may hold a newline."""
-    data = source.read(start, min(start + LONGEST_HEADER, source.size))
-    quoted = False
-    for position, byte in enumerate(data):
-        if byte == 0x22:
-            quoted = not quoted
-        elif byte in b"\r\n" and not quoted:
-            stop = position + 1 + (data[position : position + 2] == b"\r\n")
-            break
+def csv_layout(source: LandedFile, resource: Resource, reading: Reading, start: int, line: int) -> Layout:
+    found = headers.find(source, resource, reading, start, line)
+    mapping = naming.mapping(found.fields, resource, reading)
+    columns = tuple(dict.fromkeys([*(name for name in mapping.columns if name), *mapping.made]))
+    plain = columns == mapping.fields and not (mapping.made or mapping.dates or mapping.decimal)
+    return Layout(
+        Format.CSV,
+        columns,
+        found.start,
+        found.first_line,
+        found.header,
+        found.dialect,
+        None if plain else mapping,
+    )
+
+
+def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Layout:
+    """Return the layout of a file of rows. Its fields are known, and so is where a sheet has its header."""
+    schema, start = rows.opened(source)
+    sheet = sheets.told(schema)
+    if sheet is None:
+        fields, reading = tuple(schema.names[len(rows.OWN) :]), replace(reading, no_header=False, fields=())
     else:
-        if len(data) == LONGEST_HEADER:
-            raise InvalidInput("source", f"the first line has more than {LONGEST_HEADER} bytes: this is no CSV header")
-        stop = len(data)
-    try:
-        return data[:stop].decode(), start + stop
-    except UnicodeDecodeError:
-        raise InvalidInput("source", "the header of the CSV file is not UTF-8") from None
+        fields = sheet.fields
+        headers.refuse_rows_before(sheet, resource, reading)
+    mapping = naming.mapping(fields, resource, reading)
+    columns = tuple(dict.fromkeys([*(name for name in mapping.columns if name), *mapping.made]))
+    first = next(rows.places(source, start), None)
+    if first is None:
+        raise InvalidInput("source", "the table holds no records")
+    header = arrow_text.header_line(list(fields))
+    mapping = replace(mapping, nulls=reading.nulls)
+    return Layout(Format.ROWS, columns, start, first.first, header, mapping=mapping, numbered=True)
 
 
-def check_columns(names: list[str], resource: Resource, text: str) -> None:
-    problems = []
-    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
-    if doubled:
-        problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
-    known = resource.column_names
-    unknown = [name for name in dict.fromkeys(names) if name not in known]
-    if unknown:
-        problems.append(f"unknown: {first_of(unknown, lambda name: with_hint(name, known))}")
-    missing = [column.name for column in resource.columns if column.required and column.name not in names]
-    if missing:
-        problems.append(f"missing: {', '.join(missing)}")
-    if problems:
-        mark = next((mark for mark in "\t;|" if mark in text and len(names) == 1), None)
-        hint = f"; are the fields separated by {mark!r} instead of commas?" if mark else ""
-        raise InvalidInput("source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{hint}")
-
-
-def first_of(names: list[str], said: Callable[[str], str]) -> str:
-    """List only the first few names, and how many more there are: a file of another kind may have thousands."""
-    rest = len(names) - SHOWN
-    return ", ".join(said(name) for name in names[:SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def with_hint(name: str, known: tuple[str, ...]) -> str:
-    name = name[:LONGEST_SHOWN]
-    shown = json.dumps(name, ensure_ascii=False)
-    close = difflib.get_close_matches(name.lower(), known, 1)
-    return f"{shown} (meant {close[0]}?)" if close else shown
+def json_layout(
+    kind: Format, resource: Resource, reading: Reading, columns: tuple[str, ...], start: int, line: int
+) -> Layout:
+    for option in ("map", "ignore", "fields"):
+        if getattr(reading, option):
+            raise InvalidInput(
+                option, f"is for CSV and tables: the fields of {kind} must have the names of the columns"
+            )
+    naming.check_told((), resource, replace(reading, no_header=False))
+    mapping = FieldMapping(
+        constants=reading.constants,
+        expressions=reading.expressions,
+        dates=reading.dates,
+        decimal=reading.decimal,
+        ignore_extra=reading.ignore_extra,
+    )
+    return Layout(kind, columns, start, line, mapping=None if mapping == FieldMapping() else mapping)

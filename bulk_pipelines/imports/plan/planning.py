@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
@@ -20,10 +20,9 @@ from bulk_pipelines.engine.worker.retry import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import agreement, landing, layout
+from bulk_pipelines.imports.plan import agreement, expressions, landing, layout
 from bulk_pipelines.imports.plan import ranges as cutting
 from bulk_pipelines.imports.plan.landing import Landing, opened
-from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.plan.ranges import Range
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest
@@ -50,25 +49,31 @@ def plan(pool: Engine, job: Job) -> Job:
     if upload is None:
         copies = landed(job.job_key, request, files_to_land, chosen)
     else:
-        copies = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
+        sent_files = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
+        with landing.begun(request, chosen) as lands:
+            copies = [each for file in sent_files for each in converted(job.job_key, lands, file, sent=True)]
+    copies = in_order(copies)
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
     for file in copies:
-        found, ranges = examined(request, file, base)
-        if request.mode is Mode.UPSERT and unlike(files, found):
-            # An upsert is decided for all files together, so all of them must have the same columns.
-            note = "its columns are not those of the files before it: upsert it by itself"
+        found, ranges = examined(pool, request, file, base)
+        if (request.mode is Mode.UPSERT or not request.declared.built_in) and unlike(files, found):
+            # An upsert is decided for all files together, and the records of an import that wait are kept together, so
+            # all files must have the same columns.
+            note = f"its columns are not those of the files before it: {request.verb} it by itself"
             found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
         # No file has more lines than bytes, so two files never share a line number.
         base += found.size or 0
+    files = [archive_of(file, files) for file in files]
     if not any(file.landed or file.duplicate for file in files):
         note_files(pool, job, files)
         raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
+        check_rights(connection, request, files)
     note_files(pool, job, files)
     if upload is not None:
         sent.remove_parts(upload, chosen)
@@ -77,13 +82,51 @@ def plan(pool: Engine, job: Job) -> Job:
         return jobs.seal(connection, job.job_id)
 
 
+def check_rights(connection: Connection, request: ImportRequest, files: list[ImportFile]) -> None:
+    """Raise `InvalidInput` if this role may not write a column that a file has."""
+    if not request.declared.built_in:
+        named = {name for file in files if file.layout is not None for name in file.layout.columns}
+        agreement.check_columns(connection, request.declared.narrowed(named), request.mode)
+
+
 def landed(
     job_key: str, request: ImportRequest, files: Sequence[ImportFile], chosen: settings.Settings
 ) -> list[ImportFile]:
     """Land those files of an import that were not dealt with before, and return all of them in their order. Some are
     landed at once, and all by the same few connections, so that a server sees few logins."""
     with landing.begun(request, chosen) as lands, ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        return list(executor.map(lambda file: file if file.dealt_with else land(job_key, lands, file), files))
+        found = executor.map(lambda file: [file] if file.dealt_with else land(job_key, lands, file), files)
+        return [each for several in found for each in several]
+
+
+def converted(job_key: str, lands: Landing, file: ImportFile, *, sent: bool = False) -> list[ImportFile]:
+    """Convert a landed file, unless its records can be read as it is. If it cannot be used, note why."""
+    if file.landed is None or file.layout is not None or file.requested.format is not None:
+        return [file]
+    try:
+        found = lands.convert(file, f"{job_key}/{file.number:06}", sent=sent)
+    except BulkError as error:
+        if isinstance(error, Unavailable):
+            raise
+        return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
+    if len(found) == 1 and found[0].sha256 in file.requested.known_sha256:
+        note = "this content was imported before"
+        return [replace(found[0], landed=None, landed_version=None, duplicate=True, note=note)]
+    return found
+
+
+def in_order(files: list[ImportFile]) -> list[ImportFile]:
+    """Number the files of archives behind all files that were asked for."""
+    asked = [file for file in files if file.archive is None]
+    members = [file for file in files if file.archive is not None]
+    last = max(file.number for file in asked)
+    return asked + [replace(file, number=last + place) for place, file in enumerate(members, 1)]
+
+
+def archive_of(file: ImportFile, files: Sequence[ImportFile]) -> ImportFile:
+    """Return an archive with a note that says which of its files cannot be used, and any other file as it is."""
+    left_out = [f"{each.source}: {each.note}" for each in files if each.archive == file.number and each.left_out]
+    return replace(file, note=storable("; ".join(left_out[:5]))) if left_out and file.archive is None else file
 
 
 def note_files(pool: Engine, job: Job, files: list[ImportFile]) -> None:
@@ -100,9 +143,12 @@ def left_to_land(pool: Engine, job: Job, chosen: settings.Settings) -> list[Impo
     with transaction(pool) as connection:
         files = progress.files(connection, job.job_id)
     if not any(file.landed or file.duplicate for file in files):
-        return [as_submitted(file) for file in files]
+        return [as_submitted(file) for file in files if file.archive is None]
     there = {file.number for file in landing.still_there(files, chosen)}
-    return [file if file.number in there else as_submitted(file) for file in files]
+    # An archive is opened again if any of its files is not there any more.
+    anew = {file.archive for file in files if file.archive is not None and file.number not in there}
+    kept = [file for file in files if file.archive is None or file.archive not in anew]
+    return [file if file.number in there and file.number not in anew else as_submitted(file) for file in kept]
 
 
 def as_submitted(file: ImportFile) -> ImportFile:
@@ -122,7 +168,7 @@ def told(file: ImportFile, among: int) -> str:
     return note if among == 1 else f"{file.source}: {note}"
 
 
-def land(job_key: str, lands: Landing, file: ImportFile) -> ImportFile:
+def land(job_key: str, lands: Landing, file: ImportFile) -> list[ImportFile]:
     """Land a file: make the copy that everything else reads. If the file cannot be used, note why, so that the import
     goes on with the others."""
     try:
@@ -132,11 +178,11 @@ def land(job_key: str, lands: Landing, file: ImportFile) -> ImportFile:
         gone = lands.gone(file.requested) if isinstance(error, SourceChanged | Missing) else None
         if gone is None and isinstance(error, Unavailable):
             raise  # the trouble may pass, and the whole plan is tried again
-        return replace(file, note=storable(gone or str(error)))
+        return [replace(file, note=storable(gone or str(error)))]
     file = replace(file, size=copy.bytes, sha256=copy.sha256)
     if copy.sha256 in file.requested.known_sha256:
-        return replace(file, duplicate=True, note="this content was imported before")
-    return replace(file, landed=copy.url, landed_version=copy.version)
+        return [replace(file, duplicate=True, note="this content was imported before")]
+    return converted(job_key, lands, replace(file, landed=copy.url, landed_version=copy.version))
 
 
 def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: settings.Settings) -> ImportFile:
@@ -157,16 +203,20 @@ def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: 
     return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)
 
 
-def examined(request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
+def examined(pool: Engine, request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
     """Examine a landed file and cut it into ranges. Its lines are numbered on from those of the files before it."""
     if file.landed is None:
         return file, []
     try:
         with opened(file) as source:
-            found = layout.inspect(source, request.declared, request.format, certain=file.requested.format)
+            certain = file.requested.layout or file.requested.format
+            found = layout.inspect(source, request.declared, request.format, request.reading, certain=certain)
+            if found.mapping is not None and found.mapping.expressions:
+                names = found.mapping.fields or found.columns
+                expressions.check(pool, names, found.mapping.expressions)
             if request.mode is Mode.UPSERT:
-                matching_key(request.declared, request.match_on, found.columns)
-            shifted = Layout(found.format, found.columns, found.start, found.first_line + base, found.header)
+                matching_key(request.declared.narrowed(found.columns), request.match_on, found.columns)
+            shifted = replace(found, first_line=found.first_line + base)
             ranges = cutting.cut(source, shifted, RANGE_BYTES)
     except InvalidInput as error:
         return replace(file, landed=None, landed_version=None, note=storable(str(error))), []

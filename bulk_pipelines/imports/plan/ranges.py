@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats import rows
 from bulk_pipelines.imports.plan import csv_ends, json_ends
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
@@ -41,6 +43,8 @@ def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
             borders = line_borders(source, layout, step)
         case Format.JSON:
             borders = array_borders(source, layout, step)
+        case Format.ROWS:
+            borders = row_borders(source, layout, step)
     ranges = [Range(start, stop, line) for (start, line), (stop, _) in itertools.pairwise(borders)]
     return [each for each in ranges if each.stop > each.start]
 
@@ -59,23 +63,25 @@ def blocks(source: LandedFile, start: int, end: int, judgeable: Callable[[bytes]
 
 
 def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
-    line, state, visible = layout.first_line, csv_ends.START, False
+    line, state, visible, dialect = layout.first_line, csv_ends.START, False, layout.dialect
     yield layout.start, line
     target = layout.start + step
-    for base, data in blocks(source, layout.start, source.size, csv_ends.judgeable_length):
-        visible = visible or bool(data.strip(b"\r\n"))
+    for base, raw in blocks(source, layout.start, source.size, dialect.judgeable_length):
+        visible = visible or bool(raw.strip(b"\r\n"))
+        data = dialect.structure(raw)
         if csv_ends.is_plain(data) and not state.quoted:
-            count, ends, state = csv_ends.count_newlines, None, csv_ends.QuoteState(False, data[-1])
+            ends, state = None, csv_ends.QuoteState(False, data[-1])
+            count = partial(count_plain, data)
         else:
-            count = count_lines
             ends, state = csv_ends.record_ends(data, state)
+            count = partial(count_ends, ends) if layout.numbered else partial(count_lines, raw)
         while target < base + len(data):
             end = next_line(data, target - base) if ends is None else next_end(ends, target - base)
             if end is None:
                 break
-            yield base + end, line + count(data[:end])
+            yield base + end, line + count(end)
             target = following(target, base + end, step)
-        line += count(data)
+        line += count(len(data))
     if not visible:
         raise InvalidInput("source", "the file has a header and no records")
     yield source.size, line
@@ -124,6 +130,18 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
     yield close, number
 
 
+def row_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+    """Cut between batches."""
+    target, shift, line = layout.start, None, layout.first_line
+    for place in rows.places(source, layout.start):
+        shift = layout.first_line - place.first if shift is None else shift
+        if place.start >= target:
+            yield place.start, place.first + shift
+            target = place.start + step
+        line = place.first + shift + place.rows
+    yield source.size, line
+
+
 def check_behind(data: bytes, position: int) -> None:
     rest = data.lstrip(json_ends.SPACE)
     if rest:
@@ -150,5 +168,13 @@ def next_end(ends: csv_ends.Positions, target: int) -> int | None:
     return int(ends[index]) if index < len(ends) else None
 
 
-def count_lines(data: bytes) -> int:
-    return len(csv_ends.line_ends(data))
+def count_lines(data: bytes, stop: int | None = None) -> int:
+    return len(csv_ends.line_ends(data[:stop]))
+
+
+def count_plain(data: bytes, stop: int) -> int:
+    return csv_ends.count_newlines(data[:stop])
+
+
+def count_ends(ends: csv_ends.Positions, stop: int) -> int:
+    return int(np.searchsorted(ends, stop, side="right"))

@@ -5,14 +5,12 @@ The first record with a key owns it, whether it is loaded or not. That does not 
 table and the place aside, so each step below can be done alone, and done again.
 """
 
-from uuid import UUID
-
 from psycopg import errors, sql
 
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import conflicts, refusals, tables
+from bulk_pipelines.imports.load import conflicts, refusals, staging, tables, writing
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
@@ -23,8 +21,9 @@ AT_ONCE = 20_000
 
 
 def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
+    staging.index_ledger(begin, context)
     for key in context.resource.keys:
-        kept: set[UUID] = set()
+        kept: set[int] = set()
         while displaced(begin, context, key, kept, control):
             pass
     while promoted(begin, context, control):
@@ -46,10 +45,10 @@ def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, c
         control.note(connection, Counts(waiting=-rejected - valid, rejected=rejected, valid=valid))
 
 
-def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[UUID], control: Control) -> int:
+def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[int], control: Control) -> int:
     """Take rows of this import whose key an earlier record of the file has out of the table, set them aside, and return
-    how many were tried. Rows that others have changed or refer to by now are no longer the import's to take. The ids of
-    rows that the table does not give back are added to `kept`, and are not tried again."""
+    how many were tried. Rows that others have changed or refer to by now are no longer the import's to take. The lines
+    of rows that the table does not give back are added to `kept`, and are not tried again."""
     with begin() as connection:
         refusals.at_once(connection)
         late = late_rows(connection, context, key, kept)
@@ -57,79 +56,100 @@ def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[UUID], c
             connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, late)
         )
         if moved < len(late):
-            kept.update(still_there(connection, context, late))
+            kept.update(still_there(connection, context, key))
         if moved:
             control.note(connection, Counts(loaded=-moved, rejected=moved))
         return len(late)
 
 
-def late_rows(connection: Connection, context: ImportContext, key: Key, kept: set[UUID]) -> list[UUID]:
+def late_rows(connection: Connection, context: ImportContext, key: Key, kept: set[int]) -> list[int]:
+    """Put the keys of rows that came too late into a temporary table, with the lines of these rows, and return the
+    lines."""
+    values = [sql.Identifier(f"value{number}") for number in range(len(key.columns))]
+    parts = zip(tables.key_parts(key, "a"), values, strict=True)
     query = sql.SQL(
         """
+        CREATE TEMP TABLE late ON COMMIT DROP AS
         WITH firsts AS (
-            SELECT {value} AS value, min(a.import_line) AS line FROM {aside} a WHERE a.import_job = {job} GROUP BY 1
+            SELECT {named}, min(a.import_line) AS first_line FROM {aside} a
+            WHERE a.import_job = {job} AND {whole} GROUP BY {key}
         )
-        SELECT id FROM (
-            SELECT (
-                SELECT t.id FROM {table} t
-                WHERE {key} = f.value AND t.import_line > f.line AND {conditions}
-            ) AS id
+        SELECT import_line, {values} FROM (
+            SELECT (SELECT {line} FROM {table} t WHERE {same} AND {conditions} LIMIT 1) AS import_line, f.*
             FROM firsts f
         ) found
-        WHERE id IS NOT NULL AND id <> ALL (%s) LIMIT {most}
+        WHERE import_line > first_line AND import_line <> ALL ({kept}::bigint[]) LIMIT {most}
         """
     ).format(
-        value=tables.key(key, "a"),
-        aside=tables.aside(context.resource),
+        named=tables.listed([sql.SQL("{} AS {}").format(part, value) for part, value in parts]),
+        aside=tables.aside(context),
         job=context.job_id,
+        whole=tables.is_whole(key, "a"),
+        key=tables.key(key, "a"),
+        values=tables.listed(values),
+        line=tables.own_line(context, key, "t"),
         table=tables.table(context.resource),
-        key=tables.key(key, "t"),
-        conditions=free(context),
+        same=same_as_late(key, "f"),
+        conditions=free(context, key),
+        kept=sorted(kept),
         most=AT_ONCE,
     )
     with tables.planned(connection, "seqscan"):
-        return [found for (found,) in connection.execute(query, [list(kept)], prepare=False)]
+        connection.execute(query, prepare=False)
+    return [line for (line,) in connection.execute("SELECT import_line FROM pg_temp.late")]
 
 
-def free(context: ImportContext) -> sql.Composed:
+def same_as_late(key: Key, alias: str) -> sql.Composed:
+    """Write the condition that a row `t` of the table has the key of a row that came too late."""
+    parts = enumerate(tables.key_parts(key, "t"))
+    return tables.listed(
+        [sql.SQL("{} = {}").format(part, sql.Identifier(alias, f"value{number}")) for number, part in parts], " AND "
+    )
+
+
+def free(context: ImportContext, key: Key) -> sql.Composed:
     """Write the condition that a row of the table is still this import's to take."""
-    return tables.listed([tables.own(context, "t"), *tables.unreferenced(context.resource, "t")], " AND ")
+    return tables.listed([tables.own(context, key, "t"), *tables.unreferenced(context.resource, "t")], " AND ")
 
 
-def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[UUID]) -> int:
+def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[int]) -> int:
     """Move these rows out of the table, set them aside, and note them as rejects. Return how many rows the table gave
     back."""
+    resource = context.resource
 
-    def statement(ids: sql.Composable) -> sql.Composed:
+    def statement(lines: sql.Composable) -> sql.Composed:
         return sql.SQL(
             """
             WITH gone AS (
-                DELETE FROM {table} t WHERE t.id = ANY ({ids}) AND {conditions} RETURNING {columns}
+                DELETE FROM {table} t USING pg_temp.late x
+                WHERE x.import_line = ANY ({lines}) AND {same} AND {conditions}
+                RETURNING {columns}, {job}::bigint AS import_job, x.import_line
             ), kept AS (
-                INSERT INTO {aside} ({names}) SELECT * FROM gone RETURNING import_line
+                INSERT INTO {aside} ({names}, import_job, import_line) SELECT * FROM gone RETURNING import_line
             )
             INSERT INTO rejected_row (job_id, line, reasons)
             SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
             """
         ).format(
-            table=tables.table(context.resource),
-            ids=ids,
-            conditions=free(context),
-            columns=tables.columns(context.resource, "t"),
-            aside=tables.aside(context.resource),
-            names=tables.columns(context.resource),
+            table=tables.table(resource),
+            lines=lines,
+            same=same_as_late(key, "x"),
+            conditions=free(context, key),
+            columns=tables.listed(sql.Identifier("t", name) for name in resource.column_names),
+            aside=tables.aside(context),
+            names=tables.listed(map(sql.Identifier, resource.column_names)),
             job=context.job_id,
             code=key.code,
         )
 
-    return refusals.write(connection, context, statement, "uuid", late).written
+    return refusals.write(connection, context, statement, late).written
 
 
-def still_there(connection: Connection, context: ImportContext, late: list[UUID]) -> list[UUID]:
-    query = sql.SQL("SELECT t.id FROM {} t WHERE t.id = ANY (%s) AND {}").format(
-        tables.table(context.resource), free(context)
-    )
-    return [found for (found,) in connection.execute(query, [late], prepare=False)]
+def still_there(connection: Connection, context: ImportContext, key: Key) -> list[int]:
+    query = sql.SQL(
+        "SELECT x.import_line FROM pg_temp.late x WHERE (SELECT true FROM {} t WHERE {} AND {} LIMIT 1)"
+    ).format(tables.table(context.resource), same_as_late(key, "x"), free(context, key))
+    return [found for (found,) in connection.execute(query, prepare=False)]
 
 
 def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
@@ -153,9 +173,11 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
 def ready(connection: Connection, context: ImportContext) -> list[int]:
     resource = context.resource
     keys = late_rejects.decisive_keys(context)
-    conditions: list[sql.Composable] = [sql.SQL("a.held = '{}' AND a.missing = '{}' AND a.refused IS NULL")]
+    conditions: list[sql.Composable] = [
+        sql.SQL("a.import_held = '{}' AND a.import_missing = '{}' AND a.import_refused IS NULL")
+    ]
     for number, key in enumerate(keys):
-        conditions.append(sql.SQL("a.{} = a.import_line").format(sql.Identifier(f"owner{number}")))
+        conditions.append(sql.SQL("a.{} = a.import_line").format(late_rejects.owner(number)))
         conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
         late_rejects.with_owners(context, keys), tables.listed(conditions, " AND "), AT_ONCE
@@ -170,19 +192,13 @@ def insert_lines(connection: Connection, context: ImportContext, lines: list[int
         return 0
 
     def statement(wanted: sql.Composable) -> sql.Composed:
-        return sql.SQL(
-            "INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"
-            " WHERE import_job = {job} AND import_line = ANY ({wanted}) ORDER BY id"
-        ).format(
-            table=tables.table(context.resource),
-            names=tables.columns(context.resource),
-            aside=tables.aside(context.resource),
-            job=context.job_id,
-            wanted=wanted,
-        )
+        condition = sql.SQL("import_job = {} AND import_line = ANY ({})").format(context.job_id, wanted)
+        order = tables.listed(map(sql.Identifier, context.resource.id_columns or ("import_line",)))
+        return writing.noted(context, tables.aside(context), condition, sql.SQL("ORDER BY {}").format(order))
 
-    result = refusals.write(connection, context, statement, "bigint", lines)
-    taken = objections.outcome(connection, context, context.resource.id_key, lines, result)
+    exact = not context.resource.provenance
+    result = refusals.write(connection, context, statement, lines, exact=exact)
+    taken = objections.outcome(connection, context, lines, result)
     waiting.remove(connection, context, taken)
     connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [context.job_id, taken])
     return len(taken)

@@ -9,7 +9,7 @@ whoever aborts, cancels, pauses or kills the import finds the table as it was.
 """
 
 from contextlib import nullcontext
-from uuid import UUID
+from typing import Any
 
 import psycopg
 from psycopg import errors, sql
@@ -22,7 +22,7 @@ from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside
 from bulk_pipelines.imports.reconcile.control import Control
-from bulk_pipelines.resources.declaration import Column, Fill, Key
+from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
 
 AT_ONCE = 20_000
 ANY = sql.SQL("true")
@@ -81,7 +81,7 @@ def reconcile_upserts(begin: Begin, context: ImportContext, layout: Layout, cont
 def await_turn(connection: Connection, context: ImportContext) -> None:
     """Wait until no other merge into this table that met a deadlock is at work. Two merges that change the same rows
     in opposite orders would otherwise take turns in being the victim."""
-    name = f"bulk_pipelines.merge.{context.resource.table}"
+    name = f"bulk_pipelines.merge.{'.'.join(context.resource.place)}"
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
 
 
@@ -95,11 +95,16 @@ def resolve(connection: Connection, context: ImportContext, layout: Layout, cont
             DELETE FROM {aside} WHERE import_job = {job} AND import_line = ANY(ARRAY(
                 SELECT import_line FROM (
                     SELECT import_line, max(import_line) OVER (PARTITION BY {key}) AS last
-                    FROM {aside} a WHERE import_job = {job}
+                    FROM {aside} a WHERE import_job = {job} AND {whole}
                 ) found WHERE import_line < last
             ))
             """
-        ).format(aside=tables.aside(context.resource), key=tables.key(context.match_on, "a"), job=context.job_id),
+        ).format(
+            aside=tables.aside(context),
+            key=tables.key(context.match_on, "a"),
+            whole=tables.is_whole(context.match_on, "a"),
+            job=context.job_id,
+        ),
         prepare=False,
     ).rowcount
     objections.mark(connection, context)
@@ -160,7 +165,7 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
     a search from the beginning would pass over all of them."""
     query = sql.SQL(
         "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
-    ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
+    ).format(tables.aside(context), context.job_id, AT_ONCE)
     return [line for (line,) in connection.execute(query, [last])]
 
 
@@ -169,33 +174,50 @@ def merge_lines(
 ) -> int:
     """Merge these records; return how many of them the table took. What the table says of a record that it refuses is
     noted with the record."""
+    exact = not context.resource.provenance
     try:
-        with refusals.savepoint(connection):
-            values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
-            among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
-            statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)
-            # Both sides are found by their keys and hold no more rows than are merged, so a hash join is always good.
-            with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
-                result = Attempt(connection.execute(statement, values, prepare=False).rowcount)
+        with refusals.savepoint(connection) as made:
+            result = Attempt(merge_together(connection, context, match_on, layout, lines))
+            if result.written < len(lines) and exact:
+                raise psycopg.Rollback(made)
+        is_refused = exact and result.written < len(lines)
     except psycopg.Error as error:
         refusals.judge(connection, context, error)
         if patient and tables.is_declared(context.resource, error.diag.constraint_name):
             raise Changed from error
+        is_refused = True
+    if is_refused:
         with tables.planned(connection, "hashjoin", "mergejoin"):
             statement = merge(context, match_on, layout, refusals.CHUNK)
-            result = refusals.attempt(connection, statement, "bigint", lines)
+            result = refusals.attempt(connection, statement, lines, exact=exact)
     if patient and any(tables.is_declared(context.resource, each.constraint) for each in result.refused.values()):
         raise Changed
-    taken = objections.outcome(connection, context, match_on, lines, result)
+    taken = objections.outcome(connection, context, lines, result, match_on)
     set_aside.remove(connection, context, taken)
     return len(taken)
 
 
-def targets(connection: Connection, context: ImportContext, match_on: Key, lines: list[int]) -> list[UUID]:
+def merge_together(
+    connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int]
+) -> int:
+    """Merge these records by one statement, and return how many rows it wrote."""
+    if not context.resource.built_in:
+        statement = merge(context, match_on, layout, sql.Placeholder("lines"))
+        with tables.planned(connection, "seqscan", "hashjoin", "mergejoin"):
+            return connection.execute(statement, {"lines": lines}, prepare=False).rowcount
+    values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
+    among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
+    statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)
+    # Both sides are found by their keys and hold no more rows than are merged, so a hash join is always good.
+    with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
+        return connection.execute(statement, values, prepare=False).rowcount
+
+
+def targets(connection: Connection, context: ImportContext, match_on: Key, lines: list[int]) -> list[Any]:
     """Return the ids of the rows that these records are about; records about new rows have none."""
     query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
         tables.lookup(context.resource, match_on, "t", "a", sql.SQL("t.id")),
-        tables.aside(context.resource),
+        tables.aside(context),
         context.job_id,
     )
     with tables.planned(connection, "seqscan"):
@@ -208,8 +230,13 @@ def merge(
     """Write the statement that merges the records of these lines into the table. `among` is a condition for the rows
     that the records can be about."""
     resource = context.resource
-    kept = [column for column in resource.columns if is_changed(column, resource.id_key, layout)]
+    kept = [column for column in resource.columns if is_changed(column, resource.id_columns, layout)]
     changes = [sql.SQL("{} = {}").format(sql.Identifier(column.name), changed(column, context)) for column in kept]
+    changes += [sql.SQL("{name} = a.{name}").format(name=sql.Identifier(name)) for name in resource.origin]
+    if resource.provenance:
+        changes.append(sql.SQL("{} = false").format(sql.Identifier(PROVENANCE[2])))
+    elif not changes:  # the file has nothing but the key, and a row that is there counts as written
+        changes.append(sql.SQL("{name} = t.{name}").format(name=sql.Identifier(match_on.column)))
     values = [in_new_row(column, context) for column in resource.columns]
     return sql.SQL(
         """
@@ -217,30 +244,25 @@ def merge(
         USING (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY ({lines})) a
         ON {same} AND {among}
         WHEN MATCHED THEN UPDATE SET {changes}
-        WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values}, a.import_job, a.import_line)
+        WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})
         """
     ).format(
         table=tables.table(resource),
-        aside=tables.aside(resource),
+        aside=tables.aside(context),
         job=context.job_id,
         lines=lines,
         among=among,
         same=tables.same(match_on, "t", "a"),
-        changes=tables.listed(
-            [
-                *changes,
-                sql.SQL("import_job = a.import_job, import_line = a.import_line, import_revised = false"),
-            ]
-        ),
+        changes=tables.listed(changes),
         names=tables.columns(resource),
-        values=tables.listed(values),
+        values=tables.listed([*values, *(sql.Identifier("a", name) for name in resource.origin)]),
     )
 
 
-def is_changed(column: Column, id_key: Key, layout: Layout) -> bool:
+def is_changed(column: Column, id_columns: tuple[str, ...], layout: Layout) -> bool:
     """Tell whether a merge changes this column of a row. A row keeps its id, and keeps what the file has no column for,
     except the time of its last change."""
-    return column.name != id_key.column and (column.name in layout.columns or column.fill is Fill.CHANGE_TIME)
+    return column.name not in id_columns and (column.name in layout.columns or column.fill is Fill.CHANGE_TIME)
 
 
 def changed(column: Column, context: ImportContext) -> sql.Composed:

@@ -52,9 +52,9 @@ def decided(context: ImportContext, layout: Layout, names: list[str], keys: list
         if own_line is not None and own_line < line:
             owner, is_there = min(owner, own_line), False
         if owner != line:
-            doubled[key.column] = owner
+            doubled[key.name] = owner
         if is_there:
-            taken.add(key.column)
+            taken.add(key.name)
     verdict = Verdict(doubled, frozenset(taken), frozenset(missing), refused)
     record = "record" if layout.format is Format.JSON else "line"
     return line, conflict_reasons.reasons(context.resource, verdict, dict(zip(names, values, strict=True)), record)
@@ -71,10 +71,9 @@ def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Comp
     there is any row with it."""
     found: list[sql.Composable] = []
     for number, key in enumerate(keys):
-        found.append(sql.SQL("a.{}").format(sql.Identifier(f"owner{number}")))
+        found.append(sql.SQL("a.{}").format(owner(number)))
         if context.mode is Mode.INSERT:
-            own_line = sql.SQL("CASE WHEN {} THEN t.import_line END").format(tables.own(context, "t"))
-            found.append(tables.lookup(context.resource, key, "t", "a", own_line))
+            found.append(tables.lookup(context.resource, key, "t", "a", tables.own_line(context, key, "t")))
             found.append(
                 sql.SQL("{} IS NOT NULL").format(tables.lookup(context.resource, key, "t", "a", sql.SQL("true")))
             )
@@ -83,11 +82,11 @@ def query(context: ImportContext, names: list[str], keys: list[Key]) -> sql.Comp
     texts = [sql.SQL("a.{}::text").format(sql.Identifier(name)) for name in names]
     # Records of an insert wait only if something stood against them. In the other modes all records wait, and most of
     # them are good, so the query looks for those that are not.
-    doubled = [sql.SQL("a.{} <> a.import_line").format(sql.Identifier(f"owner{number}")) for number in range(len(keys))]
-    objected = [sql.SQL("a.held <> '{}' OR a.missing <> '{}' OR a.refused IS NOT NULL"), *doubled]
+    doubled = [sql.SQL("a.{} <> a.import_line").format(owner(number)) for number in range(len(keys))]
+    objected = [sql.SQL("a.import_held <> '{}' OR a.import_missing <> '{}' OR a.import_refused IS NOT NULL"), *doubled]
     condition = sql.SQL("true") if context.mode is Mode.INSERT else tables.listed(objected, " OR ")
     return sql.SQL("SELECT {} FROM ({}) a WHERE {} ORDER BY a.import_line").format(
-        tables.listed([sql.SQL("a.import_line, a.held, a.missing, a.refused"), *texts, *found]),
+        tables.listed([sql.SQL("a.import_line, a.import_held, a.import_missing, a.import_refused"), *texts, *found]),
         with_owners(context, keys),
         condition,
     )
@@ -98,14 +97,19 @@ def with_owners(context: ImportContext, keys: list[Key]) -> sql.Composed:
     same key, or in an upsert the last one."""
     best = sql.SQL("max" if context.mode is Mode.UPSERT else "min")
     owners = [
-        sql.SQL("{}(a.import_line) OVER (PARTITION BY {}) AS {}").format(
-            best, tables.key(key, "a"), sql.Identifier(f"owner{number}")
+        sql.SQL("CASE WHEN {} THEN {}(a.import_line) OVER (PARTITION BY {}) ELSE a.import_line END AS {}").format(
+            tables.is_whole(key, "a"), best, tables.key(key, "a"), owner(number)
         )
         for number, key in enumerate(keys)
     ]
     return sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {}").format(
-        tables.listed([sql.SQL("a.*"), *owners]), tables.aside(context.resource), context.job_id
+        tables.listed([sql.SQL("a.*"), *owners]), tables.aside(context), context.job_id
     )
+
+
+def owner(number: int) -> sql.Identifier:
+    """Name the column for the line that owns the key of this number."""
+    return sql.Identifier(f"import_owner{number}")
 
 
 def write_reasons(connection: Connection, job_id: int, found: list[Decision]) -> None:

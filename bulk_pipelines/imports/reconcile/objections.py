@@ -30,26 +30,39 @@ def mark_missing(connection: Connection, context: ImportContext) -> None:
                 connection.execute(missing(context, reference), [first, last], prepare=False)
 
 
-def outcome(connection: Connection, context: ImportContext, key: Key, lines: list[int], result: Attempt) -> list[int]:
-    """Return the lines of those of these records that are in the table now; rows are found by this key. Note with each
-    of the others why it is not there."""
-    refused = not_taken(connection, context, tables.table(context.resource), key, lines, result)
+def outcome(
+    connection: Connection, context: ImportContext, lines: list[int], result: Attempt, key: Key | None = None
+) -> list[int]:
+    """Return the lines of those of these records that are in the table now; rows are found by this key, or the first
+    one. Note with each of the others why it is not there."""
+    refused = not_taken(connection, context, tables.table(context.resource), lines, result, key)
     refuse(connection, context, refused)
     return [line for line in lines if line not in refused]
 
 
 def not_taken(
-    connection: Connection, context: ImportContext, target: sql.Composable, key: Key, lines: list[int], result: Attempt
+    connection: Connection,
+    context: ImportContext,
+    target: sql.Composable,
+    lines: list[int],
+    result: Attempt,
+    key: Key | None = None,
 ) -> dict[int, Refusal]:
     """Return the records that the table refused, by their lines, and those that are not in it though it said nothing
     of them."""
     if result.written + len(result.refused) == len(lines):
         return result.refused
+    assert context.resource.provenance, "without provenance, every row that is not written is refused"
     query = sql.SQL(
         "SELECT a.import_line FROM {} a WHERE a.import_job = {} AND a.import_line = ANY (%s)"
         " AND (SELECT true FROM {} t WHERE {} AND t.import_job = a.import_job AND t.import_line = a.import_line"
         " LIMIT 1) IS NULL"
-    ).format(tables.aside(context.resource), context.job_id, target, tables.same(key, "t", "a"))
+    ).format(
+        tables.aside(context),
+        context.job_id,
+        target,
+        tables.identified(context.resource, "t", "a") if key is None else tables.same(key, "t", "a"),
+    )
     with tables.planned(connection, "seqscan"):
         absent = [line for (line,) in connection.execute(query, [lines], prepare=False)]
     return dict.fromkeys(absent, refusals.SILENT) | result.refused
@@ -60,22 +73,22 @@ def refuse(connection: Connection, context: ImportContext, refused: Mapping[int,
     if not refused:
         return
     statement = sql.SQL(
-        "UPDATE {} a SET refused = found.message FROM unnest(%s::bigint[], %s::text[]) AS found (line, message)"
+        "UPDATE {} a SET import_refused = found.message FROM unnest(%s::bigint[], %s::text[]) AS found (line, message)"
         " WHERE a.import_job = {} AND a.import_line = found.line"
-    ).format(tables.aside(context.resource), context.job_id)
-    connection.execute(statement, [list(refused), [each.message for each in refused.values()]])
+    ).format(tables.aside(context), context.job_id)
+    connection.execute(statement, [list(refused), [each.said for each in refused.values()]])
 
 
 def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal]:
     """Return what the table said of the records that wait, by their lines."""
-    query = sql.SQL("SELECT import_line, refused FROM {} WHERE import_job = {} AND refused IS NOT NULL")
-    found = connection.execute(query.format(tables.aside(context.resource), context.job_id))
+    query = sql.SQL("SELECT import_line, import_refused FROM {} WHERE import_job = {} AND import_refused IS NOT NULL")
+    found = connection.execute(query.format(tables.aside(context), context.job_id))
     return {line: Refusal(message) for line, message in found}
 
 
 def held(context: ImportContext, key: Key) -> sql.Composed:
     holder = tables.lookup(context.resource, key, "t", "a", sql.SQL("true"))
-    if context.match_on and key == context.resource.id_key:
+    if context.match_on and key == context.resource.keys[0]:
         # A row keeps its id, whatever the record about it says, so only the id of a record about a new row counts.
         about = tables.lookup(context.resource, context.match_on, "m", "a", sql.SQL("true"))
         condition = sql.SQL("{} AND {} IS NULL").format(holder, about)
@@ -85,11 +98,11 @@ def held(context: ImportContext, key: Key) -> sql.Composed:
         condition = tables.lookup(context.resource, key, "t", "a", other)
     else:
         condition = holder
-    return note(context, sql.SQL("held"), key.column, condition)
+    return note(context, sql.SQL("import_held"), key.name, condition)
 
 
 def missing(context: ImportContext, reference: Reference) -> sql.Composed:
-    return note(context, sql.SQL("missing"), reference.column, tables.leads_nowhere(reference, "a"))
+    return note(context, sql.SQL("import_missing"), reference.name, tables.leads_nowhere(reference, "a"))
 
 
 def note(context: ImportContext, place: sql.SQL, name: str, condition: sql.Composed) -> sql.Composed:
@@ -99,4 +112,4 @@ def note(context: ImportContext, place: sql.SQL, name: str, condition: sql.Compo
         "UPDATE {aside} a SET {place} = array_append(a.{place}, {name})"
         " WHERE a.import_job = {job} AND a.import_line BETWEEN %s AND %s"
         " AND NOT {name} = ANY(a.{place}) AND {condition}"
-    ).format(aside=tables.aside(context.resource), place=place, name=name, job=context.job_id, condition=condition)
+    ).format(aside=tables.aside(context), place=place, name=name, job=context.job_id, condition=condition)

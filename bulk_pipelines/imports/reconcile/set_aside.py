@@ -12,9 +12,19 @@ from bulk_pipelines.resources.declaration import Resource
 AT_ONCE = 50_000
 
 
+def is_there(connection: Connection, resource: Resource, job_id: int) -> bool:
+    """Tell whether there is a place where the records of an import wait. One of its own is made by its first lane, and
+    goes when the import has ended."""
+    name = tables.aside_of(resource, job_id).as_string(connection)
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+    return bool(row and row[0])
+
+
 def is_any(connection: Connection, context: ImportContext) -> bool:
+    if not is_there(connection, context.resource, context.job_id):
+        return False
     query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE import_job = {})")
-    row = connection.execute(query.format(tables.aside(context.resource), context.job_id)).fetchone()
+    row = connection.execute(query.format(tables.aside(context), context.job_id)).fetchone()
     return bool(row and row[0])
 
 
@@ -23,7 +33,7 @@ def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[in
     query = sql.SQL(
         "SELECT min(import_line), max(import_line) FROM (SELECT import_line FROM {} WHERE import_job = {}"
         " AND import_line > %s ORDER BY import_line LIMIT {}) piece"
-    ).format(tables.aside(context.resource), context.job_id, AT_ONCE)
+    ).format(tables.aside(context), context.job_id, AT_ONCE)
     last = -1
     while True:
         row = connection.execute(query, [last]).fetchone()
@@ -36,13 +46,15 @@ def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[in
 def remove(connection: Connection, context: ImportContext, lines: list[int]) -> int:
     """Remove these records from those that wait, and return how many there were."""
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {} AND import_line = ANY(%s)")
-    return connection.execute(statement.format(tables.aside(context.resource), context.job_id), [lines]).rowcount
+    return connection.execute(statement.format(tables.aside(context), context.job_id), [lines]).rowcount
 
 
 def clear(connection: Connection, resource: Resource, job_id: int) -> int:
     """Remove all records of an import from those that wait, and return how many there were."""
+    if not is_there(connection, resource, job_id):
+        return 0
     statement = sql.SQL("DELETE FROM {} WHERE import_job = {}")
-    return connection.execute(statement.format(tables.aside(resource), job_id)).rowcount
+    return connection.execute(statement.format(tables.aside_of(resource, job_id), job_id)).rowcount
 
 
 def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, str | None]]:
@@ -64,5 +76,5 @@ def left_behind(connection: Connection, resource: Resource) -> list[tuple[int, s
             AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
         ))
         """
-    ).format(aside=tables.aside(resource))
+    ).format(aside=tables.aside_of(resource, 0))
     return connection.execute(query).fetchall()

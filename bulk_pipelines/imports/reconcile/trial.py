@@ -20,7 +20,7 @@ COPY = sql.Identifier("pg_temp", "trial")
 def refuse(connection: Connection, context: ImportContext) -> None:
     """Note with each record that waits, and that the table would refuse, what the table says of it."""
     query = sql.SQL("SELECT import_line FROM {} WHERE import_job = {} AND import_line BETWEEN %s AND %s").format(
-        tables.aside(context.resource), context.job_id
+        tables.aside(context), context.job_id
     )
     for first, last in set_aside.windows(connection, context):
         lines = [line for (line,) in connection.execute(query, [first, last])]
@@ -36,16 +36,15 @@ def refused(connection: Connection, context: ImportContext, lines: list[int]) ->
         def statement(wanted: sql.Composable) -> sql.Composed:
             return sql.SQL(
                 "INSERT INTO {} ({names}) SELECT {names} FROM {} WHERE import_job = {} AND import_line = ANY ({})"
-            ).format(
-                target, tables.aside(context.resource), context.job_id, wanted, names=tables.columns(context.resource)
-            )
+            ).format(target, tables.aside(context), context.job_id, wanted, names=tables.columns(context.resource))
 
-        result = refusals.write(connection, context, statement, "bigint", lines)
-        return objections.not_taken(connection, context, target, context.resource.id_key, lines, result)
+        exact = not context.resource.provenance
+        result = refusals.write(connection, context, statement, lines, exact=exact)
+        return objections.not_taken(connection, context, target, lines, result)
 
 
 def target_of(connection: Connection, context: ImportContext) -> sql.Composable:
-    values = {"table": context.resource.table, "declared": tables.declared(context.resource)}
+    values = {"table": tables.quoted(context.resource, connection), "declared": tables.declared(context.resource)}
     row = connection.execute(queries.text("imports", "may_object"), values).fetchone()
     if row and row[0]:
         return tables.table(context.resource)

@@ -6,9 +6,14 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from bulk_pipelines.columns import arrow
+from bulk_pipelines.formats import arrow_text, rows
+from bulk_pipelines.formats.rows import Place
 from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
 from bulk_pipelines.imports.plan.csv_ends import Positions
+from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.ranges import Range
@@ -61,6 +66,22 @@ class Block:
     following: Position
     unclosed: bool = False
     oversized: bool = False
+    numbered: bool = False
+    batch: pa.RecordBatch | None = None
+    """The rows, if the file has rows instead of bytes that are to be parsed."""
+    lines: Positions | None = None
+    """The numbers of these rows."""
+
+    @property
+    def may_hold_nul(self) -> bool:
+        """Whether some value may hold a NUL character, as it is or escaped in JSON."""
+        if self.batch is None:
+            return b"\0" in self.data or (b"\\" in self.data and rb"\u0000" in self.data)
+        return any(
+            not pa.types.is_primitive(values.type)
+            and not (pa.types.is_string(values.type) and arrow.text_bytes(values).all())
+            for values in self.batch.columns
+        )
 
     @property
     def size(self) -> int:
@@ -70,6 +91,9 @@ class Block:
     def spans(self) -> Spans:
         """Where the records stand. Blank lines are no records, and are left out; an element of an array is always a
         record."""
+        if self.lines is not None:
+            places = np.arange(len(self.lines))
+            return Spans(places, places + 1, self.lines)
         if self.oversized:
             return Spans(np.array([0]), np.array([len(self.data)]), np.array([self.at.line]))
         stops = csv_ends.newline_ends(self.data) if self.ends is None else self.ends
@@ -79,7 +103,7 @@ class Block:
         lines = self.at.line + np.arange(len(starts))
         if self.format is Format.JSON:
             return Spans(starts, stops, lines)
-        if self.ends is not None:
+        if self.ends is not None and not self.numbered:
             lines = self.at.line + np.searchsorted(csv_ends.line_ends(self.data), starts, side="right")
         visible = self.visible(starts, stops)
         return Spans(starts[visible], stops[visible], lines[visible])
@@ -97,7 +121,10 @@ class Block:
         return np.flatnonzero(keep)
 
     def raw(self, index: int) -> bytes:
-        """Return a record as it stands in the file, without what separates it from the next one."""
+        """Return a record as it stands in the file, without what separates it from the next one. A row is written as a
+        line of CSV."""
+        if self.batch is not None:
+            return arrow_text.csv_line(self.batch.slice(index, 1).select(self.batch.schema.names[len(rows.OWN) :]))
         text = self.data[self.spans.starts[index] : self.spans.stops[index]]
         if self.format is Format.CSV:
             return text.removesuffix(b"\n").removesuffix(b"\r")
@@ -114,33 +141,39 @@ def read(
     resume: Position | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
+    if layout.format is Format.ROWS:
+        yield from row_blocks(source, piece, sizer, resume)
+        return
     at = resume or Position(piece.start, piece.first_line)
     record_bytes = float(FIRST_GUESS)
     wanted = 0
     while at.start < piece.stop:
         wanted = max(wanted, LEAST_READ, int(min(sizer.rows * record_bytes * 1.05, sizer.max_bytes)))
         stop = min(at.start + min(wanted, max_record_bytes), piece.stop)
-        block = whole_records(layout.format, source.read(at.start, stop), at, sizer.rows, stop == piece.stop)
+        block = whole_records(layout, source.read(at.start, stop), at, sizer.rows, stop == piece.stop)
         if block is None and stop - at.start < max_record_bytes:
             wanted = (stop - at.start) * 2
             continue
-        block = block or oversized_record(source, layout.format, at, piece.stop)
+        block = block or oversized_record(source, layout, at, piece.stop)
         yield block
         if block.following.line > at.line and not block.oversized:
             record_bytes = block.size / (block.following.line - at.line)
         at, wanted = block.following, 0
 
 
-def whole_records(kind: Format, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
+def whole_records(layout: Layout, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
     """Make a block of the records at the beginning of the data: of those that are whole, at most as many as are wanted.
     Return None if not even one is whole."""
+    kind = layout.format
     match kind:
         case Format.CSV:
-            ends, unclosed = csv_records(data, is_end)
+            ends, unclosed = csv_records(data, is_end, layout.dialect)
         case Format.NDJSON:
             ends, unclosed = None, False
         case Format.JSON:
             ends, unclosed = array_elements(data, is_end), False
+        case Format.ROWS:
+            raise AssertionError("rows are read by `row_blocks`")
     if ends is None:
         return plain_lines(kind, data, at, rows, is_end)
     if not len(ends):
@@ -148,9 +181,9 @@ def whole_records(kind: Format, data: bytes, at: Position, rows: int, is_end: bo
     complete = len(ends) <= rows
     ends = ends[:rows]
     data = data[: ends[-1]]
-    lines = len(ends) if kind is Format.JSON else len(csv_ends.line_ends(data))
+    lines = len(ends) if kind is Format.JSON or layout.numbered else len(csv_ends.line_ends(data))
     following = Position(at.start + len(data), at.line + lines)
-    return Block(kind, data, at, ends, following, unclosed=unclosed and complete)
+    return Block(kind, data, at, ends, following, unclosed=unclosed and complete, numbered=layout.numbered)
 
 
 def plain_lines(kind: Format, data: bytes, at: Position, rows: int, is_end: bool) -> Block | None:
@@ -165,12 +198,13 @@ def plain_lines(kind: Format, data: bytes, at: Position, rows: int, is_end: bool
     return Block(kind, data, at, None, Position(at.start + len(data), at.line + lines))
 
 
-def csv_records(data: bytes, is_end: bool) -> tuple[Positions | None, bool]:
+def csv_records(data: bytes, is_end: bool, dialect: Dialect) -> tuple[Positions | None, bool]:
     """Return the position after each record, or None if every newline ends a record; and tell whether a quote is still
     open where the range ends."""
-    if csv_ends.is_plain(data):
+    structure = dialect.structure(data)
+    if csv_ends.is_plain(structure):
         return None, False
-    judged = data if is_end else data[: csv_ends.judgeable_length(data)]
+    judged = structure if is_end else structure[: dialect.judgeable_length(data)]
     ends, state = csv_ends.record_ends(judged)
     if is_end and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
@@ -183,34 +217,61 @@ def array_elements(data: bytes, is_end: bool) -> Positions:
     return np.append(ends, len(data)) if is_end and (not len(ends) or ends[-1] < len(data)) else ends
 
 
-def oversized_record(source: LandedFile, kind: Format, at: Position, stop: int) -> Block:
+def oversized_record(source: LandedFile, layout: Layout, at: Position, stop: int) -> Block:
     """Pass over a record that is too large, in constant memory, and make a block that holds its beginning."""
-    end, newlines = stop, 0
-    for base, data, first_end in first_ends(source, kind, at.start, stop):
+    kind, end, newlines = layout.format, stop, 0
+    for base, data, first_end in first_ends(source, layout, at.start, stop):
         passed = data[:first_end]
         newlines += ranges.count_lines(passed) if kind is Format.CSV else csv_ends.count_newlines(passed)
         if first_end is not None:
             end = base + first_end
             break
-    following = Position(end, at.line + (1 if kind is Format.JSON else newlines))
+    following = Position(end, at.line + (1 if kind is Format.JSON or layout.numbered else newlines))
     beginning = source.read(at.start, min(at.start + KEPT_OF_OVERSIZED, end))
     return Block(kind, beginning, at, None, following, oversized=True)
 
 
-def first_ends(source: LandedFile, kind: Format, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
+def first_ends(source: LandedFile, layout: Layout, start: int, stop: int) -> Iterator[tuple[int, bytes, int | None]]:
     """Yield a part of the file in blocks: the position and the bytes of each, and where in it the first record ends
     (None if none ends there)."""
-    judgeable = {Format.CSV: csv_ends.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[
+    kind, dialect = layout.format, layout.dialect
+    judgeable = {Format.CSV: dialect.judgeable_length, Format.NDJSON: len, Format.JSON: json_ends.judgeable_length}[
         kind
     ]
     quotes, nesting = csv_ends.START, json_ends.START
     for base, data in ranges.blocks(source, start, stop, judgeable):
         match kind:
             case Format.CSV:
-                ends, quotes = csv_ends.record_ends(data, quotes)
+                ends, quotes = csv_ends.record_ends(dialect.structure(data), quotes)
             case Format.NDJSON:
                 ends = csv_ends.newline_ends(data)
             case Format.JSON:
                 found = json_ends.scan(data, nesting)
                 ends, nesting = found.ends, found.state
         yield base, data, int(ends[0]) if len(ends) else None
+
+
+def row_blocks(source: LandedFile, piece: Range, sizer: Sizer, resume: Position | None = None) -> Iterator[Block]:
+    """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
+    at = resume or Position(piece.start, piece.first_line)
+    schema, _ = rows.opened(source)
+    waiting: list[Place] = []
+    for place in rows.places(source, at.start, piece.stop):
+        taken = [*waiting, place]
+        many = sum(each.rows for each in taken) > sizer.rows
+        if waiting and (many or sum(each.stop - each.start for each in taken) > sizer.max_bytes):
+            block = block_of(source, waiting, at, schema, place)
+            yield block
+            at, taken = block.following, [place]
+        waiting = taken
+    if waiting:
+        yield block_of(source, waiting, at, schema, None)
+
+
+def block_of(source: LandedFile, places: list[Place], at: Position, schema: pa.Schema, behind: Place | None) -> Block:
+    table = pa.Table.from_batches([rows.read(source, each, schema) for each in places]).combine_chunks()
+    batch = table.to_batches()[0]
+    numbers = batch.column(0).to_numpy()
+    shift = at.line - int(numbers[0])
+    following = Position(places[-1].stop, shift + (int(numbers[-1]) + 1 if behind is None else behind.first))
+    return Block(Format.ROWS, b"", at, None, following, batch=batch, lines=numbers.astype(np.int64) + shift)

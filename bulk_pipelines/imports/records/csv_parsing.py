@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bulk_pipelines.imports.plan.csv_ends import Positions
+from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.layout import BOM
 from bulk_pipelines.imports.records import parsed
 from bulk_pipelines.imports.records.blocks import Block
@@ -15,7 +16,7 @@ from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 LEAST_BLOCK = 1024
 
 
-def parse(block: Block, columns: tuple[str, ...]) -> Parsed:
+def parse(block: Block, columns: tuple[str, ...], dialect: Dialect = STANDARD) -> Parsed:
     if block.oversized:
         return parsed.oversized(block, empty(columns))
     faults = Faults()
@@ -24,7 +25,7 @@ def parse(block: Block, columns: tuple[str, ...]) -> Parsed:
     if block.unclosed:
         last = len(block.spans) - 1
         faults[last] = [Reason("malformed_record", detail="a quote is opened and never closed")]
-    table, misfits = read(without(block, faults), columns)
+    table, misfits = read(without(block, faults), columns, dialect)
     records = rows_as_records(block, table.num_rows, misfits, faults)
     if records is None:
         return Parsed(table, np.arange(table.num_rows), block.at.line + np.arange(table.num_rows))
@@ -56,7 +57,7 @@ def rows_as_records(block: Block, rows: int, misfits: list[tuple[int, Reason]], 
     return np.delete(left, [number for number, _ in misfits])
 
 
-def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[int, Reason]]]:
+def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Table, list[tuple[int, Reason]]]:
     """Parse the rows. Return them as a table, and separately those with a wrong number of fields: the number of each
     among the rows that are not blank, and the reason."""
     misfits: list[tuple[int, Reason]] = []
@@ -76,11 +77,17 @@ def read(data: bytes, columns: tuple[str, ...]) -> tuple[pa.Table, list[tuple[in
         pyarrow.csv.ReadOptions(
             use_threads=False, block_size=max(len(data) + 1, LEAST_BLOCK), column_names=list(columns)
         ),
-        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+        pyarrow.csv.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            escape_char=dialect.escape or False,
+            newlines_in_values=True,
+            invalid_row_handler=note,
+        ),
         pyarrow.csv.ConvertOptions(
             check_utf8=False,  # `undecodable` has checked the block as a whole
             column_types=dict.fromkeys(columns, pa.string()),
-            null_values=[""],
+            null_values=["", *dialect.nulls],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),

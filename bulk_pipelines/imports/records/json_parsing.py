@@ -1,6 +1,8 @@
 """Parsing a block of JSON objects, from NDJSON or an array, into columns."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.plan import json_ends
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
-from bulk_pipelines.imports.records import json_record, parsed
+from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource
@@ -20,28 +22,40 @@ LEAST_BLOCK = 1024
 FEW = 128
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What the records of a file must be. Fields that the resource has no column for are ignored, or refused."""
+
+    resource: Resource
+    schema: pa.Schema
+    ignore_extra: bool
+
+
 def schema_of(resource: Resource) -> pa.Schema:
-    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())}
-    return pa.schema([(column.name, typed.get(column.kind, pa.string())) for column in resource.columns])
+    typed = {ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.TEXT_LIST: pa.list_(pa.string())} if resource.built_in else {}
+    columns = {column.in_files or column.name: column for column in resource.columns}
+    return pa.schema([(name, typed.get(column.kind, pa.string())) for name, column in columns.items()])
 
 
-def parse(block: Block, resource: Resource) -> Parsed:
+def parse(block: Block, resource: Resource, *, ignore_extra: bool = False) -> Parsed:
     schema = schema_of(resource)
     if block.oversized:
-        return parsed.oversized(block, schema.empty_table())
+        return parsed.oversized(block, schema.empty_table().rename_columns(list(resource.column_names)))
     faults = Faults()
     text, unreadable = as_lines(block)
     for record, reason in parsed.undecodable(block).items():
         faults.add(record, reason)
         unreadable.add(record)
-    pieces = [judged(block, sorted(unreadable - faults.keys()), resource, schema, faults)]
+    wanted = Wanted(resource, schema, ignore_extra)
+    pieces = [judged(block, sorted(unreadable - faults.keys()), wanted, faults)]
     for first, last in gaps(len(block.spans), sorted(unreadable)):
-        pieces.extend(sift(block, text, first, last, resource, schema, faults))
+        pieces.extend(sift(block, text, first, last, wanted, faults))
     records = np.concatenate([records for records, _ in pieces])
     table = pa.concat_tables([table for _, table in pieces]).combine_chunks()
     if len(pieces) > 2:
         order = np.argsort(records)
         records, table = records[order], table.take(order)
+    table = table.rename_columns(list(resource.column_names))
     return Parsed(table, records, block.spans.lines[records], faults)
 
 
@@ -94,49 +108,51 @@ def gaps(count: int, holes: list[int]) -> Iterator[tuple[int, int]]:
         first = hole + 1
 
 
-def sift(
-    block: Block, text: bytes, first: int, last: int, resource: Resource, schema: pa.Schema, faults: Faults
-) -> Iterator[Piece]:
+def sift(block: Block, text: bytes, first: int, last: int, wanted: Wanted, faults: Faults) -> Iterator[Piece]:
     """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
     by one."""
-    table = read(text[block.spans.starts[first] : block.spans.stops[last - 1]], last - first, schema)
+    lines = text[block.spans.starts[first] : block.spans.stops[last - 1]]
+    table = read(lines if wanted.resource.built_in else json_texts.quoted(lines, wanted.resource), last - first, wanted)
     if table is not None:
         yield np.arange(first, last), table
     elif last - first <= FEW:
-        yield judged(block, list(range(first, last)), resource, schema, faults)
+        yield judged(block, list(range(first, last)), wanted, faults)
     else:
         middle = (first + last) // 2
-        yield from sift(block, text, first, middle, resource, schema, faults)
-        yield from sift(block, text, middle, last, resource, schema, faults)
+        yield from sift(block, text, first, middle, wanted, faults)
+        yield from sift(block, text, middle, last, wanted, faults)
 
 
-def read(text: bytes, count: int, schema: pa.Schema) -> pa.Table | None:
+def read(text: bytes, count: int, wanted: Wanted) -> pa.Table | None:
     """Read so many records as a table; return None if any of them is not what the schema says."""
+    extra: Literal["ignore", "error"] = "ignore" if wanted.ignore_extra else "error"
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(text),  # type: ignore[arg-type]  # the stubs know only Python's own files
             pyarrow.json.ReadOptions(use_threads=False, block_size=max(len(text) + 1, LEAST_BLOCK)),
-            pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+            pyarrow.json.ParseOptions(explicit_schema=wanted.schema, unexpected_field_behavior=extra),
         )
     except pa.ArrowInvalid:
         return None
     return table if table.num_rows == count else None
 
 
-def judged(block: Block, records: list[int], resource: Resource, schema: pa.Schema, faults: Faults) -> Piece:
+def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> Piece:
     """Look at records one by one. Add the reasons against each to the faults, and return as rows what can be read."""
     lines: dict[int, bytes] = {}
     for record in records:
-        line, reasons = json_record.judge(block.raw(record), resource)
+        line, reasons = json_record.judge(block.raw(record), wanted.resource, ignore_extra=wanted.ignore_extra)
         if reasons:
             faults[record] += reasons
         if line is not None:
             lines[record] = line
-    table = read(b"\n".join(lines.values()), len(lines), schema) if lines else schema.empty_table()
+    table = read(b"\n".join(lines.values()), len(lines), wanted) if lines else wanted.schema.empty_table()
     if table is None:  # Arrow and Python's json do not agree: find out about which records
-        singles = {record: read(line, 1, schema) for record, line in lines.items()}
+        singles = {record: read(line, 1, wanted) for record, line in lines.items()}
         for record in [record for record, single in singles.items() if single is None]:
             faults.add(record, Reason("malformed_record", detail="the JSON cannot be read"))
         lines = {record: lines[record] for record, single in singles.items() if single is not None}
-        table = pa.concat_tables([schema.empty_table(), *(single for single in singles.values() if single is not None)])
+        table = pa.concat_tables(
+            [wanted.schema.empty_table(), *(single for single in singles.values() if single is not None)]
+        )
     return np.array(list(lines), dtype=np.int64), table

@@ -20,7 +20,7 @@ class Doubled(ValueError):
     """An object has a name twice."""
 
 
-def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
+def judge(raw: bytes, resource: Resource, *, ignore_extra: bool = False) -> tuple[bytes | None, list[Reason]]:
     """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
     for each value of a wrong kind. The line is None if the record is not a JSON object."""
     try:
@@ -31,17 +31,40 @@ def judge(raw: bytes, resource: Resource) -> tuple[bytes | None, list[Reason]]:
         return None, [Reason("malformed_record", detail=f"{name_of(record)} instead of an object")]
     reasons, kept = [], {}
     for name, value in record.items():
-        if name not in resource.column_names:
+        if name not in resource.header:
+            if ignore_extra:
+                continue
             reasons.append(Reason("unknown_field", shown(name), written(value)))
             continue
-        column = resource.column(name)
-        if value is None or fits(value, column.kind):
+        column = resource.column(resource.header[name])
+        if column.judged_by_table and (column.kind is not ColumnKind.TEXT or is_text(value)):
+            kept[name] = as_text(value, column.kind)
+        elif value is None or fits(value, column.kind):
             kept[name] = value
         else:
             detail = f"{name_of(value)} instead of {wanted(column.kind)}"
-            reasons.append(Reason(column.code, name, written(value), detail))
+            reasons.append(Reason(column.code, column.name, written(value), detail))
             kept[name] = None
     return json.dumps(kept, ensure_ascii=False).encode(), reasons
+
+
+def as_text(value: Any, kind: ColumnKind) -> str | None:
+    """Write a value that the table reads itself as the text that stands for it."""
+    if value is None or (is_text(value) and kind is not ColumnKind.JSON):
+        return None if value is None else str(value)
+    return as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """Write a value as JSON, with its numbers as they were written."""
+    match value:
+        case Number():
+            return str(value)
+        case list():
+            return f"[{','.join(map(as_json, value))}]"
+        case dict():
+            return f"{{{','.join(f'{json.dumps(name)}:{as_json(each)}' for name, each in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def loaded(raw: bytes) -> Any:

@@ -110,7 +110,7 @@ def repeated(connection: Connection, job: Job, wanted: Mapping[str, Any], length
     """Return the job of an idempotency key if an upload of this request may be what it came from. Else raise
     `IdempotencyConflict`: what the upload is going to send would be lost."""
     before = uploads.of_job(connection, job.job_key)
-    request = Options(**wanted["options"]).request((RequestedFile("repeated"),))
+    request = Options.from_json(wanted["options"]).request((RequestedFile("repeated"),))
     same = (
         before is not None
         and job.kind == kind_name(request.resource)
@@ -129,7 +129,7 @@ def told(wanted: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def options_of(upload: Upload) -> Options:
-    return Options(**upload.request["options"])
+    return Options.from_json(upload.request["options"])
 
 
 def identity(options: Options, upload: Upload) -> dict[str, object]:

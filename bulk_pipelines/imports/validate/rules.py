@@ -1,11 +1,14 @@
 """Applying the declared rules to columns: finding the values that break each rule."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
+from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.resources.declaration import Column as Declared
 from bulk_pipelines.resources.rules import EmptyWhen, MaxLength, MaxWords, OneOf, Pattern, Rule
 
 BLANK = r"^[\s\p{Z}]*$"
@@ -47,6 +50,34 @@ def more_words(text: Column, most: int) -> Column:
 
 def broken_together(rule: EmptyWhen, column: Column, when: Column) -> Mask:
     return to_mask(compute.and_(column.is_valid(), compute.equal(when, rule.when_value)))
+
+
+FRACTIONS = {
+    ColumnKind.TIME: 6,
+    ColumnKind.TIMESTAMP: 6,
+    ColumnKind.LOCAL_TIMESTAMP: 6,
+    ColumnKind.INTERVAL: 6,
+}
+"""How many digits of a second PostgreSQL keeps; it rounds what is finer."""
+PRECISION = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
+
+
+def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
+    """Tell which texts have digits that PostgreSQL would drop without a word, and whether there are texts of which only
+    it can tell."""
+    told = PRECISION.search(column.exact_type)
+    if column.kind in FRACTIONS:
+        digits = int(told[1]) if told else FRACTIONS[column.kind]
+        return to_mask(compute.match_substring_regex(text, rf"\.\d{{{digits}}}\d*[1-9]")), (
+            column.kind is ColumnKind.INTERVAL and column.exact_type != "interval"
+        )
+    if column.kind is ColumnKind.NUMERIC and told:
+        whole, scale = int(told[1]) - max(0, int(told[2] or 0)), int(told[2] or 0)
+        plain = rf"^[+-]?0*\d{{0,{min(whole, 900)}}}(\.\d{{0,{min(scale, 900)}}}0*)?$" if scale >= 0 else "^$"
+        fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
+        return None, not compute.all(fits).as_py()
+    cut = column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and column.exact_type != column.base_type
+    return None, cut and text.null_count < len(text)
 
 
 def with_nul(values: Column) -> Mask:

@@ -2,21 +2,22 @@
 rejects with all their reasons."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns import arrow, binary_copy, conversion, uuids
+from bulk_pipelines.columns import arrow, conversion, uuids
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute, nothing
 from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.records import csv_parsing, json_parsing
+from bulk_pipelines.imports.records import csv_parsing, json_parsing, mapping, rows_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
-from bulk_pipelines.imports.validate import rules
+from bulk_pipelines.imports.validate import rows, rules
 from bulk_pipelines.resources.declaration import Column as Declared
 from bulk_pipelines.resources.declaration import Fill, Resource
 
@@ -40,14 +41,26 @@ class Validated:
     block: Block
     good: pa.Table
     encoded: Encoded
-    """The good rows and their origin, in the form that the database takes."""
+    """The good rows, and their origin if the table has a place for it, in the form that the database takes."""
     records: Numbers
     lines: Numbers
     rejects: list[Reject]
+    ledger: Encoded | None = None
+    """The keys and lines of the good rows, if the import keeps a ledger of them."""
+    unread: tuple[str, ...] = ()
+    """The columns whose values only PostgreSQL can read, so that some of them may be no values."""
+    doubtful: bool = False
+    """Whether PostgreSQL might round or cut some value without a word, so that it must be asked before it is given."""
+    given: pa.Table | None = None
+    """The good rows' values as they stand in the file, of the columns that were converted from text which PostgreSQL
+    reads as well. It is quicker to send these than to write the values again."""
 
     @property
     def read(self) -> int:
         return len(self.lines) + len(self.rejects)
+
+
+NOTHING = Encoded([], pa.array([], pa.binary()), np.array([], dtype=np.int64))
 
 
 @dataclass
@@ -57,6 +70,7 @@ class Findings:
 
     bad: Mask
     noted: list[tuple[Numbers, str, str]] = field(default_factory=list)
+    doubtful: bool = False
 
     def note(self, broken: Mask, code: str, column: str) -> None:
         if broken.any():
@@ -66,12 +80,16 @@ class Findings:
 
 def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     resource = context.resource
-    if layout.format is Format.CSV:
-        parsed = csv_parsing.parse(block, layout.columns)
+    if layout.format is Format.ROWS:
+        parsed = rows_parsing.parse(block, layout, resource, context.max_record_bytes)
+    elif layout.format is Format.CSV:
+        parsed = csv_parsing.parse(block, layout.fields, layout.dialect)
     else:
-        parsed = json_parsing.parse(block, resource)
+        parsed = json_parsing.parse(block, resource, ignore_extra=bool(layout.mapping and layout.mapping.ignore_extra))
+    parsed = mapping.mapped(parsed, layout, resource, context.evaluate)
     findings = Findings(np.zeros(parsed.table.num_rows, dtype=bool))
     values = checked(resource, block, parsed, findings)
+    given = as_given(resource, parsed)
     rejects = []
     if parsed.faults or findings.noted:
         reasons = reasons_of(resource, parsed, findings)
@@ -82,13 +100,49 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     if findings.bad.any():
         good = ~findings.bad
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
+        given = None if given is None else given.filter(pa.array(good)).combine_chunks()
     table = filled(context, table, lines)
-    return Validated(block, table, encoded(context, table, lines), records, lines, rejects)
+    return made(context, Validated(block, table, NOTHING, records, lines, rejects, None, (), findings.doubtful, given))
+
+
+def made(context: ImportContext, validated: Validated) -> Validated:
+    """Return the batch with its good rows encoded."""
+    table = validated.good
+    columns = {name: arrow.column(table, name) for name in table.column_names}
+    return replace(
+        validated,
+        encoded=rows.for_table(context, table, validated.lines, validated.given),
+        ledger=rows.for_ledger(context, table, validated.lines),
+        unread=tuple(rows.left_to_table(context.resource, columns)),
+    )
+
+
+def as_given(resource: Resource, parsed: Parsed) -> pa.Table | None:
+    """Return the columns as they stand in the file that PostgreSQL could read as well; None if there are none."""
+    names = [
+        column.name
+        for column in resource.columns
+        if column.judged_by_table
+        and column.fill is None
+        and column.kind is not ColumnKind.TEXT
+        and column.name in parsed.table.column_names
+    ]
+    if not names:
+        return None
+    empty: Any = pa.scalar(None, pa.string())
+    texts = {name: arrow.column(parsed.table, name) for name in names}
+    return pa.table(
+        {
+            name: compute.if_else(compute.equal(compute.binary_length(text), 0), empty, text)
+            for name, text in texts.items()
+            if pa.types.is_string(text.type)
+        }
+    )
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
     """Return the columns of the resource in their own types, and note everything that is wrong with their values."""
-    has_nul = b"\0" in block.data or (b"\\" in block.data and rb"\u0000" in block.data)
+    has_nul = block.may_hold_nul
     values = []
     for column in resource.columns:
         if column.name not in parsed.table.column_names:
@@ -108,11 +162,13 @@ def checked_column(column: Declared, given: Column, has_nul: bool, findings: Fin
         given = compute.if_else(compute.equal(compute.binary_length(given), 0), pa.scalar(None, pa.string()), given)
     if column.required:
         missing = ~given.is_valid().to_numpy(zero_copy_only=False)
-        if is_text:
+        if is_text and not column.may_be_blank:
             missing |= rules.blank(given)
         findings.note(missing, "missing_field", column.name)
         if missing.any():
             given = compute.if_else(pa.array(missing), pa.scalar(None, given.type), given)
+    if column.judged_by_table and is_text:
+        return loosely_checked(column, given, has_nul, findings)
     values = conversion.convert(given, column.kind)
     if values.null_count > given.null_count:
         unreadable = compute.and_(values.is_null(), given.is_valid()).to_numpy(zero_copy_only=False)
@@ -124,14 +180,29 @@ def checked_column(column: Declared, given: Column, has_nul: bool, findings: Fin
     return values
 
 
+def loosely_checked(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
+    """Check a column whose values PostgreSQL can read itself. Only what it would round or cut silently is looked for,
+    and the rules of the declaration."""
+    if has_nul:
+        findings.note(rules.with_nul(given), "invalid_character", column.name)
+        given = compute.if_else(pa.array(rules.with_nul(given)), pa.scalar(None, pa.string()), given)
+    for rule in column.rules:
+        findings.note(rules.broken(rule, given), rule.code, column.name)
+    finer, doubtful = rules.loses(column, given)
+    if finer is not None:
+        findings.note(finer, "does_not_fit", column.name)
+    findings.doubtful |= doubtful
+    return given if column.kind is ColumnKind.TEXT else conversion.loosely(given, column.kind)
+
+
 def reasons_of(resource: Resource, parsed: Parsed, findings: Findings) -> Faults:
     """Return all reasons of each record that has any, in the order of the columns."""
     reasons = Faults()
     for record, faults in parsed.faults.items():
         reasons[record].extend(faults)
-    for rows, code, column in findings.noted:
-        records = parsed.records[rows]
-        given = parsed.table.column(column).take(rows).to_pylist()
+    for places, code, column in findings.noted:
+        records = parsed.records[places]
+        given = parsed.table.column(column).take(places).to_pylist()
         for record, value in zip(records.tolist(), given, strict=True):
             # A value that could not be read at all is not reported as missing as well.
             if code != "missing_field" or all(fault.field != column for fault in parsed.faults.get(record, [])):
@@ -164,8 +235,16 @@ def filled(context: ImportContext, table: pa.Table, lines: Numbers) -> pa.Table:
             or (context.mode is Mode.UPSERT and column.fill is not Fill.NEW_ID)
         ):
             continue
-        table = table.set_column(place, column.name, compute.coalesce(values, stand_in(context, column.fill, lines)))
+        values = compute.coalesce(values.combine_chunks(), like(values.type, stand_in(context, column.fill, lines)))
+        table = table.set_column(place, column.name, values)
     return table.combine_chunks()
+
+
+def like(kind: pa.DataType, value: Column) -> Column:
+    """Return the values or the single value that stands in, as text where the column is text."""
+    if not pa.types.is_string(kind):
+        return value
+    return uuids.to_text(value) if isinstance(value, pa.Array) else value.cast(pa.string())
 
 
 def stand_in(context: ImportContext, fill: Fill, lines: Numbers) -> Column:
@@ -178,16 +257,3 @@ def stand_in(context: ImportContext, fill: Fill, lines: Numbers) -> Column:
             return pa.scalar(True)
         case Fill.EMPTY_LIST:
             return pa.scalar([], ColumnKind.TEXT_LIST.arrow)
-
-
-def encoded(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded:
-    columns = with_origin(context, table, lines)
-    return binary_copy.by_id(binary_copy.encode(columns), columns[context.resource.id_key.column])
-
-
-def with_origin(context: ImportContext, table: pa.Table, lines: Numbers) -> dict[str, Column]:
-    """Return the columns of good rows, with those that say where the rows come from."""
-    columns = {name: arrow.column(table, name) for name in table.column_names}
-    columns["import_job"] = pa.repeat(pa.scalar(context.job_id, pa.int64()), len(lines))
-    columns["import_line"] = pa.array(lines, pa.int64())
-    return columns

@@ -20,7 +20,8 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
-from bulk_pipelines.processing.intake import records, sources
+from bulk_pipelines.processing import types
+from bulk_pipelines.processing.intake import collections, records, sources
 from bulk_pipelines.processing.intake.records import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -41,6 +42,8 @@ def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     try:
+        if files_are_rows(request):
+            return plan_collection(pool, job, request, chosen)
         if request.source:
             return plan_file(pool, job, request, chosen, stopping)
         return plan_query(pool, job, request)
@@ -103,6 +106,34 @@ class Until:
                 self.stopped = True
                 return
             yield row
+
+
+def files_are_rows(request: ProcessingRequest) -> bool:
+    """Whether the files of the source are the rows."""
+    return bool(request.source) and types.find(request.recipe.type).files and collections.is_collection(request.source)
+
+
+def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+    """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
+    read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
+    sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
+    with transaction(pool) as connection:
+        found = sources.noted(connection, job.job_id)
+    if found is None:
+        found = sources.landed_archive(request, job, chosen) if collections.is_archive(request.source) else None
+        found = replace(found or sources.folder_source(request), columns=collections.COLUMNS)
+        with transaction(pool) as connection:
+            sources.note(connection, job.job_id, found)
+            found = sources.noted(connection, job.job_id) or found
+    if found.landed is None:
+        rows = collections.of_folder(request.source, chosen)
+    else:
+        rows = collections.of_archive(found.landed, chosen)
+    persist.add_items(pool, job.job_id, rows, sizer)
+    with transaction(pool) as connection:
+        if not jobs.find(connection, job.job_key).total_items:
+            raise InvalidInput("source", "there are no files in it")
+        return jobs.seal(connection, job.job_id)
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:

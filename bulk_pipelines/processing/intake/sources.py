@@ -3,7 +3,7 @@ reads the same bytes, whatever has become of the source."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg.rows import class_row
 
@@ -12,8 +12,9 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.processing.request import Format, ProcessingRequest
 from bulk_pipelines.settings import Settings
-from bulk_pipelines.storage import landing, locations
+from bulk_pipelines.storage import addresses, landing, locations
 from bulk_pipelines.storage.access import access_of
+from bulk_pipelines.storage.compression import Compression
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,15 @@ def land(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource
             within=request.within,
         )
     return LandedSource(copy.source, copy.url, copy.bytes, copy.sha256)
+
+
+def landed_archive(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource:
+    """Land an archive as it is: its files are unpacked one by one."""
+    return land(replace(request, compression=Compression.NONE), job, chosen)
+
+
+def folder_source(request: ProcessingRequest) -> LandedSource:
+    return LandedSource(addresses.redacted(request.source), None, 0, "")
 
 
 def noted(connection: Connection, job_id: int) -> LandedSource | None:

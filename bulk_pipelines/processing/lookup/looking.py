@@ -10,6 +10,7 @@ from bulk_pipelines.processing import results
 from bulk_pipelines.processing.lookup.asks import Ask, question
 from bulk_pipelines.processing.providers.asking import Call, Desk
 from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.recipes import forms
 from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import QUERY, Recipe, Source, Variant, rotated
 from bulk_pipelines.processing.recipes.templates import filled
@@ -97,7 +98,8 @@ def queries_of(tried: Try) -> list[tuple[Variant, str]]:
     """Return the queries of this try. Two variants that come to the same are asked once."""
     found: dict[str, Variant] = {}
     for variant in tried.variants:
-        query = filled(variant.query, tried.row)
+        written = filled(variant.query, tried.row)
+        query = None if written is None else forms.formed(variant.form, written)
         if query is not None:
             found.setdefault(query, variant)
     return [(variant, query) for query, variant in found.items()]

@@ -44,6 +44,11 @@ def rarity(frequency: npt.NDArray[np.int64], total: int) -> Floats:
     return (np.log((1 + total) / (1 + frequency)) + 1).astype(np.float32)
 
 
+def alike(frequency: npt.NDArray[np.int64], _: int) -> Floats:
+    """Return the same weight for all: for texts that are too few to say what is rare."""
+    return np.full(len(frequency), 2, np.float32)
+
+
 def weighted(counts: sparse.csr_matrix, weights: Floats) -> sparse.csr_matrix:
     """Return the rows weighted, each of length one."""
     data = counts.data * weights[counts.indices]

@@ -1,6 +1,6 @@
 """A reference in memory, built from a stream of entries of which only some are held at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -28,6 +28,7 @@ more than all others together and tells names apart the least."""
 
 Keys = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int32]
+Weigh = Callable[[npt.NDArray[np.int64], int], Floats]
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ class Index:
         return cast(list[str], self.texts.take(variants).to_pylist())
 
 
-def build(entries: Iterable[Entry], size: int = CHUNK) -> Index:
-    """Build the index of a stream of entries, of which it holds `size` at a time."""
-    building, stream = _Building(), iter(entries)
+def build(entries: Iterable[Entry], size: int = CHUNK, weigh: Weigh = grams.rarity) -> Index:
+    """Build the index of a stream of entries, of which it holds `size` at a time. `weigh` says what a trigram or a word
+    weighs."""
+    building, stream = _Building(weigh), iter(entries)
     while chunk := list(islice(stream, size)):
         building.add(chunk)
     return building.finish()
@@ -95,7 +97,8 @@ def _key(kind: str, text: str) -> int:
 class _Building:
     """What the chunks have brought so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, weigh: Weigh) -> None:
+        self.weigh = weigh
         self.tables: list[pa.Table] = []
         self.texts: list[pa.Array[Any]] = []
         self.numbers: list[tuple[Numbers, npt.NDArray[np.int8]]] = []
@@ -162,7 +165,7 @@ class _Building:
             websites=first[:-1] + np.bincount(owner[origin != Origin.WEBSITE], minlength=self.size),
             doubles=_doubles(keys, keyed_variant, origin),
             words=words,
-            word_weights=grams.rarity(np.bincount(words.indices, minlength=WORDS), names),
+            word_weights=self.weigh(np.bincount(words.indices, minlength=WORDS), names),
             trigram_weights=weights,
             postings=postings,
             described=self._stacked("described"),
@@ -178,7 +181,7 @@ class _Building:
 
     def _postings(self) -> tuple[Floats, sparse.csr_matrix]:
         """Weigh the trigrams and turn them round: each chunk goes straight to its places, and is let go."""
-        weights = grams.rarity(self.frequency, self.variants)
+        weights = self.weigh(self.frequency, self.variants)
         common = self.frequency > max(COMMON_LEAST, COMMON_SHARE * self.variants)
         starts = np.concatenate([[0], np.cumsum(np.where(common, 0, self.frequency))])
         variant, weight = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)

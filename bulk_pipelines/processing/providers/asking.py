@@ -11,12 +11,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
-from bulk_pipelines.errors import InvalidInput, PutOff, Unavailable
+from bulk_pipelines.errors import InvalidInput, PutOff, Throttled, Unavailable
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.answers import Answer, Serving
 from bulk_pipelines.processing.providers.client import Client, Request
 from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.telemetry import spans
 
 LOOK_AGAIN = 0.05
 ANY = Serving()
@@ -87,14 +89,35 @@ class Desk:
 
     def call(self, provider: Provider, request: Request) -> Any:
         """Make one request, when its turn has come."""
+        begun = None
+        outcome = "failed"
         try:
             with self.limiter(provider).use(provider.patience) as use:
                 begun = self.clock()
-                reply = CLIENTS.of(provider).call(request, use)
+                with spans.span(f"ask {provider.name}", "client", method=request.method):
+                    reply = CLIENTS.of(provider).call(request, use)
+            outcome = "nothing" if reply.value is None else "answered"
         except MustWait as error:
+            outcome = "put_off"
             raise PutOff(str(error), error.seconds) from None
+        except Throttled:
+            outcome = "throttled"
+            raise
+        except Stopped:
+            outcome = ""
+            raise
+        finally:
+            self.measure(provider, outcome, None if begun is None else self.clock() - begun)
         self.tried(Asked(provider.name, request, reply.value, self.clock() - begun))
         return reply.value
+
+    def measure(self, provider: Provider, outcome: str, seconds: float | None) -> None:
+        if outcome:
+            note = recording.of(self.pool)
+            note.count(catalogue.PROVIDER_REQUESTS, provider.name, outcome)
+            note.count(catalogue.PROVIDER_REQUESTS, provider.name, "throttled", by=0)
+            if seconds is not None:
+                note.observe(catalogue.PROVIDER_SECONDS, seconds, provider.name)
 
     def ask(
         self,

@@ -27,6 +27,7 @@ from bulk_pipelines.storage import tls
 from bulk_pipelines.storage.errors import Refused
 from bulk_pipelines.storage.http.fields import retry_after
 from bulk_pipelines.storage.http.guard import Deadline, GuardedNetwork, is_public, system_resolve
+from bulk_pipelines.telemetry import context
 
 VARIABLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 UNSAID_SECONDS = 5.0
@@ -168,7 +169,7 @@ class Client:
                 request.method,
                 request.path,
                 params=params or None,
-                headers=dict(request.headers),
+                headers={**trace_headers(), **request.headers},
                 json=request.body,
                 data=None if request.form is None else dict(request.form),
             ) as response,
@@ -185,10 +186,21 @@ class Client:
 
 def headers_of(provider: Provider) -> dict[str, str]:
     """Return the headers of every request, with the secrets that stand in the environment."""
+    if provider.of_wikimedia:
+        try:
+            provider.check_contact()
+        except InvalidInput as error:
+            raise Refused(str(error)) from None
     found = {"User-Agent": provider.agent, "Accept": "application/json", **PACKED, **dict(provider.headers)}
     for header, template in provider.secrets:
         found[header] = VARIABLE.sub(lambda named: secret(provider, named[1]), template)
     return found
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the header by which the provider can tell for which request of somebody it is asked."""
+    trace_parent = context.outgoing()
+    return {} if trace_parent is None else {"traceparent": trace_parent}
 
 
 def secret(provider: Provider, variable: str) -> str:

@@ -11,6 +11,12 @@ from bulk_pipelines.engine.rate_limit import Limit, Window
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.recipes.checking import Fields, checked_name
 
+WIKIMEDIA = re.compile(
+    r"(.+\.)?(wikidata|wikimedia|wikipedia|wiktionary|wikisource|wikiquote|wikivoyage|mediawiki|wikifunctions)\.org"
+)
+"""The hosts that refuse whoever does not say how its operator is reached."""
+REACHABLE = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|https?://\S+")
+"""A mail address or a page, somewhere in the contact."""
 LEASE_MARGIN = 30.0
 """Seconds beyond the longest request after which a use of the limit counts as ended, though nobody said so."""
 DAY = 86_400.0
@@ -48,11 +54,13 @@ class Provider:
     keep_nothing_seconds: float = DAY
     private: bool = False
     """Whether the provider may lie in a private network or on this machine."""
+    shares: str = ""
+    """Providers with the same word here share one limit: to whoever runs them they are one."""
 
     @property
     def limit(self) -> Limit:
         return Limit(
-            f"provider:{self.name}",
+            f"providers:{self.shares}" if self.shares else f"provider:{self.name}",
             self.windows,
             self.at_once,
             self.delay,
@@ -64,6 +72,19 @@ class Provider:
     @property
     def agent(self) -> str:
         return f"{self.user_agent} ({self.contact})" if self.contact else self.user_agent
+
+    @property
+    def of_wikimedia(self) -> bool:
+        return WIKIMEDIA.fullmatch(httpx.URL(self.address).host) is not None
+
+    def check_contact(self) -> None:
+        """Raise `InvalidInput` if the contact does not say how the operator of this installation is reached."""
+        if not REACHABLE.search(self.contact):
+            raise InvalidInput(
+                f"provider.{self.name}.contact",
+                "must be a mail address or a page of whoever runs this installation, or set BULK_CONTACT: "
+                "Wikimedia refuses requests without one",
+            )
 
     @classmethod
     def parse(cls, name: str, given: object) -> Self:
@@ -92,6 +113,7 @@ class Provider:
                 keep_seconds=fields.number("keep_days", 30.0, most=36_500) * DAY,
                 keep_nothing_seconds=fields.number("keep_nothing_days", 1.0, most=36_500) * DAY,
                 private=fields.flag("private", False),
+                shares=fields.text("shares", ""),
             )
         provider.limit.check()
         return provider

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing.recipes import templates
+from bulk_pipelines.processing.recipes import forms, templates
 from bulk_pipelines.processing.recipes.checking import Fields, checked_name
+from bulk_pipelines.processing.recipes.forms import Form
 
 QUERY = "query"
 """The name by which a request's templates hold the variant's text."""
@@ -52,6 +53,8 @@ class Variant:
 
     name: str
     query: str
+    form: Form = Form.WRITTEN
+    """What is done to the query's text."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,9 @@ def rotated(things: tuple[Any, ...], attempt: int) -> tuple[Any, ...]:
 
 def variant(fields: Fields) -> Variant:
     with fields:
-        found = Variant(fields.text("name"), fields.text("query"))
+        found = Variant(
+            fields.text("name"), fields.text("query"), forms.parse(fields.at("form"), fields.text("form", ""))
+        )
         templates.columns_of(fields.at("query"), found.query)
         return found
 

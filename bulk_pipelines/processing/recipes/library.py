@@ -2,8 +2,8 @@
 of the folder BULK_RECIPES. A later one takes the place of an earlier one of its name."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.processing import types
-from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.providers.provider import Provider, checked_header
 from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.settings import Settings
@@ -35,6 +35,13 @@ class Library:
             known = ", ".join(sorted(self.recipes)) or "none"
             raise NotFound(f"there is no recipe {name!r}; there are {known}: see `bulk recipes list`") from None
 
+    def to_run(self, name: str) -> Recipe:
+        """Return a recipe whose rows can be worked here. Raise `InvalidInput` when something that it needs is not set
+        in this installation."""
+        recipe = self.recipe(name)
+        types.find(recipe.type).ready(recipe, self.providers)
+        return recipe
+
 
 def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
     """Read all declarations, and those of some files besides. An error names the file and the field."""
@@ -47,14 +54,30 @@ def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
         except InvalidInput as error:
             raise InvalidInput(place, str(error)) from None
         recipes |= found_recipes
-        providers |= found_providers
+        providers |= {name: introduced(each, chosen.contact) for name, each in found_providers.items()}
         places |= dict.fromkeys(found_recipes, place)
+    check_shared(providers.values())
     for name, recipe in recipes.items():
         try:
             types.find(recipe.type).check(recipe, providers)
         except InvalidInput as error:
             raise InvalidInput(places[name], str(error)) from None
     return Library(recipes, providers, places)
+
+
+def introduced(provider: Provider, contact: str) -> Provider:
+    """Return the provider with the installation's contact, if it has none of its own."""
+    return provider if provider.contact else replace(provider, contact=checked_header("BULK_CONTACT", contact))
+
+
+def check_shared(providers: Iterable[Provider]) -> None:
+    """Raise `InvalidInput` if two providers that share a limit do not say the same of it."""
+    first: dict[str, Provider] = {}
+    for each in providers:
+        other = first.setdefault(each.shares, each) if each.shares else each
+        if (each.windows, each.at_once, each.delay) != (other.windows, other.at_once, other.delay):
+            said = f"shares {each.shares!r} with {other.name}, but has another per_minute, at_once or delay"
+            raise InvalidInput(f"provider.{each.name}.shares", said)
 
 
 def folder(chosen: Settings) -> Path:

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Engine
+
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
@@ -24,6 +27,8 @@ class Try:
     envelope: Envelope
     serving: Serving
     """Which kept answers serve."""
+    source: str = ""
+    """The address of the job's source, if it is a file or a folder."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class Looked:
 
 Look = Callable[[Recipe, Try, Desk], Looked]
 LookAll = Callable[[Recipe, Sequence[Try], Desk], Mapping[int, Looked]]
+
+
+def always(_: Recipe, __: Mapping[str, Provider]) -> None:
+    """A recipe whose type needs nothing of the installation can always run."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +60,11 @@ class RecipeType:
     look_all: LookAll | None = None
     claim: int = 100
     """How many rows a worker claims at once, at most."""
+    claim_least: int = 1
+    """And at least, however long they take: as many as share a request."""
+    files: bool = False
+    """Whether the source may be a folder or a zip archive, each file of which is a row."""
+    reconcile: Callable[[Engine, Job], bool] | None = None
+    """Does, before the job ends, what can only be done for all its rows together."""
+    ready: Callable[[Recipe, Mapping[str, Provider]], None] = always
+    """Raises `InvalidInput` if this installation lacks what a job of the recipe needs."""

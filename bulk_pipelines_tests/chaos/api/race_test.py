@@ -1,4 +1,5 @@
-"""Two processes, fifty equal requests under one key, and one of the processes killed in the middle: one job."""
+"""Two processes, fifty equal requests under one key, and one of the processes killed in the middle: one job. That holds
+for imports and for rows that are looked up."""
 
 import concurrent.futures
 import random
@@ -11,34 +12,45 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.imports.sent import clearing
+from bulk_pipelines.processing import control
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer, process
 from bulk_pipelines_tests.scenes.api_imports import count, done, landed, users
+from bulk_pipelines_tests.scenes.api_items import job_of, products, shop
 from bulk_pipelines_tests.scenes.today import SEED
 
 REQUESTS = 50
-CONTENT = users(*range(20_000))
+OPTIONS = {"/v1/imports": {"resource": "users"}, "/api/jobs": {"recipe": "products"}}
+CONTENT = {
+    "/v1/imports": users(*range(20_000)),
+    "/api/jobs": products(*[f"lamp {number}" for number in range(20_000)]).encode(),
+}
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("path", ["/v1/imports", "/api/jobs"])
 def test_fifty_equal_requests_make_one_job_though_a_process_is_killed(
-    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setenv("BULK_HOME", str(tmp_path))
-    text = Api(engine, Settings(home=tmp_path), "").text("ada")
+    home = tmp_path / "home"
+    monkeypatch.setenv("BULK_HOME", str(home))
+    api = Api(engine, Settings(home=home), "")
+    shop(api)
+    text = api.text("ada")
     headers = {**bearer(text), "Idempotency-Key": "race", "Content-Type": "text/csv"}
     chance = random.Random(SEED)
 
     def ask(url: str) -> tuple[int, str | None]:
         try:
             answer = httpx.post(
-                f"{url}/v1/imports", params={"resource": "users"}, content=CONTENT, headers=headers, timeout=60
+                f"{url}{path}", params=OPTIONS[path], content=CONTENT[path], headers=headers, timeout=60
             )
         except httpx.TransportError:
             return 0, None
-        return answer.status_code, answer.json().get("job_id")
+        told = answer.json()
+        return answer.status_code, told.get("job_id", told.get("jobId"))
 
-    with process(database_url, tmp_path) as (first, one), process(database_url, tmp_path) as (_, other):
+    with process(database_url, home) as (first, one), process(database_url, home) as (_, other):
         with concurrent.futures.ThreadPoolExecutor(REQUESTS) as executor:
             asked = [executor.submit(ask, chance.choice((one, other))) for _ in range(REQUESTS)]
             next(concurrent.futures.as_completed(asked))
@@ -54,6 +66,12 @@ def test_fifty_equal_requests_make_one_job_though_a_process_is_killed(
     assert {key for status, key in answers if status in (200, 202)} <= {last[1]}
     assert count(engine, "SELECT count(*) FROM job") == 1
     clearing.clear_all(engine)
-    assert landed(Api(engine, Settings(home=tmp_path), "")) == [f"{last[1]}/000001-sent"]
-    done(engine, str(last[1]))
-    assert count(engine, "SELECT count(*) FROM users") == 20_000
+    assert landed(api) == [f"{last[1]}/000001-sent"]
+    if path == "/v1/imports":
+        done(engine, str(last[1]))
+        assert count(engine, "SELECT count(*) FROM users") == 20_000
+    else:
+        control.kick_off(engine, str(last[1]), 1)
+        while job_of(api, str(last[1])).planned_at is None:
+            control.kick_off(engine, str(last[1]), 1)
+        assert count(engine, "SELECT count(*) FROM job_item") == 20_000

@@ -17,11 +17,13 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.chaos.processing.worker import POINTS
-from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes import engine_jobs, pictures
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
+from bulk_pipelines_tests.servers.wikimedia_server import Item, Wikimedia
 
 ROWS = 1_500
+OF_PICTURES = {"files added", "thumbnail written", "doubles found"}
 
 
 def answer(call: Call) -> Any:
@@ -38,6 +40,83 @@ def start(url: str, job: Job, *point: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT)
 
 
+WIKI = """
+[provider.wikidata]
+address = "{address}w/"
+contact = "tests@example.org"
+private = true
+at_once = 3
+
+[provider.wikidata-query]
+address = "{address}"
+contact = "tests@example.org"
+private = true
+at_once = 3
+
+[recipe.products]
+type = "wikidata"
+not_found_attempts = 1
+variants = [{{ name = "exact", query = "{{title}}" }}]
+columns = [{{ header = "Title", input = "title" }}, {{ header = "Id", evidence = "id" }}]
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["asking", "answered", "kept", "settled"])
+def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> None:
+    """Rows of one claim share their requests; what was answered and kept before the kill is not asked again."""
+    items = [Item(f"Q{number + 1}", f"Thing {chr(97 + number % 26)}{number} Company") for number in range(60)]
+    wiki = Wikimedia(items)
+    titles = [each.label if number % 2 else each.label.removesuffix(" Company") for number, each in enumerate(items)]
+    with wiki.server(per_minute=10_000) as server:
+        scene.declare(WIKI.format(address=server.url))
+        whole = scene.worked(scene.planned(source=scene.products(*titles)))
+        expected, requests = scene.grid(whole), len(server.calls)
+        with transaction(scene.pool) as connection:
+            connection.execute("DELETE FROM provider_answer")
+        job = scene.submitted(source=scene.products(*titles))
+        assert start(database_url, job, point, "3" if point != "settled" else "1").wait(120) == -signal.SIGKILL
+        let_leases_run_out(scene)
+        engine_jobs.make_due(scene.pool, job)
+        assert start(database_url, job).wait(240) == 0
+        asked = [call.body for call in server.calls[requests:]]
+    job = scene.job(job.job_key)
+    assert job.status is JobState.COMPLETED, job.last_error
+    engine_jobs.check_counters(scene.pool, job)
+    assert scene.grid(job) == expected
+    assert sum(row["Id"] != "" for row in expected) >= 30
+    assert sum(b"SELECT" in each for each in asked) == sum(b"wbgetentities" in each for each in asked) == 1
+    searches = sum(b"generator=search" in each for each in asked)
+    # Rows whose worker died are worked one by one, so each searches alone what nobody had kept.
+    assert searches == 2 if point == "settled" else searches <= 32
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", sorted({*OF_PICTURES, "settled"}))
+def test_killed_among_pictures(scene: Scene, database_url: str, point: str) -> None:
+    """Each picture is a row once, its thumbnail is one file, and it is a double of the same one as without the kill."""
+    folder = scene.folder / "pictures"
+    folder.mkdir()
+    for number in range(24):
+        data = pictures.saved(pictures.drawn(seed=number // 2, width=300 + number % 2), quality=80 + number % 2)
+        (folder / f"{number:02}.jpg").write_bytes(data)
+    job = scene.submitted("image", source=str(folder))
+    count = "5" if point == "thumbnail written" else "1"
+    assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+    let_leases_run_out(scene)
+    engine_jobs.make_due(scene.pool, job)
+    assert start(database_url, job).wait(240) == 0
+    job = scene.job(job.job_key)
+    assert job.status is JobState.COMPLETED, job.last_error
+    engine_jobs.check_counters(scene.pool, job)
+    rows = scene.grid(job)
+    assert [row["File"] for row in rows] == [f"{number:02}.jpg" for number in range(24)]
+    doubles = [row["Near-double of"] for row in rows]
+    assert doubles == [f"{number - 1:02}.jpg" if number % 2 else "" for number in range(24)]
+    files = [each for each in (scene.folder / "home" / "thumbnails").rglob("*") if each.is_file()]
+    assert len(files) == len({row["Thumbnail"] for row in rows}) == 24
+
+
 def let_leases_run_out(scene: Scene) -> None:
     """As time does: the leases of items, of questions and of the limit's uses."""
     with transaction(scene.pool) as connection:
@@ -48,7 +127,7 @@ def let_leases_run_out(scene: Scene) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", sorted(POINTS))
+@pytest.mark.parametrize("point", sorted(set(POINTS) - OF_PICTURES))
 def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
     titles = [f"t{number}" for number in range(ROWS if "persisted" in point or "copied" in point else 60)]
     with ProviderServer(answer) as server:

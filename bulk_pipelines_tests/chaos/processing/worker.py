@@ -17,6 +17,7 @@ from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler import Settler
+from bulk_pipelines.processing.image import doubles, looking
 from bulk_pipelines.processing.intake import planning, sources
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.providers import answers
@@ -32,6 +33,9 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "kept": [(answers, "keep")],
     "settled": [(Settler, "take_note")],
     "ended": [(end, "end")],
+    "files added": [(persist, "add_batch")],
+    "thumbnail written": [(looking, "written_thumbnail")],
+    "doubles found": [(doubles, "note")],
 }
 """Where a process can die: after each of these."""
 

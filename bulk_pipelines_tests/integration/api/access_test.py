@@ -10,7 +10,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
-from bulk_pipelines.api.serving.application import ROUTERS
+from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer
 from bulk_pipelines_tests.scenes.api_exports import asked, completed
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
@@ -57,16 +58,6 @@ def upload(api: Api) -> dict[str, str]:
     return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
 
 
-def rows(api: Api) -> dict[str, str]:
-    return {"job_id": sent_rows(api, "title,brand\nlamp,Acme\n").json()["jobId"]}
-
-
-def paused_rows(api: Api) -> dict[str, str]:
-    found = rows(api)
-    assert api.client("ada").post(f"/api/jobs/{found['job_id']}/pause").status_code == 200
-    return found
-
-
 def waiting_export(api: Api) -> dict[str, str]:
     return {"job_id": asked(api.client("ada"), resource="users").json()["job_id"]}
 
@@ -90,6 +81,18 @@ def distribution(api: Api) -> dict[str, str]:
 
 
 INPUTS = {"inputs": [{"indexKey": "ABC", "effectiveDate": 20240202, "asofindicator": "CLS"}]}
+
+
+def rows(api: Api) -> dict[str, str]:
+    return {"job_id": sent_rows(api, "title,brand\nlamp,Acme\n").json()["jobId"]}
+
+
+def paused_rows(api: Api) -> dict[str, str]:
+    found = rows(api)
+    assert api.client("ada").post(f"/api/jobs/{found['job_id']}/pause").status_code == 200
+    return found
+
+
 IMPORT = {"params": {"resource": "users"}, "content": users(1), "headers": {"Content-Type": "text/csv"}}
 APPEND = {
     "content": b"email",
@@ -116,6 +119,7 @@ ROWS: dict[str, Row] = {
     "GET /api/pending": Row(Scope.READ),
     "POST /api/ingestion/scan": Row(Scope.ADMIN),
     "GET /api/audit": Row(Scope.READ),
+    "GET /metrics": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
     "GET /v1/imports/{job_id}": Row(Scope.READ, of_owner=waiting_import),
@@ -146,7 +150,7 @@ ENDLESS = {"GET /v1/jobs/events"}
 
 
 def declared() -> set[str]:
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routes = [route for router in routers(Settings()) for route in router.routes if isinstance(route, APIRoute)]
     return {f"{method} {route.path}" for route in routes for method in route.methods or ()}
 
 

@@ -22,6 +22,7 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit, quotas
 from bulk_pipelines.imports.load import rejects
+from bulk_pipelines_tests.scenes import people_files
 from bulk_pipelines_tests.scenes.api import Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_imports import (
     HEADER,
@@ -34,6 +35,7 @@ from bulk_pipelines_tests.scenes.api_imports import (
     uploads_left,
     users,
 )
+from bulk_pipelines_tests.scenes.people_files import workbook
 
 
 def test_a_body_is_landed_once_and_imported(api: Api) -> None:
@@ -67,6 +69,19 @@ def test_a_form_is_imported_with_its_fields_on_either_side_of_the_file(api: Api,
     assert count(api.engine, "SELECT priority FROM job") == 7
     assert job.result is not None
     assert job.result["files"][0]["source"] == "users�.csv", "a name is shown, and never used"
+
+
+def test_a_workbook_is_sent_and_only_admins_give_expressions(api: Api) -> None:
+    book = workbook([dict(user) | {"name": None} for user in people_files.users(3)], engine="openpyxl")
+    fields: list[Any] = [("resource", (None, "users")), ("expressions", (None, "name=split_part(email, '@', 1)"))]
+    file: list[Any] = [("file", ("users.xlsx", book, "application/octet-stream"))]
+    answer = api.client("ada").post("/v1/imports", files=file + fields)
+    assert (answer.status_code, "only an admin" in answer.text) == (403, True), answer.text
+    answer = api.client("root", Scope.ADMIN).post("/v1/imports", files=file + fields)
+    assert answer.status_code == 202, answer.text
+    job = done(api.engine, answer.json()["job_id"])
+    assert job.status == "COMPLETED", job.last_error
+    assert count(api.engine, "SELECT count(*) FROM users WHERE name LIKE 'user_'") == 3
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, compress], ids=["gzip", "zstd"])

@@ -1,5 +1,9 @@
 """Dropped files are looked for when somebody asks."""
 
+import pytest
+from click.testing import CliRunner
+
+from bulk_pipelines.cli import main
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_imports import count, done, users
 
@@ -20,6 +24,15 @@ def test_a_dropped_file_is_taken_and_put_away(api: Api) -> None:
     assert count(api.engine, "SELECT count(*) FROM users") == 2
     entries = api.admin.get("/api/audit", params={"action": "scan"}).json()["entries"]
     assert [each["details"] for each in entries] == [{"source": "inbox"}, {}]
+
+
+def test_the_command_looks_as_well(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BULK_DATABASE_URL", api.settings.database_url)
+    inbox = api.settings.home / "inbox"
+    inbox.mkdir(parents=True)
+    (inbox / "users.csv").write_bytes(users(1))
+    said = CliRunner().invoke(main, ["drops", "scan", "--source", "inbox"], catch_exceptions=False).output
+    assert said.startswith("inbox: 1 files seen, 1 taken, as J")
 
 
 def test_an_unknown_source_is_said(api: Api) -> None:

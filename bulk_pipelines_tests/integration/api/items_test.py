@@ -1,5 +1,6 @@
 """Rows over HTTP, from their submission to their export."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -15,7 +16,7 @@ import openpyxl
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api.items import lists
+from bulk_pipelines.api.items import grids, lists
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.engine.items import pages
 from bulk_pipelines.engine.states import JobState
@@ -383,3 +384,19 @@ def test_a_slice_ends_when_the_process_is_asked_to_stop(engine: Engine, database
     rows = engine_jobs.rows(engine, job).values()
     assert {row.attempt_count for row in rows if row.status == "PENDING"} == {0}
     engine_jobs.check_counters(engine, job)
+
+
+def test_readers_who_take_their_time_leave_the_others_served(api: Api, provider: ProviderServer) -> None:
+    """As many as hold a connection for long are refused beyond a few; when they go away, there is room again."""
+    key = sent_rows(api, products(*["lamp" * 200] * 5_000)).json()["jobId"]
+    control.kick_off(api.engine, key, 0.1)
+    until(lambda: control.kick_off(api.engine, key, 0.1).job.total_items == 5_000, "the rows are there", 60)
+    path, ada = f"/api/jobs/{key}/export", api.client("ada")
+    with contextlib.ExitStack() as slow:
+        for _ in range(grids.AT_ONCE):
+            answer = slow.enter_context(api.client("ada").stream("POST", path, params={"format": "csv"}))
+            assert answer.status_code == 200
+        refused = ada.post(path, params={"format": "csv"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert ada.get(f"/api/jobs/{key}").status_code == 200
+    until(lambda: ada.post(path, params={"format": "csv"}).status_code == 200, "there is room again", 60)

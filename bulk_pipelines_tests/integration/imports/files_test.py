@@ -95,9 +95,9 @@ def test_notes_of_files_that_are_no_good_are_short(engine: Engine, tmp_path: Pat
     assert job.status is JobState.COMPLETED_WITH_ERRORS, job.last_error
     assert job.result is not None
     notes = [file["note"] for file in job.result["files"]]
-    assert '"column_00009" and 5,990 more; missing: email, name, role' in notes[0]
-    assert "named twice: column_00000, column_00001, " in notes[10]
-    assert "column_00009 and 5,990 more; unknown: " in notes[10]
+    assert '"column_00009" and 5,990 more (--ignore-extra leaves them out' in notes[0]
+    assert "missing: email, name, role" in notes[0]
+    assert '"column_00009" and 5,990 more (--ignore-extra leaves them out' in notes[10]
     assert notes[11] is None
 
 

@@ -63,9 +63,9 @@ def test_many_rows_go_in_pieces(engine: Engine, tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_upsert_cannot_be_taken_back() -> None:
-    undo.check(Mode.INSERT)
+    undo.check(Mode.INSERT, USERS)
     with pytest.raises(Conflict, match="only insert can"):
-        undo.check(Mode.UPSERT)
+        undo.check(Mode.UPSERT, USERS)
 
 
 KEEP = """

@@ -292,3 +292,17 @@ def test_what_no_retry_can_mend_fails_at_once(scene: Scene, status: int) -> None
     assert row.status == "DLQ"
     assert str(status) in (row.error_message or "")
     assert row.attempt_count == 1
+
+
+def test_a_provider_is_asked_in_the_trace_of_the_request(scene: Scene) -> None:
+    """Several rows at once: their threads know the trace as well."""
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    with ProviderServer(lambda call: items((call.params["q"], 0.9, "1"))) as server:
+        scene.shop(server.url, "at_once = 4", "at_once = 4")
+        job = scene.planned(source=scene.products("lamp", "chair", "table"))
+        with transaction(scene.pool) as connection:
+            connection.execute("UPDATE job SET trace_parent = %s", [f"00-{trace_id}-b7ad6b7169203331-01"])
+        scene.worked(job)
+        parents = [call.headers["traceparent"].split("-") for call in server.calls]
+    assert {each[1] for each in parents} == {trace_id}
+    assert len({each[2] for each in parents}) == len(parents) >= 3

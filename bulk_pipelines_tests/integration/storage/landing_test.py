@@ -1,8 +1,10 @@
 """Landing: from every kind of source, into a folder and into S3; everything that can be wrong with a source."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import random
 import signal
@@ -216,9 +218,13 @@ def zipped(data: bytes) -> bytes:
         (ROWS, Compression.ZSTD, "is not compressed, and was said to be zstd"),
         (gzip.compress(ROWS), Compression.ZSTD, "is gzip, and was said to be zstd"),
         (zstd.compress(ROWS), Compression.NONE, "is zstd, and was said to be none"),
-        (zipped(ROWS), None, "is a zip archive"),
-        (zipped(ROWS), Compression.GZIP, "is a zip archive"),
-        (b"BZh91AY&SY", None, "is bzip2"),
+        (zipped(ROWS), Compression.GZIP, "is not compressed, and was said to be gzip"),
+        (b"7z\xbc\xaf\x27\x1c", None, "is 7-zip; gzip, zstd, bzip2, xz and zip are what can be unpacked"),
+        (bz2.compress(ROWS), Compression.XZ, "is bzip2, and was said to be xz"),
+        (bz2.compress(ROWS)[:-1], None, "cut off"),
+        (bz2.compress(ROWS) + b"garbage", None, "after 1 whole parts, the bzip2 data is damaged"),
+        (lzma.compress(ROWS)[:-1], None, "cut off"),
+        (lzma.compress(ROWS) + b"garbage", None, "after 1 whole parts, the xz data is damaged"),
         (gzip.compress(ROWS)[:-9], None, "cut off"),
         (gzip.compress(ROWS)[:5000], None, "cut off"),
         (gzip.compress(ROWS)[:10], None, "cut off"),

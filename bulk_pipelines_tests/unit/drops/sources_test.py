@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from bulk_pipelines.drops import sources
 from bulk_pipelines.drops.sources import After
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
-from bulk_pipelines.imports.plan.layout import Format
 from bulk_pipelines.imports.request import ErrorPolicy
 
 RESOURCES = ("users", "articles", "comments")
@@ -118,8 +117,16 @@ def test_the_inbox_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sources.load(tmp_path / "drops.toml", RESOURCES, tmp_path / "home" / "inbox")
 
 
-def test_a_rule_takes_the_formats_that_imports_take() -> None:
-    assert tuple(Format) == sources.FORMATS
+def test_a_rule_says_how_files_are_read(tmp_path: Path) -> None:
+    rule = '[[source]]\nname = "a"\nwhere = "/in"\n[[source.files]]\nglob = "*"\nresource = "users"\n'
+    told = 'delimiter = "semicolon"\ncompression = "xz"\nmap = {email = "E-Mail"}\nnulls = ["-"]\nignore_extra = true\n'
+    (found,) = load(tmp_path, rule + told)
+    reading = found.rules[0].reading
+    assert (reading.delimiter, reading.map, reading.nulls) == (";", (("email", "E-Mail"),), ("-",))
+    assert (reading.ignore_extra, found.rules[0].options["compression"]) == (True, "xz")
+    for wrong in ('delimiter = "ab"', 'encoding = "x"', 'dates = {a = "DD"}', 'format = "xml"', "skip_lines = -1"):
+        with pytest.raises(InvalidInput, match=wrong.split(" ", maxsplit=1)[0]):
+            load(tmp_path, rule + wrong)
 
 
 WORDS = ["continue", "abort", "Abort", "", " 5%", "1e3", "5%%", "-1", "100%", "101%"]

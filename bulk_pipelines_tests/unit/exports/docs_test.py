@@ -36,7 +36,9 @@ def test_every_filter_shown_is_one() -> None:
 def test_operators_of_each_kind() -> None:
     found = {
         kind: set(re.findall(r"`([^`]*)`", operators))
-        for kind, operators in re.findall(r"^\| ([a-z ]+) \| (`=`.*|`~=`.*) \|$", section("Filters"), re.MULTILINE)
+        for kind, operators in re.findall(
+            r"^\| ([a-z ]+) \| (`=`.*|`~=`.*|`is null`.*) \|$", section("Filters"), re.MULTILINE
+        )
     }
     assert found == {kind.value: {each.value for each in allowed} for kind, allowed in OPERATORS.items()}
 

@@ -12,6 +12,7 @@ from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.processing.recipes import library, templates
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.results import Candidate, Finding, Origin, Outcome, judged
+from bulk_pipelines.settings import CHECKOUT, Settings
 
 GIVEN: dict[str, Any] = {
     "provider": {"shop": {"address": "https://shop.example/v1", "per_second": 5, "per_minute": 0.5}},
@@ -150,3 +151,46 @@ def test_candidates_are_judged(scores: tuple[float | None, ...], outcome: Outcom
 
 def test_equal_scores_are_never_a_match() -> None:
     assert found(0.9, 0.9, margin=0.0).outcome is Outcome.AMBIGUOUS
+
+
+def test_the_samples_of_the_docs_are_right() -> None:
+    samples = sorted((CHECKOUT / "docs" / "samples" / "recipes").glob("*.toml"))
+    found = library.load(Settings(home=CHECKOUT / "nowhere" / ".bulk"), samples)
+    assert {"companies", "people", "product-pictures", "licences", "wikidata", "image"} <= set(found.recipes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"types": ["business"]}, "no id of an item"),
+        ({"languages": ["English"]}, "no code of a language"),
+        ({"identifiers": [{"property": "LEI", "value": "{lei}"}]}, "no id of a property"),
+        ({"identifiers": [{"property": "P1278", "value": "{lei}"}], "sparql": ""}, "looked up by SPARQL"),
+        ({"titles": ["nobody"]}, "not declared"),
+        ({"variants": []}, "is missing"),
+        ({"variants": [{"name": "a", "query": "{a}", "form": "upper"}]}, "none of written"),
+        ({"columns": [{"header": "a", "answer": "site"}]}, "properties by their ids"),
+        ({"near": 4}, "not known"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_for_wikidata(changes: dict[str, Any], said: str) -> None:
+    given = {"type": "wikidata", "variants": [{"name": "a", "query": "{a}"}], **changes}
+    providers = {name: Provider(name, "https://x.example/") for name in ("wikidata", "wikidata-query")}
+    with pytest.raises(InvalidInput, match=said):
+        types.find("wikidata").check(Recipe.parse("x", given), providers)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"thumbnail_format": "svg"}, "none of jpeg"),
+        ({"near": 40}, "not from -1 to 16"),
+        ({"title": "{t}", "commons": "nobody"}, "not declared"),
+        ({"reference": {"table": "a"}}, "id: is missing"),
+        ({"columns": [{"header": "a", "answer": "gps"}]}, "there is no 'gps'"),
+        ({"image": "{a"}, "single {"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_for_pictures(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        types.find("image").check(Recipe.parse("x", {"type": "image", **changes}), {})

@@ -1,0 +1,15 @@
+"""A client of the HTTP API, for Python programs. It needs neither a database nor Dagster.
+
+    from bulk_pipelines.client import Client
+
+    with Client("http://127.0.0.1:8080", key="bulk_…") as bulk:
+        done = bulk.imports.run("users.csv", resource="users", mode="upsert")
+
+Errors are those of the whole program. `connection` asks and tries again, `contents` makes bytes of what is sent,
+`uploading` sends them, and `following` waits for the end of a job.
+"""
+
+from bulk_pipelines.client.answers import Import, Item, Job, RecordError, Undone
+from bulk_pipelines.client.client import Client
+
+__all__ = ["Client", "Import", "Item", "Job", "RecordError", "Undone"]

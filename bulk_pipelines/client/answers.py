@@ -1,0 +1,147 @@
+"""What the API answers, as values. Fields that a newer server adds are left out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Self
+
+FINISHED_JOBS = ("COMPLETED", "COMPLETED_WITH_ERRORS", "FAILED", "CANCELLED")
+
+
+class Answer:
+    """An answer that is a JSON object."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        known = {field.name: field.type for field in fields(cls)}  # type: ignore[arg-type]  # all of them are dataclasses
+        values = {name: value for name, value in told.items() if name in known}
+        for name, value in values.items():
+            if "datetime" in str(known[name]) and isinstance(value, str):
+                values[name] = datetime.fromisoformat(value)
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class RecordError(Answer):
+    """A record that was rejected: where it begins in the file, and all that is wrong with it."""
+
+    line: int
+    field: str | None
+    value: str | None
+    reason: str
+    reasons: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Import(Answer):
+    """An import."""
+
+    job_id: str
+    resource_type: str
+    mode: str
+    status: str
+    """pending, processing, completed, completed_with_errors, failed or cancelled."""
+    paused: bool
+    total_records: int | None
+    total_is_estimate: bool
+    processed_records: int
+    successful_records: int
+    error_records: int
+    superseded_records: int
+    unprocessed_records: int
+    failure_reason: str | None
+    owner: str
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    idempotency_key: str | None = None
+    request_id: str | None = None
+    replay_of: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.status not in ("pending", "processing")
+
+    @property
+    def good(self) -> bool:
+        """Whether it ended well; some records may have been rejected."""
+        return self.status in ("completed", "completed_with_errors")
+
+
+@dataclass(frozen=True)
+class Undone(Answer):
+    """What was taken back of an import, or could be."""
+
+    removed: int
+    changed: int
+    """Rows that were changed since, and stay."""
+    referred_to: int
+    """Rows that others refer to, and stay."""
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class Job(Answer):
+    """A job of any kind."""
+
+    jobId: str  # noqa: N815 - as the API calls it
+    job_type: str
+    user_id: str
+    origin: str
+    queue_state: str
+    """QUEUED, RUNNING, PAUSED, DONE or FAILED."""
+    status: str
+    total_items: int
+    total_is_final: bool
+    processed_items: int
+    failed_items: int
+    items: dict[str, int]
+    attempts: int
+    last_error: str | None
+    last_heartbeat: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    recipe: str | None = None
+    request_id: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def job_id(self) -> str:
+        return self.jobId
+
+    @property
+    def over(self) -> bool:
+        return self.status in FINISHED_JOBS
+
+    @property
+    def good(self) -> bool:
+        """Whether it ended well; of some items it may have come to nothing."""
+        return self.status in ("COMPLETED", "COMPLETED_WITH_ERRORS")
+
+
+@dataclass(frozen=True)
+class Item(Answer):
+    """An item of a job, with a glance at its input."""
+
+    id: str
+    item_key: str
+    job_id: str
+    user_id: str
+    job_type: str
+    status: str
+    """PENDING, PROCESSING, DONE, ERROR, NOT_FOUND or SKIPPED."""
+    state: str
+    attempts: int
+    due_at: datetime | None
+    locked_by: str | None
+    locked_at: datetime | None
+    error_class: str | None
+    last_error: str | None
+    updated_at: datetime
+    inputTitle: str | None  # noqa: N815
+    inputBrand: str | None  # noqa: N815
+    inputSku: str | None  # noqa: N815
+    inputSummary: str | None = None  # noqa: N815
+    result: dict[str, str | None] | None = None
+    """Its row of the grid; None in lists over all jobs."""

@@ -1,0 +1,29 @@
+"""The client: one connection, and what can be done over it."""
+
+from types import TracebackType
+from typing import Self
+
+from bulk_pipelines.client.connection import PATIENT_SECONDS, Connection
+from bulk_pipelines.client.imports import Imports
+from bulk_pipelines.client.jobs import Jobs
+
+
+class Client:
+    """A client of the API at an address. Close it, or use it as a context, to end its connections."""
+
+    def __init__(self, server: str, key: str | None = None, *, patience: float = PATIENT_SECONDS) -> None:
+        """`patience` is for how many seconds a request is tried again while the server cannot be reached."""
+        self.connection = Connection(server, key, patience)
+        self.imports = Imports(self.connection)
+        self.jobs = Jobs(self.connection)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

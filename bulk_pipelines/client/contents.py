@@ -1,0 +1,119 @@
+"""What can be sent: files, bytes, and tables of pyarrow, pandas and whatever else speaks Arrow. All of it comes in
+pieces, so that no more than some megabytes are held at once."""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from bulk_pipelines.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PIECE = 1 << 20
+ROWS = 20_000
+"""How many rows of a table are written at once."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is sent."""
+
+    pieces: Iterator[bytes]
+    name: str | None = None
+    length: int | None = None
+    """How many bytes there are, if that is known."""
+
+
+@contextmanager
+def opened(source: Any) -> Iterator[Content]:
+    """Open what is to be sent: a path, bytes, a file that is open for reading bytes, or a table."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise InvalidInput("source", f"{path} cannot be read: {error.strerror}") from None
+        with file:
+            size = os.fstat(file.fileno()).st_size if path.is_file() else None
+            yield Content(read(file), path.name, size)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        yield Content(read(io.BytesIO(source)), None, len(source))
+    elif hasattr(source, "read"):
+        yield Content(read(source), None)
+    else:
+        yield Content(of_table(source))
+
+
+def read(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.read(PIECE):
+        if not isinstance(piece, bytes):
+            raise InvalidInput("source", "is open for reading text: open it for reading bytes, in the mode rb")
+        yield piece
+
+
+def of_table(table: Any) -> Iterator[bytes]:
+    """Yield a table as CSV. Lists are written as JSON arrays."""
+    import pyarrow as pa  # noqa: PLC0415 - only tables need it
+    from pyarrow import csv  # noqa: PLC0415
+
+    reader = reader_of(table)
+    header = True
+    for batch in batches(reader):
+        columns = [plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        sink = pa.BufferOutputStream()
+        try:
+            rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            csv.write_csv(rows, sink, csv.WriteOptions(include_header=header))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidInput("source", f"cannot be written as CSV: {error}") from None
+        header = False
+        yield sink.getvalue().to_pybytes()
+
+
+def batches(reader: "pa.RecordBatchReader") -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    empty = True
+    for batch in reader:
+        for start in range(0, batch.num_rows, ROWS):
+            empty = False
+            yield batch.slice(start, ROWS)
+    if empty:
+        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+
+def reader_of(table: Any) -> "pa.RecordBatchReader":
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        if isinstance(table, pa.RecordBatchReader):
+            return table
+        if type(table).__module__.partition(".")[0] == "pandas":
+            return pa.Table.from_pandas(table, preserve_index=False).to_reader()
+        return pa.RecordBatchReader.from_stream(table)
+    except (TypeError, AttributeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput(
+            "source", f"a {type(table).__name__} is neither a path nor bytes, a file or a table: {error}"
+        ) from None
+
+
+def plain(name: str, column: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return a column as CSV can hold it."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if isinstance(column.type, pa.UuidType):
+        return pa.array([None if each is None else str(each) for each in column.to_pylist()], pa.string())
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        texts = [None if each is None else json.dumps(each, ensure_ascii=False) for each in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise InvalidInput("source", f"the column {name} is a {column.type}, which has no form in CSV")
+    return column

@@ -1,0 +1,1 @@
+"""What the engine measures: `catalogue` declares each metric that is kept, `recording` gathers and writes them."""

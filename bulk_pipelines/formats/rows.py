@@ -1,0 +1,121 @@
+"""Rows: batches of Arrow in a file that can be cut into byte ranges. Files that are tables are landed in this form.
+
+The file begins with its schema. Each batch stands behind a head that says how long it is, how many rows it has, and
+which number the first of them has. The first two columns of a batch are the number of each row in its source,
+and how many values it had beyond the fields of the table.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+MAGIC = b"BULKROWS"
+HEAD = struct.Struct("<8sQ")
+BATCH_HEAD = struct.Struct("<QQQ")
+NUMBER, SURPLUS = "number of the row", "surplus values"
+OWN = (pa.field(NUMBER, pa.int64()), pa.field(SURPLUS, pa.int32()))
+BATCH_ROWS = 8_192
+BATCH_BYTES = 16 << 20
+"""A batch is cut to about so many bytes."""
+MOST_BYTES = 64 << 20
+"""How much a batch may take if each of its values is as long as the longest of its dictionary."""
+
+
+class Source(Protocol):
+    """A file of which any part can be read."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, start: int, stop: int) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch lies: from `start` to before `stop`. Its first row has the number `first`."""
+
+    start: int
+    stop: int
+    rows: int
+    first: int
+
+
+def written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """Yield the file in pieces. The batches have the own columns and then those of the schema."""
+    plain = [field.with_type(value_type(field.type)) for field in schema]
+    metadata: Any = schema.metadata
+    whole = pa.schema([*OWN, *plain], metadata)
+    head = bytes(memoryview(whole.serialize()))
+    yield HEAD.pack(MAGIC, len(head)) + head
+    for batch in batches:
+        for piece in cut(batch, whole):
+            data = memoryview(piece.serialize())
+            first = piece.column(0)[0].as_py()
+            yield BATCH_HEAD.pack(len(data), piece.num_rows, first)
+            yield bytes(data)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+def cut(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into such that have not too many rows and bytes, and write out the values of dictionaries."""
+    if not batch.num_rows:
+        return
+    longest = sum(longest_of(values.dictionary) for values in batch.columns if isinstance(values, pa.DictionaryArray))
+    parts = max(
+        -(-batch.num_rows // BATCH_ROWS), -(-batch.nbytes // BATCH_BYTES), batch.num_rows * longest // MOST_BYTES
+    )
+    step = max(1, batch.num_rows // parts)
+    for start in range(0, batch.num_rows, step):
+        piece = batch.slice(start, step)
+        plain: Any = [
+            values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values for values in piece.columns
+        ]
+        yield pa.RecordBatch.from_arrays(plain, schema=schema)
+
+
+def longest_of(dictionary: Any) -> int:
+    kind = dictionary.type
+    sized = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    return (pyarrow.compute.max(pyarrow.compute.binary_length(dictionary)).as_py() or 0) if sized else 0
+
+
+def numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Return the batch with the own columns before its columns: its rows are numbered from `first` on, and have no
+    surplus values."""
+    count = batch.num_rows
+    numbers: Any = pa.array(np.arange(first, first + count))
+    surplus: Any = pa.array(np.zeros(count, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([numbers, surplus, *batch.columns], schema=pa.schema([*OWN, *batch.schema]))
+
+
+def is_rows(head: bytes) -> bool:
+    return head.startswith(MAGIC)
+
+
+def opened(source: Source) -> tuple[pa.Schema, int]:
+    """Return the schema of a file of rows, with the own columns, and the position of the first batch."""
+    _, length = HEAD.unpack(source.read(0, HEAD.size))
+    start = HEAD.size + length
+    return pa.ipc.read_schema(pa.py_buffer(source.read(HEAD.size, start))), start
+
+
+def places(source: Source, start: int, stop: int | None = None) -> Iterator[Place]:
+    """Yield where the batches lie that begin from `start` to before `stop`."""
+    stop = source.size if stop is None else stop
+    while start < stop:
+        length, count, first = BATCH_HEAD.unpack(source.read(start, start + BATCH_HEAD.size))
+        yield Place(start, start + BATCH_HEAD.size + length, count, first)
+        start += BATCH_HEAD.size + length
+
+
+def read(source: Source, place: Place, schema: pa.Schema) -> pa.RecordBatch:
+    data = source.read(place.start + BATCH_HEAD.size, place.stop)
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)

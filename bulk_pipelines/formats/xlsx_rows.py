@@ -1,0 +1,238 @@
+"""Reading a sheet of an XLSX workbook as rows of texts, some thousand rows at a time."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bulk_pipelines.columns.arrow import compute
+from bulk_pipelines.formats import rows, xlsx_book, xlsx_scan
+from bulk_pipelines.formats.sheets import KEPT, Sheet
+from bulk_pipelines.formats.xlsx_book import Book, Unpack, damaged
+from bulk_pipelines.formats.xlsx_scan import Cells, Ints
+
+CHUNK = 2 << 20
+LONGEST_ROW = 64 << 20
+BEGIN = re.compile(rb"<((?:\w+:)?)sheetData\s*(/?)>")
+ROOT = re.compile(rb"<(?:\w+:)?worksheet\b[^>]*>")
+DAY = 86_400_000
+LAST_SERIAL = 2_958_466
+
+
+@dataclass
+class Reader:
+    """Reads one sheet. `skip` rows are left out, then the header is read unless there is none."""
+
+    unpack: Unpack
+    book: Book
+    name: str
+    part: str
+    skip: int = 0
+    no_header: bool = False
+    given: tuple[str, ...] = ()
+    header: int = 0
+    fields: tuple[str, ...] = ()
+    first: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    last: int = 0
+
+    def table(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the schema and the batches. Rows without any value are left out."""
+        shared = xlsx_book.shared(self.unpack)
+        grids = (self.grid(cells, shared) for cells in self.cells())
+        begun: list[Grid] = []
+        for grid in grids:
+            begun.append(grid)
+            self.note_first(grid)
+            if grid.count:
+                break
+        left = [rest for each in begun if (rest := self.begin(each)) is not None]
+        if not self.fields:
+            raise damaged(f"the sheet {self.name} is empty")
+        schema = pa.schema([(name, pa.string()) for name in numbered_apart(self.fields)])
+        sheet = Sheet(self.name, self.fields, self.header, tuple(self.first))
+        return schema.with_metadata(sheet.as_metadata()), self.batches(left, grids)
+
+    def batches(self, begun: list["Grid"], others: Iterator["Grid"]) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema(list(rows.OWN) + [pa.field(name, pa.string()) for name in numbered_apart(self.fields)])
+        for grid in begun:
+            yield from grid.batches(len(self.fields), schema)
+        for grid in others:
+            yield from grid.batches(len(self.fields), schema)
+
+    def note_first(self, grid: "Grid") -> None:
+        for place in range(min(grid.count, KEPT)):
+            self.first.append((int(grid.numbers[place]), grid.row(place)))
+
+    def begin(self, grid: "Grid") -> "Grid | None":
+        """Take the header from the first rows, and return what stands behind it."""
+        if self.fields or not grid.count:
+            return grid if grid.count else None
+        cells = grid.row(0)
+        while cells and not cells[-1].strip():
+            cells = cells[:-1]
+        if self.no_header:
+            self.fields = self.given or tuple(f"field {place}" for place in range(1, len(cells) + 1))
+            return grid
+        self.header, self.fields = int(grid.numbers[0]), tuple(cell.strip() for cell in cells)
+        return grid.behind_first()
+
+    def cells(self) -> Iterator[Cells]:
+        """Yield the cells of the sheet, those of some thousand rows at a time."""
+        left, root, prefix, going = b"", b"", b"", False
+        for piece in self.unpack(self.part):
+            left += piece
+            if not going:
+                begin = BEGIN.search(left)
+                if begin is None:
+                    if len(left) > LONGEST_ROW:
+                        raise damaged(f"the sheet {self.name} does not begin")
+                    continue
+                found = ROOT.search(left)
+                if found is None or b"<!DOCTYPE" in left[: begin.start()] or begin[2]:
+                    raise damaged(f"the sheet {self.name} is empty, or declares entities")
+                root, prefix, going = found[0], begin[1], True
+                left = left[begin.end() :]
+            if len(left) < CHUNK:
+                continue
+            whole, left = self.parted(left, prefix)
+            if whole:
+                yield xlsx_scan.scan(whole, root, prefix)
+        end = left.find(b"</" + prefix + b"sheetData")
+        if not going or end < 0:
+            raise damaged(f"the sheet {self.name} is cut off")
+        yield xlsx_scan.scan(left[:end], root, prefix)
+
+    def parted(self, data: bytes, prefix: bytes) -> tuple[bytes, bytes]:
+        """Return the whole rows, and what stands behind them."""
+        close = b"</" + prefix + b"row>"
+        end = data.rfind(close) + len(close)
+        if end < len(close):
+            if len(data) > LONGEST_ROW:
+                raise damaged(f"a row of the sheet {self.name} has more than {LONGEST_ROW} bytes")
+            return b"", data
+        # Behind the rows there may be more than cells; it stays for the end.
+        stop = data.find(b"</" + prefix + b"sheetData")
+        return (data[:end], data[end:]) if stop < 0 else (b"", data)
+
+    def grid(self, cells: Cells, shared: Any) -> "Grid":
+        kept = cells.rows > self.skip
+        if not kept.all():
+            cells = cells.take(np.flatnonzero(kept))
+        if len(cells.rows):
+            if int(cells.rows[0]) <= self.last or (np.diff(cells.rows) < 0).any():
+                raise damaged(f"the rows of the sheet {self.name} are not in their order")
+            self.last = int(cells.rows[-1])
+        numbers, place = np.unique(cells.rows, return_inverse=True)
+        return Grid(numbers, place, cells.columns, self.texts(cells, shared))
+
+    def texts(self, cells: Cells, shared: Any) -> Any:
+        """Return what the cells say."""
+        found = cells.texts
+        is_shared = cells.kinds == xlsx_scan.SHARED
+        if is_shared.any():
+            try:
+                index = found.filter(pa.array(is_shared)).cast(pa.int32())
+                found = replaced(found, is_shared, shared.take(index))
+            except (pa.ArrowInvalid, pa.ArrowIndexError):
+                raise damaged(f"a cell of the sheet {self.name} names a text that is not there") from None
+        flags = cells.kinds == xlsx_scan.FLAG
+        if flags.any():
+            told = compute.if_else(compute.equal(found.filter(pa.array(flags)), "1"), "true", "false")
+            found = replaced(found, flags, told)
+        plain = cells.kinds == xlsx_scan.NUMBER
+        dates = plain & np.isin(cells.styles, list(self.book.dates))
+        if dates.any():
+            found = replaced(found, dates, moments(found.filter(pa.array(dates)), self.book.from_1904))
+        powers = plain & ~dates
+        powers[powers] = compute.match_substring(found.filter(pa.array(powers)), "E").to_numpy(zero_copy_only=False)
+        if powers.any():
+            written = [without_power(each) for each in found.filter(pa.array(powers)).to_pylist()]
+            found = replaced(found, powers, pa.array(written))
+        return found
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Some rows: their numbers, and for each cell the place of its row, its column and what it says."""
+
+    numbers: Ints
+    place: Ints
+    columns: Ints
+    texts: Any
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
+
+    def row(self, place: int) -> tuple[str, ...]:
+        cells = np.flatnonzero(self.place == place)
+        found = {int(self.columns[cell]): self.texts[cell].as_py() or "" for cell in cells.tolist()}
+        return tuple(found.get(column, "") for column in range(min(max(found, default=-1) + 1, 16_384)))
+
+    def behind_first(self) -> "Grid":
+        kept = np.flatnonzero(self.place > 0)
+        return Grid(self.numbers[1:], self.place[kept] - 1, self.columns[kept], self.texts.take(pa.array(kept)))
+
+    def batches(self, width: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if not self.count:
+            return
+        surplus = np.bincount(self.place[self.columns >= width], minlength=self.count).astype(np.int32)
+        columns = []
+        for column in range(width):
+            cells = np.flatnonzero(self.columns == column)
+            index = np.full(self.count, -1)
+            index[self.place[cells]] = cells
+            columns.append(self.texts.take(pa.array(index, mask=index < 0)))
+        yield pa.RecordBatch.from_arrays([pa.array(self.numbers), pa.array(surplus), *columns], schema=schema)
+
+
+def numbered_apart(fields: tuple[str, ...]) -> list[str]:
+    """Return the names of the fields, so that no two columns have the same one."""
+    return [f"{place} {name}" for place, name in enumerate(fields)]
+
+
+def replaced(values: Any, mask: Any, with_these: Any) -> Any:
+    return compute.replace_with_mask(values, pa.array(mask), with_these.cast(pa.string()))
+
+
+def moments(serials: Any, from_1904: bool) -> Any:
+    """Return Excel's days since 1900 as dates, dates with times, or times of the day. A value that is no such number
+    stays what it is. The 29th of February 1900, which Excel has and no calendar, counts as the day after it."""
+    days = np.array([number(each) for each in serials.to_pylist()])
+    known = (days >= 0) & (days < LAST_SERIAL)
+    days = np.where(known, days, 0)
+    if from_1904:
+        days = days + 1462
+    stamps = np.round(np.where(days < 60, days + 1, days) * DAY).astype(np.int64)
+    times = (np.datetime64("1899-12-30", "ms") + stamps.astype("timedelta64[ms]")).astype("datetime64[ms]")
+    text = np.datetime_as_string(times, unit="ms").astype(object)
+    found = []
+    for place, (value, told) in enumerate(zip(days.tolist(), text.tolist(), strict=True)):
+        day, _, clock = told.partition("T")
+        clock = clock.removesuffix(".000")
+        if not known[place]:
+            found.append(serials[place].as_py())
+        elif 0 <= value < 1:
+            found.append(clock)
+        else:
+            found.append(day if clock == "00:00:00" else f"{day}T{clock}")
+    return pa.array(found, pa.string())
+
+
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0
+
+
+def without_power(text: str) -> str:
+    """Write a number such as 1.5E+17 with all its digits, if they are not too many."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)

@@ -1,0 +1,169 @@
+"""Converting landed files that records cannot be read from as they are: archives are opened, tables become rows, and
+text becomes UTF-8. All of it is done once, while a job is planned."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from bulk_pipelines.errors import BulkError, InvalidInput
+from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
+from bulk_pipelines.formats.reading import FileFormat, Reading
+from bulk_pipelines.formats.xlsx_book import Book
+from bulk_pipelines.formats.xlsx_rows import Reader
+from bulk_pipelines.imports.plan import archives, encodings
+from bulk_pipelines.imports.plan.archives import Archive
+from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
+from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.storage import landing
+from bulk_pipelines.storage.compression import Compression, limited, recognised
+from bulk_pipelines.storage.contract import Entry, Storage
+from bulk_pipelines.storage.landing import Landed, Limits
+
+HEAD = 64 * 1024
+PIECE = 1 << 20
+SHOWN = 5
+TABLES = (parquet_rows.PARQUET, parquet_rows.ARROW, parquet_rows.STREAM)
+HAS_CELLS = 4 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came of a file, or of one file of an archive that holds several; then `member` is its name there."""
+
+    landed: Landed
+    member: str | None = None
+    is_final: bool = True
+    """Whether the records can be read; a file of an archive may have to be converted itself."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is known when files are converted: how they are to be read, where the results go, and under which limits."""
+
+    reading: Reading
+    format: FileFormat | None
+    into: Storage
+    limits: Limits
+
+    def parts(self, source: LandedFile, name: str, shown: str, *, inside: bool = False) -> list[Part] | None:
+        """Convert a landed file; return what came of it, or None if it can be read as it is. `name` is what the results
+        are named by, and `inside` tells that the file came out of an archive."""
+        head = source.read(0, min(HEAD, source.size))
+        if head.startswith(archives.MAGICS):
+            archive = Archive(source, shown, self.limits)
+            if archive.is_workbook:
+                self.refuse_told(FileFormat.XLSX)
+                return [Part(self.keep(self.sheet(archive), source.size, name, shown))]
+            if inside:
+                raise InvalidInput("source", f"{shown} is an archive in an archive: pack its files themselves")
+            return list(self.members(archive, name, shown))
+        pieces = self.pieces(source, head)
+        return None if pieces is None else [Part(self.keep(pieces, source.size, name, shown))]
+
+    def members(self, archive: Archive, name: str, shown: str) -> Iterator[Part]:
+        """Land the files of an archive."""
+        members = archive.members(self.reading.member)
+        for number, member in enumerate(members, 1):
+            pieces = archive.unpack(member)
+            first = next(pieces, b"")
+            if recognised(first) is not Compression.NONE:
+                told = f"{shown}/{member.filename} is compressed again in the archive: pack it as it is"
+                raise InvalidInput("source", told)
+            landed = self.keep(chain([first], pieces), archive.source.size, f"{name}.{number:04}", shown)
+            yield Part(landed, member.filename if len(members) > 1 else None, is_final=False)
+
+    def pieces(self, source: LandedFile, head: bytes) -> Iterator[bytes] | None:
+        """Return what the file is to be landed as, in pieces; None if it stays as it is."""
+        if head.startswith(parquet_rows.PARQUET):
+            self.refuse_told(FileFormat.PARQUET)
+            return self.table(source, parquet_rows.parquet)
+        if head.startswith((parquet_rows.ARROW, parquet_rows.STREAM)):
+            self.refuse_told(FileFormat.ARROW)
+            return self.table(source, parquet_rows.arrow)
+        encoding = encodings.found(head, self.reading.encoding)
+        if encoding is None:
+            return None
+        starts = range(0, source.size, PIECE)
+        return encodings.transcoded((source.read(start, min(start + PIECE, source.size)) for start in starts), encoding)
+
+    def refuse_told(self, found: FileFormat) -> None:
+        if self.format is not None and self.format is not found:
+            raise InvalidInput("format", f"the file was said to be {self.format}, but it looks like {found}")
+
+    def table(
+        self, source: LandedFile, read: Callable[[BinaryIO], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
+    ) -> Iterator[bytes]:
+        try:
+            schema, batches = read(cast(BinaryIO, io.BufferedReader(Readable(source), PIECE)))
+            yield from rows.written(schema, batches)
+        except BulkError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise InvalidInput("source", f"the table cannot be read: {reason}") from None
+
+    def sheet(self, archive: Archive) -> Iterator[bytes]:
+        book = xlsx_book.read(archive.unpack)
+        name, part = self.chosen(archive, book)
+        reading = self.reading
+        reader = Reader(archive.unpack, book, name, part, reading.skip_lines, reading.no_header, reading.fields)
+        schema, batches = reader.table()
+        yield from rows.written(schema, batches)
+
+    def chosen(self, archive: Archive, book: Book) -> tuple[str, str]:
+        """Return the name and the part of the sheet that is meant."""
+        told = self.reading.sheet
+        names = [name for name, _, _ in book.sheets]
+        if told is not None:
+            if told not in names and not (told.isdecimal() and 0 < int(told[:9]) <= len(names)):
+                raise InvalidInput("sheet", f"the workbook has no sheet {told[:100]!r}, it has {listed(names)}")
+            name, part, _ = book.sheets[names.index(told) if told in names else int(told) - 1]
+            return name, part
+        visible = [(name, part) for name, part, hidden in book.sheets if not hidden]
+        full = [each for each in visible if has_cells(archive, each[1])] if len(visible) > 1 else visible
+        if len(full) == 1:
+            return full[0]
+        several = [name for name, _ in full or visible]
+        if not several:
+            raise InvalidInput("source", "all sheets of the workbook are hidden: say --sheet NAME")
+        raise Unfit("source", f"the workbook has the sheets {listed(several)}: say --sheet NAME", {"sheet": several[0]})
+
+    def keep(self, pieces: Iterator[bytes], size: int, name: str, shown: str) -> Landed:
+        """Write what came of a file. Doing it again comes to the same."""
+        bounded = limited(pieces, self.limits.largest, self.limits.ratio, lambda: size, shown)
+        limits = Limits(self.limits.largest, self.limits.ratio)
+        return landing.land_stream(
+            bounded, Entry(name, 0, None, name), shown, self.into, name, limits, Compression.NONE
+        )
+
+
+def has_cells(archive: Archive, part: str) -> bool:
+    """Tell whether some cell of a sheet has a value, as far as its first megabytes tell."""
+    before = archive.unpacked
+    size = 0
+    try:
+        for piece in archive.unpack(part):
+            size += len(piece)
+            if b"<v>" in piece or b"<v " in piece or b"<is>" in piece:
+                return True
+            if size > HAS_CELLS:
+                break
+        return False
+    finally:
+        archive.unpacked = before
+
+
+def listed(names: list[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(repr(name[:40]) for name in names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def named(raw: str, reading: Reading) -> str:
+    """Return the mark of what a landed file becomes if it is read like this: another one for another way."""
+    return hashlib.sha256(f"{raw}\n{json.dumps(reading.as_params(), sort_keys=True)}".encode()).hexdigest()[:12]

@@ -1,0 +1,197 @@
+"""Which field of a file goes to which column: by what was told, by the same name, or by a name that differs only in
+case, spaces and punctuation."""
+
+import difflib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.resources.declaration import Resource
+
+SHOWN = 10
+"""How many of the fields that do not fit an error names."""
+LONGEST_SHOWN = 80
+
+
+class Unfit(InvalidInput):
+    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might."""
+
+    def __init__(self, field: str, message: str, remedy: Mapping[str, Any]) -> None:
+        super().__init__(field, message)
+        self.remedy = dict(remedy)
+
+
+@dataclass(frozen=True)
+class FieldMapping:
+    """What becomes of the fields of a file. `fields` are their names as expressions call them, and `columns` are the
+    columns that they go to, an empty text for a field that goes to none. If the names of the fields are not known, as
+    in JSON, each column gets the field of its own name."""
+
+    fields: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    constants: tuple[tuple[str, str], ...] = ()
+    expressions: tuple[tuple[str, str], ...] = ()
+    dates: tuple[tuple[str, str], ...] = ()
+    decimal: str | None = None
+    ignore_extra: bool = False
+    titles: tuple[str, ...] = ()
+    """The names of the fields as the file has them."""
+    nulls: tuple[str, ...] = ()
+    """Spellings of no value in a table, where the parser of CSV does not see to them."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The columns whose values come from no field."""
+        return tuple(column for column, _ in (*self.constants, *self.expressions))
+
+
+def alike(name: str) -> str:
+    """Return what is left of a name without case, spaces and punctuation."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(mark for mark in folded if mark.isalnum())
+
+
+def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the fields as expressions call them: in lower case, with an underscore for all that is no
+    letter and no digit. No two are the same."""
+    found: dict[str, None] = {}
+    counts: Counter[str] = Counter()
+    for number, field in enumerate(fields, 1):
+        plain = re.sub(r"\W+", "_", field.casefold()).strip("_") or f"field_{number}"
+        plain = f"field_{plain}" if plain[0].isdigit() else plain
+        plain = plain.encode()[:50].decode(errors="ignore")
+        name = plain
+        while name in found:
+            counts[plain] += 1
+            name = f"{plain}_{counts[plain] + 1}"
+        found[name] = None
+    return tuple(found)
+
+
+def fitting(fields: Sequence[str], resource: Resource) -> int:
+    """Return how many columns of the resource some field fits."""
+    return len({alike(field) for field in fields} & {alike(name) for name in resource.header})
+
+
+def needed(resource: Resource) -> set[str]:
+    """Return what is left of the names of the columns that every file must have."""
+    return {alike(column.in_files or column.name) for column in resource.columns if column.needed_in_files}
+
+
+def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> FieldMapping:
+    """Map the fields of a file to the columns of the resource; raise `Unfit`, which says everything that is wrong, if
+    some field fits no column, or a column that needs a value has none."""
+    known = resource.column_names
+    names = sql_names(fields)
+    for option, told in (("map", reading.map), ("constants", reading.constants), ("expressions", reading.expressions)):
+        for column, _ in told:
+            if column not in known:
+                raise InvalidInput(option, f"{resource.name} has no column {with_hint(column, known)}")
+    check_told(fields, resource, reading)
+    made = {column for column, _ in (*reading.constants, *reading.expressions)}
+    left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
+    chosen: dict[int, str] = dict.fromkeys(left_out, "")
+    for column, field in reading.map:
+        place = places_of(field, fields, "map")[0]
+        chosen[place] = column
+    if reading.no_header and not reading.fields:
+        chosen |= {place: name for place, name in enumerate(known) if place not in chosen}
+    else:
+        called = {called: column for called, column in resource.header.items() if column not in made}
+        match_names(fields, called, chosen)
+    columns = tuple(chosen.get(place, "") for place in range(len(fields)))
+    used = {place for place, name in enumerate(names) if any(mentions(each, name) for _, each in reading.expressions)}
+    extra = [
+        place
+        for place, field in enumerate(fields)
+        if place not in chosen and place not in used and field not in made and not reading.ignore_extra
+    ]
+    refuse(fields, columns, extra, resource, made)
+    made_of = (reading.constants, reading.expressions, reading.dates, reading.decimal)
+    return FieldMapping(names, columns, *made_of, titles=tuple(fields))
+
+
+def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
+    for column, _ in reading.dates:
+        if column not in resource.column_names:
+            raise InvalidInput("dates", f"{resource.name} has no column {with_hint(column, resource.column_names)}")
+    if reading.no_header and not reading.fields and len(fields) != len(resource.columns):
+        told = f"{resource.name} has {len(resource.columns)} columns, and the first record has {len(fields)} fields"
+        raise InvalidInput("fields", f"{told}: name the fields with --fields {','.join(resource.column_names[:3])},…")
+    if reading.fields and len(reading.fields) != len(fields):
+        raise InvalidInput("fields", f"names {len(reading.fields)} fields, and the first record has {len(fields)}")
+
+
+def match_names(fields: Sequence[str], called: Mapping[str, str], chosen: dict[int, str]) -> None:
+    """Give each column the field that bears its name in files, or else the only field whose name is alike. `called` has
+    the columns by these names."""
+    left = {name: column for name, column in called.items() if column not in chosen.values()}
+    for same in (str, alike):
+        for name, column in list(left.items()):
+            found = [place for place, field in enumerate(fields) if place not in chosen and same(field) == same(name)]
+            if len(found) == 1 or (found and same is str):
+                chosen |= dict.fromkeys(found, column)
+                del left[name]
+
+
+def places_of(told: str, fields: Sequence[str], option: str) -> list[int]:
+    for same in (str, alike):
+        found = [place for place, field in enumerate(fields) if same(field) == same(told)]
+        if found:
+            return found
+    names = first_of(list(fields), lambda name: json.dumps(name[:LONGEST_SHOWN], ensure_ascii=False))
+    raise InvalidInput(option, f"the file has no field {with_hint(told, tuple(fields))}; it has {names}")
+
+
+def mentions(expression: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expression.casefold()) is not None
+
+
+def refuse(
+    fields: Sequence[str], columns: Sequence[str], extra: Sequence[int], resource: Resource, made: set[str]
+) -> None:
+    problems, remedy = [], dict[str, Any]()
+    counts = Counter(column for column in columns if column)
+    doubled = sorted(name for name, count in counts.items() if count > 1)
+    if doubled:
+        problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
+    if extra:
+        unknown = list(dict.fromkeys(fields[place] for place in extra))
+        free = tuple(name for name, column in resource.header.items() if column not in counts and column not in made)
+        problems.append(
+            f"unknown: {first_of(unknown, lambda name: with_hint(name, free))}"
+            " (--ignore-extra leaves them out, --map COLUMN=FIELD says where one goes)"
+        )
+        remedy["ignore_extra"] = True
+    missing = [
+        column.in_files or column.name
+        for column in resource.columns
+        if column.needed_in_files and column.name not in counts and column.name not in made
+    ]
+    if missing:
+        problems.append(f"missing: {', '.join(missing)}")
+        remedy = {}
+    if problems:
+        nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
+        raise Unfit(
+            "source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}", remedy
+        )
+
+
+def first_of(names: list[str], said: Callable[[str], str]) -> str:
+    """List only the first few names, and how many more there are: a file of another kind may have thousands."""
+    rest = len(names) - SHOWN
+    return ", ".join(said(name) for name in names[:SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def with_hint(name: str, known: tuple[str, ...]) -> str:
+    name = name[:LONGEST_SHOWN]
+    shown = json.dumps(name, ensure_ascii=False)
+    close = difflib.get_close_matches(name.lower(), known, 1)
+    return f"{shown} (meant {close[0]}?)" if close else shown

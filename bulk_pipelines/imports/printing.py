@@ -1,0 +1,90 @@
+"""What the command line prints of a preview."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bulk_pipelines.formats.options import FLAGS, REPEATED
+from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.imports.preview import Mapped, Preview
+from bulk_pipelines.imports.request import Options
+
+LONGEST = 40
+
+
+def flag_of(name: str) -> str:
+    return f"--{REPEATED.get(name, name).replace('_', '-')}"
+
+
+def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
+    """Return the command that imports the files like this."""
+    words = ["bulk", "import", *sources, "--resource", options.resource]
+    told: Mapping[str, Any] = {
+        "mode": None if options.mode == "insert" else options.mode,
+        "format": options.format,
+        "compression": options.compression,
+        "match_on": options.match_on,
+        "on_error": None if options.on_error == "continue" else options.on_error,
+    }
+    for name, value in told.items():
+        words += [flag_of(name), str(value)] if value is not None else []
+    for name, value in reading.as_params().items():
+        words += flags_of(name, value)
+    return shlex.join(words)
+
+
+def flags_of(name: str, value: Any) -> Iterator[str]:
+    if name in FLAGS:
+        yield flag_of(name)
+    elif name == "fields":
+        yield from (flag_of(name), ",".join(value))
+    elif isinstance(value, list):
+        for each in value:
+            yield from (flag_of(name), each if isinstance(each, str) else "=".join(each))
+    else:
+        yield from (flag_of(name), {"\t": "tab", "": "none"}.get(value, str(value)))
+
+
+def lines(found: Preview, command: str) -> Iterator[str]:
+    """Yield the lines that show a preview."""
+    if found.problem is not None:
+        yield f"{found.source} cannot be imported like this: {found.problem}"
+        yield ""
+    if found.format is None:
+        return
+    how = ", ".join(f"{name} {value}" for name, value in found.recognised.items())
+    yield f"{found.source}: {found.format}" + (f" ({how})" if how else "")
+    if found.files:
+        yield f"an archive of {len(found.files)} files; this is the first one that can be read:"
+        yield from (f"  {name}" for name in found.files[:LONGEST])
+    yield ""
+    width = max((len(each.column) for each in found.columns), default=0)
+    for each in found.columns:
+        yield f"  {each.column:{width}} <- {origin(each)}"
+    if found.left_out:
+        yield f"  left out: {', '.join(found.left_out)}"
+    if found.without:
+        yield f"  not in the file: {', '.join(found.without)}"
+    yield ""
+    for number, record in enumerate(found.records, 1):
+        yield f"  {number}. " + ", ".join(f"{name}={short(value)}" for name, value in record.items())
+    if found.records:
+        yield ""
+    yield f"{found.rejected} of the first {found.judged} records would be rejected" + (":" if found.rejected else "")
+    for reject in found.rejects:
+        said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
+        yield f"  line {reject.line}: {said}  {reject.record}"
+    yield ""
+    yield command
+
+
+def origin(each: Mapped) -> str:
+    if each.field is not None:
+        return each.field
+    return f"the constant {each.constant!r}" if each.constant is not None else f"the expression {each.expression}"
+
+
+def short(value: str | None) -> str:
+    if value is None:
+        return "(nothing)"
+    return value if len(value) <= LONGEST else value[:LONGEST] + "…"

@@ -1,0 +1,94 @@
+"""Making the columns of a resource of the fields of a file: fields get the names of their columns, dates and numbers of
+other forms become ISO 8601 and plain numbers, constants and what expressions make are added."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from bulk_pipelines.columns import arrow
+from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
+from bulk_pipelines.imports.context import Evaluate
+from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
+from bulk_pipelines.resources.declaration import Resource
+
+NUMBERS = {"smallint", "integer", "bigint", "numeric", "real", "double precision"}
+WITH_COMMA = r"^\s*[+-]?(?:\d{1,3}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
+CLOCK_PARTS = "HIMSpTX"
+
+
+def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluate | None) -> Parsed:
+    """Return the block with the columns of the resource instead of the fields of the file."""
+    mapping = layout.mapping
+    if mapping is None or not parsed.table.num_rows:
+        return parsed if mapping is None else replace(parsed, table=without_rows(parsed.table, mapping))
+    faults = Faults()
+    faults.update(parsed.faults)
+    columns = by_column(parsed.table, mapping)
+    for column, value in mapping.constants:
+        columns[column] = pa.repeat(pa.scalar(value), parsed.table.num_rows)
+    if mapping.expressions:
+        assert evaluate is not None
+        made, failed = evaluate(parsed.table, mapping.expressions)
+        columns |= made
+        for row, (column, said) in failed.items():
+            faults.add(int(parsed.records[row]), Reason("failed_expression", column, None, shown(said)))
+    forms = dict(mapping.dates)
+    for name, values in columns.items():
+        if not pa.types.is_string(values.type):
+            continue
+        declared = resource.column(name)
+        if name in forms:
+            columns[name] = judged(parsed, faults, values, dated(values, forms[name]), name, declared.code)
+        elif mapping.decimal and declared.kind.postgres in NUMBERS:
+            columns[name] = judged(parsed, faults, values, with_point(values), name, declared.code)
+    return replace(parsed, table=pa.table(columns), faults=dict(faults))
+
+
+def by_column(table: pa.Table, mapping: FieldMapping) -> dict[str, Column]:
+    if not mapping.fields:
+        return {name: arrow.column(table, name) for name in table.column_names}
+    pairs = zip(mapping.fields, mapping.columns, strict=True)
+    return {column: arrow.column(table, field) for field, column in pairs if column}
+
+
+def without_rows(table: pa.Table, mapping: FieldMapping) -> pa.Table:
+    names = [*by_column(table, mapping), *mapping.made]
+    return pa.schema([(name, pa.string()) for name in dict.fromkeys(names)]).empty_table()
+
+
+def judged(parsed: Parsed, faults: Faults, given: Column, found: Column, name: str, code: str) -> Column:
+    """Note the values that have not the form that was told, and return the others."""
+    given_any = compute.and_(given.is_valid(), compute.greater(compute.binary_length(given), 0))
+    wrong = np.flatnonzero(to_mask(compute.and_(given_any, found.is_null())))
+    for row in wrong.tolist():
+        faults.add(int(parsed.records[row]), Reason(code, name, shown(given[row].as_py())))
+    return found
+
+
+def dated(text: Column, form: str) -> Column:
+    """Bring dates of a form into ISO 8601. The result is null where a value is no date of this form: one that the form
+    would not write like this, such as 31.02.2026, is none."""
+    trimmed = compute.utf8_trim_whitespace(text)
+    times = compute.strptime(trimmed, format=form, unit="us", error_is_null=True)
+    same = compute.equal(plainly(compute.strftime(times, format=form)), plainly(trimmed))
+    times = compute.if_else(compute.fill_null(same, False), times, pa.scalar(None, pa.timestamp("us")))
+    has_clock = any(f"%{part}" in form for part in CLOCK_PARTS)
+    return compute.strftime(times, format="%Y-%m-%dT%H:%M:%S" if has_clock else "%Y-%m-%d")
+
+
+def plainly(text: Column) -> Column:
+    """Return dates without what may be left out or written in two ways: leading zeros, fractions of zero, and case."""
+    text = compute.replace_substring_regex(text, r"\.0+\b", "")
+    return compute.utf8_lower(compute.replace_substring_regex(text, r"\b0+(\d)", r"\1"))
+
+
+def with_point(text: Column) -> Column:
+    """Write numbers with a decimal comma as PostgreSQL does. The result is null where a value is no such number, above
+    all where a point is neither the mark of thousands nor left out."""
+    valid: Mask = to_mask(compute.match_substring_regex(text, WITH_COMMA))
+    text = compute.if_else(pa.array(valid), text, pa.scalar(None, pa.string()))
+    text = compute.replace_substring_regex(text, r"[.  '\s]", "")
+    return compute.replace_substring(text, ",", ".")

@@ -1,0 +1,61 @@
+"""Subscriptions in the database. Each has a secret of its own, which is shown once, when it is made."""
+
+import base64
+import secrets
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+from psycopg.rows import class_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs import audit
+from bulk_pipelines.engine.jobs.audit import Actor
+from bulk_pipelines.errors import NotFound
+from bulk_pipelines.notices.request import EventType, Subscription
+
+PREFIX = "whsec_"
+SECRET_BYTES = 32
+
+
+def new_secret() -> str:
+    return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def add(
+    connection: Connection,
+    by: Actor,
+    owner: str,
+    address: str,
+    types: Collection[EventType],
+    **terms: Any,
+) -> Subscription:
+    """Make a subscription, and return it with its secret. `terms` are the other fields of a subscription."""
+    name, wanted = f"sub_{secrets.token_hex(6)}", tuple(dict.fromkeys(types))
+    made = Subscription(name, owner, address, new_secret(), wanted, **terms).checked()
+    values = asdict(made) | {"types": [each.value for each in made.types]}
+    connection.execute(queries.text("notices", "add_subscription"), values)
+    audit.note_other(connection, by, "add subscription", owner, subscription=made.subscription_id)
+    return made
+
+
+def every(connection: Connection, subscription_id: str | None = None) -> list[Subscription]:
+    with connection.cursor(row_factory=class_row(Subscription)) as cursor:
+        values = {"subscription_id": subscription_id}
+        return cursor.execute(queries.text("notices", "subscriptions"), values).fetchall()
+
+
+def find(connection: Connection, subscription_id: str) -> Subscription:
+    found = every(connection, subscription_id)
+    if not found:
+        raise NotFound(f"no subscription has the id {subscription_id!r}: bulk notify list shows them")
+    return found[0]
+
+
+def remove(connection: Connection, by: Actor, subscription_id: str) -> None:
+    values = {"subscription_id": subscription_id}
+    row = connection.execute(queries.text("notices", "remove_subscription"), values).fetchone()
+    if row is None:
+        raise NotFound(f"no subscription has the id {subscription_id!r}: bulk notify list shows them")
+    audit.note_other(connection, by, "remove subscription", row[0], subscription=subscription_id)

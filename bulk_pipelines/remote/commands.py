@@ -1,0 +1,165 @@
+"""The commands that a server can do. Each has the name, the options and the help of the one that it stands for. What a
+command needs is imported when it runs."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bulk_pipelines import output, settings
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.imports import commands as imports
+
+if TYPE_CHECKING:
+    from bulk_pipelines.client import Client, Import
+    from bulk_pipelines.remote.watching import Screen
+
+SERVER = "bulk.server"
+
+COMMANDS: dict[str, click.Command] = {}
+"""The commands by their names."""
+IMPORTS: dict[str, click.Command] = {}
+
+
+def server_of(context: click.Context) -> str:
+    """Return the address of the server that the commands speak to; empty text if they work on the database."""
+    given: str | None = context.find_root().params.get("server")
+    return given or settings.current().server
+
+
+def over_http(
+    command: click.Command, among: dict[str, click.Command] = COMMANDS
+) -> Callable[[Callable[..., object]], click.Command]:
+    """Make a command that stands for another one, and put it among the commands."""
+
+    def made(function: Callable[..., object]) -> click.Command:
+        same = copy.copy(command)
+        same.callback = function
+        if (answer := output.answer_of(command)) is not None:
+            function.__answer__ = answer  # type: ignore[attr-defined]
+        among[str(command.name)] = same
+        return same
+
+    return made
+
+
+def group_of(group: click.Group, commands: dict[str, click.Command]) -> click.Group:
+    same = copy.copy(group)
+    same.commands = commands
+    return same
+
+
+@contextmanager
+def connected() -> Iterator["Client"]:
+    from bulk_pipelines.client import Client
+
+    with Client(server_of(click.get_current_context()), settings.current().api_key or None) as client:
+        yield client
+
+
+def written(pieces: AbstractContextManager[Iterator[bytes]], to: str | None) -> None:
+    """Write what the server streams into a file, or to the output."""
+    with pieces as found, click.open_file(to or "-", "wb") as target:
+        for piece in found:
+            target.write(piece)
+
+
+@over_http(imports.group.commands["file"], IMPORTS)
+def file(sources: tuple[str, ...], resource: str, idempotency_key: str | None, priority: int, **options: Any) -> None:
+    from bulk_pipelines.remote import watching
+
+    given = {name: value for name, value in options.items() if value is not None} | {"priority": priority}
+    with connected() as client, watching.screen() as screen:
+        if any("://" in source for source in sources):
+            key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
+            seen, made = client.imports.submit_address(list(sources), resource=resource, **given, **key), True
+        elif len(sources) > 1:
+            raise InvalidInput("FILE", "a server is sent one file at a time")
+        else:
+            seen, made = client.imports.submitted(
+                sources[0], resource=resource, idempotency_key=idempotency_key, on_sent=screen.sent, **given
+            )
+        said = f"import {seen.job_id}" + ("" if made else ", submitted before")
+        click.echo(said)
+        seen = watched(client, screen, seen)
+    ended(seen)
+
+
+def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":
+    from bulk_pipelines.remote import watching
+
+    look, cancel = partial(client.imports.get, seen.job_id), partial(client.imports.cancel, seen.job_id)
+    return screen.watch(seen, look, cancel, watching.gauge_of_import)
+
+
+def ended(seen: "Import") -> None:
+    """Say in a few lines what an import came to, and end the command as it ended."""
+    parts = [f"{seen.processed_records:,} read", f"{seen.successful_records:,} successful"]
+    parts += [f"{seen.error_records:,} rejected"]
+    parts += [f"{seen.superseded_records:,} superseded"] if seen.superseded_records else []
+    parts += [f"{seen.unprocessed_records:,} unprocessed"] if seen.unprocessed_records else []
+    click.echo(f"{seen.job_id} {seen.status.upper()}: {', '.join(parts)}")
+    if seen.failure_reason:
+        click.echo(seen.failure_reason)
+    if seen.error_records:
+        click.echo(f"see them: bulk import errors {seen.job_id}")
+    output.end(seen.good, with_errors=seen.status == "completed_with_errors")
+
+
+@over_http(imports.group.commands["errors"], IMPORTS)
+def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int) -> None:
+    with connected() as client:
+        if as_source:
+            written(client.imports.download_records(job_key, "failed"), to)
+        elif kind is not None or to is not None:
+            written(client.imports.download_errors(job_key, kind or "csv"), to)
+        else:
+            behind = (each for each in client.imports.errors(job_key) if each.line > after_line)
+            found = list(islice(behind, limit + 1))
+            for each in found[:limit]:
+                click.echo(f"line {each.line}: {', '.join(str(one.get('code', one)) for one in each.reasons)}")
+            if len(found) > limit:
+                click.echo(f"… the next ones: bulk import errors {job_key} --after-line {found[limit - 1].line}")
+            if not found:
+                click.echo("no record was rejected")
+
+
+@over_http(imports.group.commands["records"], IMPORTS)
+def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
+    with connected() as client:
+        written(client.imports.download_records(job_key, outcome, number), to)
+
+
+@over_http(imports.group.commands["replay"], IMPORTS)
+def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
+    from bulk_pipelines.remote import watching
+
+    if source is not None or idempotency_key is not None:
+        raise InvalidInput("--from", "mended records are sent to a server as an import of their own")
+    with connected() as client, watching.screen() as screen:
+        seen = client.imports.replay(job_key)
+        click.echo(f"import {seen.job_id} of the records that {job_key} rejected")
+        seen = watched(client, screen, seen)
+    ended(seen)
+
+
+@over_http(imports.group.commands["undo"], IMPORTS)
+def undo(job_key: str, yes: bool) -> None:
+    with connected() as client:
+        found = client.imports.undo(job_key, dry_run=True)
+        click.echo(
+            f"{found.removed:,} rows of {job_key} can be taken back; "
+            f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+        )
+        if not found.removed:
+            return
+        if not yes:
+            click.confirm("Take them back?", abort=True)
+        click.echo(f"{client.imports.undo(job_key).removed:,} rows taken back")
+
+
+COMMANDS["import"] = group_of(imports.group, IMPORTS)

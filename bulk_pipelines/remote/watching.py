@@ -1,0 +1,83 @@
+"""Watching a job that a server works: the same bar as for a job that is worked here."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from bulk_pipelines import output
+from bulk_pipelines.client import Import, Job
+from bulk_pipelines.client.following import Followed
+from bulk_pipelines.engine.jobs import progress_bar
+from bulk_pipelines.engine.jobs.progress_bar import Gauge, Glance, Show
+from bulk_pipelines.errors import Conflict
+
+LOOK_SECONDS = 0.5
+
+F = TypeVar("F", bound=Followed)
+
+
+@dataclass
+class Screen:
+    """What is shown while a file is sent, and while its job is worked."""
+
+    show: Show
+    began: float = field(default_factory=time.monotonic)
+
+    def sent(self, far: int, total: int | None) -> None:
+        self.show(Glance("sending", Gauge(0, f"{far / (1 << 20):,.1f} MiB", far, total), 0.0))
+
+    def watch(
+        self,
+        seen: F,
+        look: Callable[[], F],
+        cancel: Callable[[], object],
+        gauge: Callable[[F], tuple[str, Gauge]],
+    ) -> F:
+        """Show how far a job is until it is over, and return the last look. A first Ctrl-C asks to cancel the job, a
+        second one leaves it to itself."""
+        began = time.monotonic()
+        cancelling = False
+        while True:
+            try:
+                state, found = gauge(seen)
+                rate = found.rows / max(time.monotonic() - began, 0.001)
+                self.show(Glance("cancelling" if cancelling and not seen.over else state, found, rate))
+                if seen.over:
+                    return seen
+                time.sleep(LOOK_SECONDS)
+                seen = look()
+            except KeyboardInterrupt:
+                if cancelling:
+                    raise
+                cancelling = True
+                with suppress(Conflict):  # the job may have ended in the meantime
+                    cancel()
+
+
+@contextmanager
+def screen() -> Iterator[Screen]:
+    quiet = output.chosen(output.QUIET)
+    with progress_bar.nothing() if quiet else progress_bar.shower(sys.stderr) as show:
+        yield Screen(show)
+
+
+def refuse_paused(key: str, *, paused: bool) -> None:
+    """Nobody waits for a job that is paused."""
+    if paused:
+        raise Conflict(f"job {key} is paused: bulk resume {key} goes on with it")
+
+
+def gauge_of_import(seen: Import) -> tuple[str, Gauge]:
+    refuse_paused(seen.job_id, paused=seen.paused)
+    done = seen.processed_records
+    return seen.status.replace("_", " "), Gauge(done, f"{seen.error_records:,} errors", done, seen.total_records)
+
+
+def gauge_of_job(seen: Job) -> tuple[str, Gauge]:
+    refuse_paused(seen.job_id, paused=seen.queue_state == "PAUSED")
+    total = seen.total_items if seen.total_is_final else None
+    state = seen.status.lower().replace("_", " ")
+    return state, Gauge(seen.processed_items, f"{seen.failed_items:,} failed", seen.processed_items, total)

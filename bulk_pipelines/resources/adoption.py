@@ -1,0 +1,104 @@
+"""Tables that somebody else has made: found by their names, and adopted by a declaration that people can edit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from bulk_pipelines import resources
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.resources import library, reflection
+from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.settings import Settings
+
+
+def of_table(connection: Connection, table: str) -> Resource:
+    """Return the declaration of a table: that of a resource if the table has one, else what the catalogue knows."""
+    reflected = reflection.reflect(connection, table)
+    for resource in resources.known():
+        own = resource.built_in and reflected.provenance and reflected.table == resource.table
+        if (own and reflected.schema == "public") or resource.place == reflected.place:
+            return resource
+    return reflected
+
+
+def chosen(connection: Connection, resource: str | None, table: str | None) -> Resource:
+    """Return the declaration of what a request names: either a resource, or a table."""
+    if (resource is None) == (table is None):
+        raise InvalidInput("resource", "name either a resource or a table")
+    return of_table(connection, table) if table is not None else resources.find(resource or "")
+
+
+def today(connection: Connection, declared: Resource) -> Resource:
+    """Return the declaration of the same table as it is now: what its file says, or the catalogue if it has none."""
+    if declared.built_in:
+        return declared
+    named = next((each for each in resources.known() if each.name == declared.name), None)
+    return named or reflection.reflect(connection, reflection.quoted(connection, declared.place))
+
+
+def adopt(
+    connection: Connection, chosen: Settings, table: str, name: str | None, *, provenance: bool, again: bool
+) -> tuple[Resource, Path]:
+    """Declare a table in a file. With `provenance` the table gets the columns by which its rows say where they come
+    from. What people wrote into a declaration that is made again stays where it still makes sense."""
+    reflected = reflection.reflect(connection, table)
+    reflected = replace(reflected, name=name or reflected.table.lower())
+    library.check_name(reflected.name, "name")
+    before = next((each for each in resources.known() if each.name == reflected.name), None)
+    if before is not None and before.built_in:
+        raise Conflict(f"{reflected.name} is a resource already: give the other one a --name")
+    if provenance and not reflected.provenance:
+        connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, reflected.place)])
+        reflected = replace(reflection.reflect(connection, table), name=reflected.name)
+    if again and before is not None:
+        if before.place != reflected.place:
+            raise InvalidInput("name", f"{before.name} is the declaration of {'.'.join(before.place)}")
+        reflected = with_words_of(reflected, before)
+    return reflected, library.write(chosen, reflected, again=again)
+
+
+def with_words_of(fresh: Resource, before: Resource) -> Resource:
+    """Return the declaration of the table as it is now, with what people have written into an earlier one."""
+    old = {column.name: column for column in before.columns}
+    columns = tuple(
+        column
+        if (kept := old.get(column.name)) is None or kept.type != column.type
+        else replace(
+            column,
+            says=kept.says,
+            required=kept.required or column.required,
+            fill=kept.fill,
+            rules=column.rules or kept.rules,
+            own_code=kept.own_code,
+            searchable=kept.searchable,
+            in_files=kept.in_files,
+            may_be_blank=kept.may_be_blank,
+        )
+        for column in fresh.columns
+    )
+    codes = {key.columns: key.code for key in before.keys}
+    reference_codes = {each.columns: each.code for each in before.references}
+    known = {column.name for column in columns}
+    return replace(
+        fresh,
+        says=before.says,
+        columns=columns,
+        keys=tuple(replace(key, code=codes.get(key.columns, key.code)) for key in fresh.keys),
+        references=tuple(replace(each, code=reference_codes.get(each.columns, each.code)) for each in fresh.references),
+        record_rules=tuple(each for each in before.record_rules if {each.column, each.when_column} <= known),
+    )
+
+
+def as_text(resource: Resource) -> str:
+    """Say what a declaration holds, in a few lines."""
+    keys = ", ".join(f"({key.name})" for key in resource.keys) or "none: it can only be inserted into"
+    needed = ", ".join(column.name for column in resource.columns if column.needed_in_files) or "none"
+    lines = [f"{len(resource.columns)} columns; a file must have: {needed}", f"keys: {keys}"]
+    if resource.references:
+        lines.append("refers to " + ", ".join(sorted({".".join(each.table) for each in resource.references})))
+    lines.append(
+        "its rows say which import they come from"
+        if resource.provenance
+        else "its rows do not say where they come from: no tracing, no undo (--provenance)"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""The declarations of adopted tables: TOML files in the folder BULK_RESOURCES, which people edit and keep in git."""
+
+import tomllib
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+
+import tomlkit
+
+from bulk_pipelines import settings
+from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.resources import written
+from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.settings import Settings
+
+ABOUT = """\
+The declaration of {place}, for `bulk import --resource {name}` and `bulk export {name}`. Edit it, and keep it in git.
+`bulk resources check` says where it and the table have come apart; docs/resources.md explains every field."""
+
+
+def folder(chosen: Settings) -> Path:
+    return Path(chosen.resources_folder).expanduser() if chosen.resources_folder else chosen.home.parent / "resources"
+
+
+def file_of(chosen: Settings, name: str) -> Path:
+    return folder(chosen) / f"{name}.toml"
+
+
+def adopted(taken: Collection[str]) -> tuple[Resource, ...]:
+    """Return the adopted resources, each behind those that it refers to where that is possible."""
+    found: dict[str, Resource] = {}
+    for path in sorted(folder(settings.current()).glob("*.toml")):
+        resource = read(path)
+        if resource.name in taken or resource.name in found:
+            raise InvalidInput(str(path), f"there is another resource {resource.name!r}")
+        found[resource.name] = resource
+    return in_order(found)
+
+
+def in_order(found: dict[str, Resource]) -> tuple[Resource, ...]:
+    left, ordered = dict(found), list[Resource]()
+    while left:
+        places = {each.place for each in left.values()}
+        free = [
+            name
+            for name, each in left.items()
+            if not {reference.table for reference in each.references} - {each.place} & places
+        ] or list(left)
+        ordered += [left.pop(name) for name in free]
+    return tuple(ordered)
+
+
+def read(path: Path) -> Resource:
+    try:
+        stamp = path.stat()
+        return read_once(path, (stamp.st_mtime_ns, stamp.st_size, stamp.st_ino))
+    except OSError as error:
+        raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=1_000)
+def read_once(path: Path, _stamp: tuple[int, ...]) -> Resource:
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(str(path), f"is not TOML: {error}") from None
+    resource = written.parse(given, str(path))
+    check_name(resource.name, str(path))
+    return resource
+
+
+def check_name(name: str, place: str) -> None:
+    if not written.NAME.fullmatch(name) or name == written.UNDECLARED:
+        raise InvalidInput(place, f"{name!r} cannot be the name of a resource: that has letters, digits and _")
+
+
+def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:
+    """Write the declaration to its file, and return that. A file that is there is only replaced when told."""
+    check_name(resource.name, "name")
+    path = file_of(chosen, resource.name)
+    document = tomlkit.document()
+    for line in ABOUT.format(place=".".join(resource.place), name=resource.name).splitlines():
+        document.add(tomlkit.comment(line))
+    for name, value in written.as_dict(resource).items():
+        document.add(name, tomlkit.item(value))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("w" if again else "x", encoding="utf-8") as file:
+            file.write(tomlkit.dumps(document))
+    except FileExistsError:
+        raise Conflict(f"{path} is there already: edit it, or replace it with --again") from None
+    return path

@@ -1,0 +1,155 @@
+"""Declaring a resource by what PostgreSQL's catalogue knows of its table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.resources.declaration import PROVENANCE, Column, Key, Reference, Referrer, Resource
+from bulk_pipelines.resources.rules import MaxLength, OneOf, Rule
+
+FIELD = "table"
+KINDS = {
+    "int2": ColumnKind.SMALLINT,
+    "int4": ColumnKind.INTEGER,
+    "int8": ColumnKind.BIGINT,
+    "numeric": ColumnKind.NUMERIC,
+    "float4": ColumnKind.REAL,
+    "float8": ColumnKind.DOUBLE,
+    "bool": ColumnKind.BOOLEAN,
+    "text": ColumnKind.TEXT,
+    "varchar": ColumnKind.TEXT,
+    "bpchar": ColumnKind.TEXT,
+    "citext": ColumnKind.TEXT,
+    "date": ColumnKind.DATE,
+    "time": ColumnKind.TIME,
+    "timetz": ColumnKind.TIME,
+    "timestamp": ColumnKind.LOCAL_TIMESTAMP,
+    "timestamptz": ColumnKind.TIMESTAMP,
+    "interval": ColumnKind.INTERVAL,
+    "uuid": ColumnKind.UUID,
+    "json": ColumnKind.JSON,
+    "jsonb": ColumnKind.JSON,
+    "bytea": ColumnKind.BYTES,
+    "inet": ColumnKind.NETWORK,
+    "cidr": ColumnKind.NETWORK,
+}
+TABLES = {"r", "p"}
+OTHERS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
+
+
+def reflect(connection: Connection, table: str, name: str = "") -> Resource:
+    """Declare the table that a person means by this name, which is written as in SQL: `orders`, `shop.orders`,
+    `shop."Order Lines"`. The resource is called by `name`, or by the name of the table with its schema."""
+    oid, schema, relname, comment = found(connection, table)
+    columns = [column_of(row) for row in connection.execute(queries.text("reflection", "columns"), {"oid": oid})]
+    there = {column.name for column in columns}
+    provenance = there >= set(PROVENANCE)
+    columns = [column for column in columns if not (provenance and column.name in PROVENANCE)]
+    if not columns:
+        raise InvalidInput(FIELD, f"the table {table} has no column that a file could give values for")
+    taken = {column.name for column in columns} & set(PROVENANCE)
+    if taken:
+        raise InvalidInput(FIELD, f"the table {table} has a column {min(taken)}, which is a name of imports")
+    return Resource(
+        name=name or f"{schema}.{relname}",
+        says=comment or f"The rows of {schema}.{relname}.",
+        columns=tuple(columns),
+        keys=tuple(keys(connection, oid, columns)),
+        references=tuple(references(connection, oid, columns)),
+        schema=schema,
+        table_name=relname,
+        provenance=provenance,
+        referrers=tuple(referrers(connection, oid)),
+    )
+
+
+def quoted(connection: Connection, place: Sequence[str]) -> str:
+    """Return the name of a table, with its schema, as it is written in SQL."""
+    return sql.Identifier(*place).as_string(connection)
+
+
+def found(connection: Connection, table: str) -> tuple[int, str, str, str | None]:
+    """Return the oid, the schema, the name and the comment of a table that imports and exports can work with."""
+    try:
+        with connection.transaction():
+            row = connection.execute(queries.text("reflection", "find_table"), {"table": table}).fetchone()
+    except psycopg.Error as error:
+        said = error.diag.message_primary or str(error)
+        raise InvalidInput(FIELD, f'{said}. A name is written as in SQL: orders, shop.orders, shop."Orders"') from None
+    assert row is not None
+    oid, schema, name, kind, secured, comment, usable, readable = row
+    if kind not in TABLES:
+        raise InvalidInput(FIELD, f"{table} is {OTHERS.get(kind, 'no table')}: rows are imported into tables")
+    if not usable or not readable:
+        right = f"USAGE ON SCHEMA {schema}" if not usable else f"SELECT, INSERT ON {schema}.{name}"
+        raise InvalidInput(FIELD, f"this role may not read {schema}.{name}: GRANT {right} TO it")
+    if secured:
+        raise InvalidInput(
+            FIELD,
+            f"row-level security of {schema}.{name} holds for this role, so nobody could tell which rows are there:"
+            " let a role work that owns the table or has BYPASSRLS",
+        )
+    return oid, schema, name, comment
+
+
+def column_of(row: Sequence[Any]) -> Column:
+    name, type_name, exact, bare, category, sort, labels, length, needed, filled, comment = row
+    kind = kind_of(bare, category, sort)
+    rules: tuple[Rule, ...] = ()
+    if labels is not None:
+        rules = (OneOf(tuple(labels), "invalid_value"),)
+    elif length is not None:
+        rules = (MaxLength(length),)
+    return Column(
+        name,
+        kind,
+        comment or "",
+        required=needed,
+        rules=rules,
+        type=type_name,
+        stored_as="" if exact == type_name else exact,
+        has_default=filled,
+        may_be_blank=True,
+    )
+
+
+def kind_of(bare: str, category: str, sort: str) -> ColumnKind:
+    if sort == "e":
+        return ColumnKind.TEXT
+    if category == "A":
+        return ColumnKind.ARRAY
+    return KINDS.get(bare, ColumnKind.OTHER)
+
+
+def keys(connection: Connection, oid: int, columns: list[Column]) -> list[Key]:
+    """Return the keys whose columns files can give. The others are kept by the table alone."""
+    known = {column.name for column in columns}
+    rows = connection.execute(queries.text("reflection", "keys"), {"oid": oid}).fetchall()
+    return [
+        Key(names[0], "duplicate_key", constraint, more=tuple(names[1:]))
+        for constraint, names in rows
+        if set(names) <= known
+    ]
+
+
+def references(connection: Connection, oid: int, columns: list[Column]) -> list[Reference]:
+    known = {column.name for column in columns}
+    rows = connection.execute(queries.text("reflection", "references"), {"oid": oid}).fetchall()
+    found: dict[str, Reference] = {}
+    for constraint, schema, table, names, to in rows:
+        reference = Reference(names[0], table, "invalid_reference", constraint, tuple(names[1:]), schema, tuple(to))
+        # Of several references of the same columns, the others are left to the table.
+        if known.issuperset(names):
+            found.setdefault(reference.name, reference)
+    return list(found.values())
+
+
+def referrers(connection: Connection, oid: int) -> list[Referrer]:
+    rows = connection.execute(queries.text("reflection", "referrers"), {"oid": oid})
+    return [Referrer(schema, table, tuple(columns), tuple(to)) for schema, table, columns, to in rows]

@@ -1,0 +1,128 @@
+"""`bulk --server`: the commands against a server, with the options that they have on a database."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bulk_pipelines.cli import main
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import jobs, listing
+from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.api_imports import HEADER, count, done, line, sent, users
+from bulk_pipelines_tests.scenes.api_items import products, shop
+from bulk_pipelines_tests.scenes.processing import items
+from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
+
+Bulk = Callable[..., Result]
+
+
+@pytest.fixture
+def bulk(api: Api, monkeypatch: pytest.MonkeyPatch) -> Bulk:
+    """Run `bulk` as somebody who has a server and a key, and no database."""
+    monkeypatch.setenv("BULK_SERVER", api.url)
+    monkeypatch.setenv("BULK_API_KEY", api.text("ada"))
+    monkeypatch.setenv("BULK_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/none")
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def worker(api: Api) -> Iterator[None]:
+    """Work imports as they come, as Dagster would."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.1):
+            with transaction(api.engine) as connection:
+                there = listing.page(connection, listing.Wanted(statuses=["SUBMITTED"]), 10)
+            for job in there:
+                if job.kind.startswith("import"):
+                    done(api.engine, job.job_key)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    over.set()
+    thread.join(60)
+
+
+def test_an_import_and_what_follows(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
+    file = tmp_path / "users.csv"
+    file.write_text(HEADER + line(1) + line(2) + "x,nobody,Name,reader,true\n" + "y,nobody,Name,reader,true\n")
+    told = ("import", str(file), "--resource", "users", "--idempotency-key", "k")
+    said = bulk(*told, code=3).stdout
+    key = said.split()[1]
+    assert f"{key} COMPLETED_WITH_ERRORS: 4 read, 2 successful, 2 rejected" in said
+    assert f"bulk import errors {key}" in said
+    assert "submitted before" in bulk(*told, code=3).stdout
+    pages = bulk("import", "errors", key, "--limit", "1").stdout.splitlines()
+    assert pages[0].startswith("line 4: ")
+    assert "invalid" in pages[0]
+    assert pages[1].endswith("--after-line 4")
+    assert bulk("import", "errors", key, "--after-line", "4").stdout.startswith("line 5: ")
+    bulk("import", "errors", key, "--to", str(tmp_path / "errors.csv"))
+    assert len((tmp_path / "errors.csv").read_text().splitlines()) == 3
+    assert bulk("import", "records", key, "successful").stdout == HEADER + line(1) + line(2)
+    assert f"of the records that {key} rejected" in bulk("import", "replay", key, code=1).stdout
+    assert "2 rows of" in bulk("import", "undo", key, "--yes").stdout
+    assert count(api.engine, "SELECT count(*) FROM users") == 0
+    (shown,) = [each for each in json.loads(bulk("jobs", "--json").stdout) if each["job"] == key]
+    assert (shown["state"], shown["kind"], shown["owner"]) == ("COMPLETED_WITH_ERRORS", "import_users", "ada")
+    assert key in bulk("job", "show", key, "--watch", code=3).stdout
+
+
+def test_control_of_jobs(api: Api, bulk: Bulk) -> None:
+    key = sent(api.client("ada"), users(1)).json()["job_id"]
+    assert bulk("pause", key).stdout == f"job {key} is PAUSED\n"
+    refused = bulk("job", "show", key, "--watch", code=1)
+    assert f"bulk resume {key} goes on with it" in refused.output
+    assert bulk("resume", key).stdout == f"job {key} is RUNNING\n"
+    assert bulk("cancel", key).stdout == f"job {key} is CANCELLED\n"
+    assert "it cannot resume" in bulk("resume", key, code=1).output
+    assert "no job has the key" in bulk("pause", "J20200101_000001", code=1).output
+
+
+def test_rows(api: Api, bulk: Bulk, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(products("lamp", "none1"))
+
+    def answer(call: Call) -> object:
+        query = call.params["q"]
+        return items() if query.startswith("none") else items((query.split()[0], 0.9, "2"))
+
+    with ProviderServer(answer) as server:
+        shop(api, server.url, recipe="not_found_attempts = 1")
+        key = bulk("process", str(file), "--recipe", "products", "--submit-only").stdout.split()[1]
+        assert '"status": "COMPLETED' in bulk("kickoff", key, "--seconds", "30").stdout
+        assert "lamp,2,lamp,matched" in bulk("grid", key).stdout
+        bulk("grid", key, "--format", "xlsx", "--to", str(tmp_path / "grid.xlsx"))
+        assert (tmp_path / "grid.xlsx").read_bytes().startswith(b"PK")
+        assert bulk("reprocess", key, "--dry-run").stdout == "1 rows would be tried again\n"
+        assert bulk("reprocess", key, "--item", "000000001").stdout == "0 rows are tried again\n"
+        assert bulk("reprocess", key, "--item", "000000002", "--where", "brand=Acme").stdout.startswith("1 rows are")
+        with transaction(api.engine) as connection:
+            assert jobs.find(connection, key).pending_items == 1
+
+
+def test_what_a_server_cannot_do_is_refused(bulk: Bulk, tmp_path: Path) -> None:
+    for command in (("up",), ("dlq", "list"), ("migrate",)):
+        assert f"`bulk {command[0]}` works on the database" in bulk(*command, code=2).output
+    assert "one file at a time" in bulk("import", "a.csv", "b.csv", "--resource", "users", code=1).output
+    assert "a.csv cannot be read" in bulk("import", "a.csv", "--resource", "users", code=1).output
+    assert "no query and no table" in bulk("process", "--table", "users", "--recipe", "x", code=1).output
+    assert "by state and time" in bulk("jobs", "--text", "x", code=1).output
+
+
+def test_the_option_says_which_server(api: Api, bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BULK_SERVER")
+    assert "no jobs" in bulk("--server", api.url, "jobs").stdout
+    assert "is not an address" in bulk("--server", "bulk.example.org", "jobs", code=1).output

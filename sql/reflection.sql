@@ -1,0 +1,103 @@
+-- What PostgreSQL's catalogue knows of a table, for the declaration of its resource. Tables are named by their oids.
+
+-- name: find_table
+-- The table that a person means, by its name as it is written in SQL: its oid, schema and name, what it is, and which
+-- rights this role lacks that imports and exports need. Row-level security is told if it holds for this role.
+SELECT c.oid, n.nspname, c.relname, c.relkind::text, row_security_active(c.oid),
+    obj_description(c.oid, 'pg_class'),
+    has_schema_privilege(n.oid, 'USAGE'), has_any_column_privilege(c.oid, 'SELECT')
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.oid = :table::regclass;
+
+-- name: columns
+-- The columns of a table that rows can give values for. For each: its name; its type as people write it; the type below
+-- any domains, with the length that holds; the bare name and the category of that type; whether it is an enum, and its
+-- labels; whether a value is needed, which nobody can tell if a trigger may give one, and whether the table has a
+-- default; and its comment.
+WITH RECURSIVE base AS (
+    SELECT a.attnum, a.atttypid AS type, a.atttypmod AS typmod, a.attnotnull AS needed, a.atthasdef AS filled
+    FROM pg_attribute AS a
+    WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+        AND a.attidentity <> 'a'
+    UNION ALL
+    SELECT base.attnum, t.typbasetype, CASE WHEN t.typtypmod >= 0 THEN t.typtypmod ELSE base.typmod END,
+        base.needed OR t.typnotnull, base.filled OR t.typdefault IS NOT NULL
+    FROM base JOIN pg_type AS t ON t.oid = base.type
+    WHERE t.typtype = 'd'
+)
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(base.type, base.typmod), t.typname,
+    t.typcategory::text, t.typtype::text,
+    CASE WHEN t.typtype = 'e' THEN
+        (SELECT array_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_enum AS e WHERE e.enumtypid = t.oid)::text[]
+    END,
+    CASE
+        WHEN t.typname IN ('varchar', 'bpchar') AND base.typmod >= 4 THEN base.typmod - 4
+    END,
+    base.needed AND NOT EXISTS (
+        SELECT FROM pg_trigger
+        WHERE tgrelid = a.attrelid AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 7 = 7
+    ),
+    base.filled OR a.attidentity <> '', col_description(a.attrelid, a.attnum)
+FROM base JOIN pg_attribute AS a ON a.attrelid = :oid AND a.attnum = base.attnum JOIN pg_type AS t ON t.oid = base.type
+WHERE t.typtype <> 'd'
+ORDER BY a.attnum;
+
+-- name: keys
+-- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
+-- first, then those whose columns need values, then the shortest. An index with expressions, a condition or its own way
+-- to compare, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
+SELECT c.relname,
+    (
+        SELECT array_agg(a.attname ORDER BY place)
+        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
+        WHERE place <= i.indnkeyatts
+    )::text[] AS columns
+FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+WHERE i.indrelid = :oid AND i.indisunique AND i.indisvalid AND NOT i.indisexclusion
+    AND i.indexprs IS NULL AND i.indpred IS NULL AND NOT i.indnullsnotdistinct
+    AND NOT EXISTS (SELECT FROM unnest(i.indcollation) AS used JOIN pg_collation AS o ON o.oid = used WHERE NOT o.collisdeterministic)
+ORDER BY i.indisprimary DESC,
+    (
+        SELECT bool_and(a.attnotnull) FROM pg_attribute AS a
+        WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::smallint[])
+    ) DESC,
+    i.indnkeyatts, c.relname;
+
+-- name: references
+-- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. One that this
+-- role may not look up, that refers to the table itself, or in which all columns together count as missing, is left out.
+SELECT o.conname, n.nspname, c.relname,
+    (
+        SELECT array_agg(a.attname ORDER BY place)
+        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
+    )::text[],
+    (
+        SELECT array_agg(a.attname ORDER BY place)
+        FROM unnest(o.confkey) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.confrelid AND a.attnum = key.attnum
+    )::text[]
+FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.confrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conparentid = 0
+    AND o.confrelid <> o.conrelid
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY o.conname;
+
+-- name: referrers
+-- The foreign keys that refer to a table: the table and the columns of each, and the columns referred to.
+SELECT n.nspname, c.relname,
+    (
+        SELECT array_agg(a.attname ORDER BY place)
+        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
+    )::text[],
+    (
+        SELECT array_agg(a.attname ORDER BY place)
+        FROM unnest(o.confkey) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.confrelid AND a.attnum = key.attnum
+    )::text[]
+FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE o.confrelid = :oid AND o.contype = 'f' AND o.conparentid = 0
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY o.conname;
