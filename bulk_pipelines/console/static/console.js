@@ -218,7 +218,8 @@ if (drop) {
   const options = () => {
     const given = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
-      if (typeof value === "string" && value && name !== "token") given.append(name, value);
+      // What the preview proposes comes last, and stands.
+      if (typeof value === "string" && value && name !== "token") given.set(name, value);
     }
     return given;
   };
@@ -230,7 +231,7 @@ if (drop) {
     const head = files[0].slice(0, Number(preview.dataset.preview));
     const given = options();
     given.set("name", files[0].name);
-    given.set("size", files[0].size);
+    given.set("cut", String(head.size < files[0].size));
     const answer = await ask(`/console/new/import/preview?${given}`, "POST", { "Content-Type": "application/octet-stream" }, head);
     preview.innerHTML = answer.ok ? await answer.text() : "";
     if (!answer.ok) {

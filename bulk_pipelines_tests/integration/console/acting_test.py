@@ -173,3 +173,20 @@ def test_pending_items_are_shown_to_their_owner_only(ada: Visitor, api: Api, mad
     assert key in ada.open(f"/console/pending?job={key}&status=PROCESSING").text
     assert Visitor(api, "eve").open(f"/console/pending?job={key}").status_code == 404
     assert ada.open("/console/pending?status=MOON").status_code == 400
+
+
+def test_a_file_is_looked_at_before_it_is_sent(ada: Visitor, made: Furnished) -> None:
+    place = "/console/new/import/preview?resource=users&name=people.csv"
+    data = b"E-Mail;name;role;notes\nann@example.org;Ann;reader;x\nbob;Bob;reader;y\nhalf@exam"
+    assert ada.client.post(f"{place}&cut=true", content=data).status_code == 403
+    headers = {"X-CSRF-Token": ada.token("/console/jobs")}
+    page = ada.client.post(f"{place}&cut=true", content=data, headers=headers)
+    assert page.status_code == 200
+    told = words(page)
+    assert "notes" in told
+    page = ada.client.post(f"{place}&cut=true&ignore=notes&map=email%3DE-Mail", content=data, headers=headers)
+    told = words(page)
+    assert "1 of the first 2 records would be rejected : invalid_email_format (1)" in told
+    assert "ann@example.org" in told
+    broken = ada.client.post(place, content=b"\x00\x01\x02", headers=headers)
+    assert broken.status_code == 200

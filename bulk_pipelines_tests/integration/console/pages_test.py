@@ -56,6 +56,7 @@ FORMS = {
     "/new/export": ALL,
     "/new/distribution": ALL,
 }
+PREVIEW = "POST /new/import/preview"
 PUBLIC = {"GET /login", "POST /login", "POST /logout"}
 
 
@@ -86,7 +87,7 @@ def placed(path: str, made: Furnished) -> str:
 
 
 def test_every_page_has_a_row() -> None:
-    known = {f"GET {shape(path)}" for path in PAGES} | {f"POST {shape(path)}" for path in FORMS} | PUBLIC
+    known = {f"GET {shape(path)}" for path in PAGES} | {f"POST {shape(path)}" for path in FORMS} | PUBLIC | {PREVIEW}
     assert declared() == known
 
 
