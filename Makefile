@@ -80,6 +80,10 @@ bench-%: $(READY)
 match-model: $(READY) ## Fit the matcher's model anew, from the data that BENCH_BRANDS names
 	@$(PY) -c "from benchmarks.match_model import fit; fit()"
 
+.PHONY: screenshots
+screenshots: $(READY) ## Photograph every page of the console, into docs/images/console
+	@$(PY) -m bulk_pipelines_tests.screenshots
+
 .PHONY: docs
 docs: $(READY) ## Write the generated pages of docs/ anew
 	$(PY) -m bulk_pipelines.reference docs

@@ -14,6 +14,7 @@ import click
 
 from bulk_pipelines import output, settings
 from bulk_pipelines.api import commands as api
+from bulk_pipelines.console import commands as console
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
@@ -259,7 +260,7 @@ for command in (
     commands.pause,
     commands.resume,
     commands.cancel,
-    api.api,
+    console.api,
     api.group,
     api.show_audit,
 ):

@@ -13,9 +13,22 @@ WHERE item.status = 'DLQ'
     AND (:job_key::text IS NULL OR job.job_key = :job_key)
     AND (:kind::text IS NULL OR item.kind = :kind)
     AND (:error_class::text IS NULL OR item.error_class = :error_class)
+    AND (:owner::text IS NULL OR item.owner = :owner)
     AND (:older_than::float8 IS NULL OR item.updated_at < now() - make_interval(secs => :older_than))
 ORDER BY item.updated_at, item.item_id
 LIMIT :size;
+
+-- name: count_dead_letters
+-- How many dead letters the same filters leave.
+SELECT count(*)
+FROM job_item AS item
+JOIN job USING (job_id)
+WHERE item.status = 'DLQ'
+    AND (:job_key::text IS NULL OR job.job_key = :job_key)
+    AND (:kind::text IS NULL OR item.kind = :kind)
+    AND (:error_class::text IS NULL OR item.error_class = :error_class)
+    AND (:owner::text IS NULL OR item.owner = :owner)
+    AND (:older_than::float8 IS NULL OR item.updated_at < now() - make_interval(secs => :older_than));
 
 -- name: last_burial
 -- When the newest dead letter was buried: the list of dead letters ends there now.

@@ -277,6 +277,20 @@ FROM (
 ORDER BY first_seen_at DESC, drop_id DESC NULLS LAST, path
 LIMIT :most;
 
+-- name: ledger_page
+-- A page of the ledger, the newest first, behind :before_id.
+SELECT drop_id, source, path, size, resource, file_drop.status::text, job.job_key, note,
+    coalesce(ended_at, taken_at, seen_at) AS at
+FROM file_drop LEFT JOIN job USING (job_id)
+WHERE (:source::text IS NULL OR source = :source) AND (:status::text IS NULL OR file_drop.status::text = :status)
+    AND (:before_id::bigint IS NULL OR drop_id < :before_id)
+ORDER BY drop_id DESC
+LIMIT :size;
+
+-- name: looks_at_sources
+-- How the sources have been answering.
+SELECT source, failures, retry_at, last_error, looked_at, whole_look_at FROM drop_source;
+
 -- name: failed_drop
 -- The last version of the file at a path, in each source that knows it.
 SELECT DISTINCT ON (source) drop_id, source, path, version, file_drop.status::text, job.job_key,

@@ -393,6 +393,32 @@ FROM moved
 WHERE job_id = :job_id AND moved.items > 0
 RETURNING moved.items;
 
+-- name: skip_items
+-- Leaves out chosen items that wait: a person has decided that nobody is to work them. Items that a claim or a settlement
+-- has locked are left to it.
+WITH skipped AS (
+    UPDATE job_item AS item
+    SET status = :skipped::item_status, updated_at = greatest(now(), item.updated_at + interval '1 microsecond')
+    WHERE item.ctid = ANY (ARRAY(
+        SELECT ctid FROM job_item
+        WHERE item_id = ANY (:item_ids::bigint[]) AND job_id = :job_id AND status = ANY (:waiting::item_status[])
+            AND lease_until IS NULL
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING item.due_at
+),
+moved AS (
+    SELECT count(*) AS items, count(due_at) AS waited FROM skipped
+)
+UPDATE job
+SET pending_items = pending_items - (moved.items - moved.waited),
+    retry_wait_items = retry_wait_items - moved.waited,
+    skipped_items = skipped_items + moved.items,
+    updated_at = now()
+FROM moved
+WHERE job_id = :job_id AND moved.items > 0
+RETURNING moved.items;
+
 -- name: redrive_items
 -- Puts items that were buried, or not found, back to pending, with fresh budgets unless they are to keep their attempts.
 WITH redriven AS (

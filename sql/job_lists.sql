@@ -12,7 +12,12 @@ WHERE (:owner::text IS NULL OR owner = :owner)
     AND (:since::timestamptz IS NULL OR created_at >= :since)
     AND (:until::timestamptz IS NULL OR created_at < :until)
     AND (
-        :text::text IS NULL OR position(lower(:text) IN lower(job_key || ' ' || kind || ' ' || params::text)) > 0
+        :text::text IS NULL
+        OR position(lower(:text) IN lower(concat_ws(' ', job_key, kind, params::text, last_error))) > 0
+        OR EXISTS (
+            SELECT FROM import_file
+            WHERE import_file.job_id = job.job_id AND position(lower(:text) IN lower(source)) > 0
+        )
     )
 ORDER BY job_id DESC
 LIMIT :size;

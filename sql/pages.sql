@@ -135,3 +135,13 @@ FROM (
 ) AS item
 JOIN job USING (job_id)
 ORDER BY item.item_key;
+
+-- name: item_of_job
+-- All that is known of one item, for people who want to see how it came to its state.
+SELECT item.item_id, job.job_key, item.item_key, item.kind, item.owner, item.state::text AS status, item.attempt_count,
+    item.not_found_count, item.death_count, item.error_class, item.error_message, item.due_at,
+    CASE WHEN item.lease_until IS NOT NULL THEN item.lease_owner END AS lease_owner, item.leased_at, item.lease_until,
+    item.created_at, item.updated_at, item.input, item.normalized, item.result, item.checkpoint
+FROM job_item AS item
+JOIN job USING (job_id)
+WHERE item.item_id = :item_id AND item.job_id = :job_id;

@@ -1,4 +1,4 @@
-"""`bulk api`, `bulk keys` and `bulk audit`. What a command needs is imported when it runs."""
+"""`bulk keys` and `bulk audit`. What a command needs is imported when it runs."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -34,14 +34,6 @@ class Expiry(click.ParamType[datetime]):
         except ValueError:
             self.fail(f"{value!r} is neither a date such as 2027-01-31 nor an age such as 90d", param, ctx)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-@click.command()
-def api() -> None:
-    """Serve the HTTP API (BULK_API_PORT), until Ctrl-C."""
-    from bulk_pipelines.api.serving import serving
-
-    serving.run(settings.current(), click.echo)
 
 
 @click.group(name="keys")

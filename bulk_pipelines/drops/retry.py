@@ -9,6 +9,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import ledger
 from bulk_pipelines.drops.sources import FIELD, DropSource
+from bulk_pipelines.engine.jobs import audit
+from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.errors import Conflict, NotFound
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
@@ -29,7 +31,14 @@ class Dropped(NamedTuple):
     """Whether the file's import failed and was redriven since."""
 
 
-def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path: str, source: str | None) -> Dropped:
+def retry(
+    pool: Engine,
+    sources: Mapping[str, DropSource],
+    access: Access,
+    path: str,
+    source: str | None,
+    by: Actor | None = None,
+) -> Dropped:
     """Put a failed file back, so that the next look at its source takes it. After this was cut short, it can be done
     again with the same result."""
     with transaction(pool) as connection:
@@ -42,6 +51,8 @@ def retry(pool: Engine, sources: Mapping[str, DropSource], access: Access, path:
     with transaction(pool) as connection:
         if connection.execute(ledger.text("watch_again"), {"drop_id": file.drop_id}).fetchone() is None:
             raise Conflict(f"{path} has changed its state meanwhile: look at `bulk drops list`")
+        if by is not None:
+            audit.note_other(connection, by, "retry drop", file.source, path=file.path)
     return file
 
 

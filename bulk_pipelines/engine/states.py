@@ -79,6 +79,9 @@ ITEM_MOVES: Mapping[tuple[ItemState, ItemEvent], ItemState] = {
     (ItemState.RUNNING, ItemEvent.RETRY): ItemState.RETRY_WAIT,
     (ItemState.RUNNING, ItemEvent.BURY): ItemState.DLQ,
     (ItemState.RUNNING, ItemEvent.GIVE_BACK): ItemState.PENDING,
+    # A person leaves out what nobody is to work any more.
+    (ItemState.PENDING, ItemEvent.SKIP): ItemState.SKIPPED,
+    (ItemState.RETRY_WAIT, ItemEvent.SKIP): ItemState.SKIPPED,
     (ItemState.PENDING, ItemEvent.CANCEL): ItemState.CANCELLED,
     (ItemState.RETRY_WAIT, ItemEvent.CANCEL): ItemState.CANCELLED,
     (ItemState.DLQ, ItemEvent.REDRIVE): ItemState.PENDING,

@@ -233,7 +233,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     else:
         file = submission.local_file(source)
         with transaction(pool) as connection:
-            submitted = submission.replay_mended(connection, job_key, file, commanding.actor(), idempotency_key)
+            submitted = submission.replay_mended(connection, job_key, [file], commanding.actor(), idempotency_key)
     again = "" if submitted.created else ", submitted before"
     click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key)

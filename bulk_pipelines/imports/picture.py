@@ -46,7 +46,7 @@ def svg(found: Sequence[Batch]) -> str:
 
 
 def thinned(found: Sequence[Batch]) -> Sequence[Batch]:
-    step = -(-len(found) // MOST_POINTS)
+    step = max(1, -(-len(found) // MOST_POINTS))
     return found[::step]
 
 

@@ -151,7 +151,11 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
 
 
 def replay_mended(
-    connection: Connection, job_key: str, file: RequestedFile, by: Actor, idempotency_key: str | None = None
+    connection: Connection,
+    job_key: str,
+    files: Sequence[RequestedFile],
+    by: Actor,
+    idempotency_key: str | None = None,
 ) -> Submitted:
     """Import records that a person has mended, as the import that rejected them was asked for. The new import belongs
     to the owner of the first one, and names it. There may be any number of them: what is still wrong is rejected again,
@@ -160,11 +164,11 @@ def replay_mended(
     if not job.finished:
         raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
     first = ImportRequest.from_params(job.params)
-    files = progress.files(connection, job.job_id)
-    of_table = any(each.layout is not None and each.layout.as_text is not each.layout for each in files)
+    imported = progress.files(connection, job.job_id)
+    of_table = any(each.layout is not None and each.layout.as_text is not each.layout for each in imported)
     request = replace(
         first,
-        files=(file,),
+        files=tuple(files),
         format=None if of_table else first.format,
         compression=None,
         replay_of=job_key,

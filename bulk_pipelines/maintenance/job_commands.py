@@ -10,6 +10,7 @@ from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance import job_answers
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
+from bulk_pipelines.settings import addresses
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -101,7 +102,7 @@ def look(pool: "Engine", job_key: str) -> JobShown:
     with transaction(pool) as connection:
         found = jobs.find(connection, job_key)
         runs = listing.runs(connection, found)
-    return job_answers.shown_of(found, runs, f"http://127.0.0.1:{settings.current().ui_port}")
+    return job_answers.shown_of(found, runs, addresses.dagster(settings.current()))
 
 
 def watched(pool: "Engine", shown: JobShown) -> JobShown:

@@ -7,7 +7,7 @@ import httpx
 from bulk_pipelines import settings
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.orchestration.runs import PARTITION
-from bulk_pipelines.settings import Settings
+from bulk_pipelines.settings import Settings, addresses
 
 SSL_PORT = 465
 LONGEST_REASON = 1_000
@@ -57,4 +57,4 @@ def in_slack() -> dg.SensorDefinition:
 
 
 def ui(chosen: Settings) -> str:
-    return chosen.ui_url.rstrip("/") or f"http://127.0.0.1:{chosen.ui_port}"
+    return addresses.dagster(chosen)

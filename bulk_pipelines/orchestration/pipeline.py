@@ -37,6 +37,7 @@ from bulk_pipelines.orchestration.runs import (
 )
 from bulk_pipelines.orchestration.steps import FAILED, lane_name, what_lacks, with_parameters
 from bulk_pipelines.orchestration.terminations import heeding
+from bulk_pipelines.settings import addresses
 from bulk_pipelines.telemetry import spans
 
 if TYPE_CHECKING:
@@ -233,14 +234,20 @@ def finish_op(pipeline: Pipeline, lanes: int) -> dg.OpDefinition:
         if job.status in (JobState.FAILED, JobState.CANCELLED):
             pipeline.wind_up(database.engine, job.job_key)
         if has_failed(job):
-            raise failure(context, database.engine, job, pipeline.report(database.engine, job))
+            raise failure(context, database.engine, job, reported(pipeline, database.engine, job))
         if job.status in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
             tell_good_end(context, job)
-            yield dg.Output(None, metadata=dict(pipeline.report(database.engine, job)))
+            yield dg.Output(None, metadata=reported(pipeline, database.engine, job))
         else:
             tell_end(context, f"job {job.job_key} is {job.status}: nothing is materialized")
 
     return end
+
+
+def reported(pipeline: Pipeline, pool: Engine, job: Job) -> dict[str, Any]:
+    """Return what the kind shows of its job, with a link to the job's page."""
+    page = dg.MetadataValue.url(f"{addresses.console(settings.current())}/console/jobs/{job.job_key}")
+    return {**pipeline.report(pool, job), "console": page}
 
 
 def worked(

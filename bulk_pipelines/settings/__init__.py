@@ -81,6 +81,15 @@ class Settings:
     api_admins: str = setting(
         "BULK_API_ADMINS", "", "The users, separated by commas, who are administrators when a trusted proxy names them."
     )
+    session_hours: int = setting(
+        "BULK_SESSION_HOURS", 12, "Hours after which a browser must log in to the console again.", at_least=1
+    )
+    console_url: str = setting(
+        "BULK_CONSOLE_URL",
+        "",
+        "The address at which people reach the console, for the links in Dagster's runs: `https://bulk.example.org`. "
+        "Empty: this machine's, at `BULK_API_PORT`.",
+    )
     api_kick_offs: int = setting(
         "BULK_API_KICKOFFS",
         2,

@@ -100,7 +100,7 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
     if not signals.stop():
         host = found_at(chosen.api_host, chosen.api_port) or chosen.api_host
         only = "" if host == chosen.api_host else f", and not on {chosen.api_host}, because there are no API keys"
-        say(f"The API: http://{host}:{chosen.api_port}/docs{only}")
+        say(f"The console: http://{host}:{chosen.api_port}/ (its API: /docs){only}")
         say(f"Dagster's UI: http://127.0.0.1:{chosen.ui_port}   (Ctrl-C stops everything)")
     while not signals.stop():
         if address.mended(chosen):

@@ -17,6 +17,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.database import address, pool
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.output import table
+from bulk_pipelines.settings import addresses
 from bulk_pipelines_tests.demo import story
 from bulk_pipelines_tests.demo.story import Line, Story
 from bulk_pipelines_tests.scenes import drops as drop_scene
@@ -61,7 +62,7 @@ def set_up() -> Iterator[Story]:
 
 
 def main() -> None:
-    began = time.monotonic()
+    began, chosen = time.monotonic(), settings.current()
     print("Starting the database, an S3 and an FTP server, and Dagster with its daemon", flush=True)
     lines: list[Line] = []
     with set_up() as told:
@@ -69,7 +70,8 @@ def main() -> None:
             print(heading, flush=True)
             lines += chapter(told)
     print("\n".join(["", *table(("what", "came of it", "seconds", "where to look"), lines), ""]))
-    print(f"That took {time.monotonic() - began:.0f} seconds. `make dev` opens Dagster's UI on what is there now.")
+    print(f"That took {time.monotonic() - began:.0f} seconds. `make dev` shows what is there now, in two ways:")
+    print(f"the console, for jobs, rejects and files, at {addresses.console(chosen)}/, and Dagster's UI, for runs.")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.keys import Key, Scope
 from bulk_pipelines.api.serving import serving
+from bulk_pipelines.console import application
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.settings import CHECKOUT, Settings
@@ -79,7 +80,7 @@ def serving_here(engine: Engine, home: Path, **options: Any) -> Iterator[Api]:
     chosen = Settings(
         home=home, database_url=engine.url.render_as_string(hide_password=False), api_port=free_port(), **options
     )
-    server = serving.server(Door(chosen, engine, loopback=True))
+    server = serving.server(Door(chosen, engine, loopback=True), application.install)
     with closing(serving.listening("127.0.0.1", chosen.api_port)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -22,6 +22,8 @@ BROKEN = {
     "columns import the engine": ("columns/later.py", "import bulk_pipelines.engine"),
     "a stage of imports knows a later one": ("imports/plan/later.py", "import bulk_pipelines.imports.load"),
     "a stage of exports knows a later one": ("exports/read/later.py", "import bulk_pipelines.exports.publish"),
+    "the API imports the console": ("api/later.py", "import bulk_pipelines.console"),
+    "a slice imports the console": ("imports/later.py", "import bulk_pipelines.console"),
     "the client reads the database": ("client/later.py", "import psycopg"),
     "a new top-level module has no place": ("helpers.py", ""),
 }
@@ -31,6 +33,10 @@ ALLOWED = {
     "definitions of a later, deeper folder import Dagster": ("imports/deep/definitions.py", "import dagster as dg"),
     "the Dagster resources import Dagster": ("orchestration/resources.py", "import dagster"),
     "a stage of imports knows an earlier one": ("imports/load/later.py", "import bulk_pipelines.imports.plan"),
+    "a page of the console imports a slice and the API": (
+        "console/pages/later.py",
+        "import bulk_pipelines.imports.later, bulk_pipelines.api",
+    ),
     "a slice imports the engine and storage": (
         "imports/later.py",
         "import bulk_pipelines.engine, bulk_pipelines.storage",
@@ -39,11 +45,12 @@ ALLOWED = {
 
 STAGES = [f"imports/{name}" for name in ("plan", "records", "validate", "load", "reconcile")]
 STAGES += [f"exports/{name}" for name in ("read", "formats", "publish")]
+STAGES += ["console/pages"]
 
 
 def kept(place: Path, file: str, text: str) -> bool:
     """Whether all contracts hold when this file stands in a skeleton of the package."""
-    slices = ("imports", "exports", "engine", "storage", "resources", "database", "api", "client", *STAGES)
+    slices = ("api", "console", "client", "imports", "exports", "engine", "storage", "resources", "database", *STAGES)
     for each in (*(f"{name}/__init__.py" for name in (*slices, "settings")), "errors.py", "imports/later.py", file):
         path = place / "bulk_pipelines" / each
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +62,7 @@ def kept(place: Path, file: str, text: str) -> bool:
     shutil.copy(ROOT / "pyproject.toml", place)
     linter = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
     done = subprocess.run([sys.executable, "-c", linter, "--no-cache"], cwd=place, capture_output=True, text=True)
-    assert "5 kept, 0 broken" in done.stdout or "4 kept, 1 broken" in done.stdout, done.stdout + done.stderr
+    assert "6 kept, 0 broken" in done.stdout or "5 kept, 1 broken" in done.stdout, done.stdout + done.stderr
     return done.returncode == 0
 
 

@@ -1,10 +1,12 @@
 """Who asks: the owner of a key, the user that a trusted proxy names, or, while no key was ever made, whoever sits at
 this machine."""
 
+import asyncio
 import ipaddress
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -13,8 +15,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners import keys, sessions
 from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.api.owners.sessions import Session
 from bulk_pipelines.api.serving.tracing import Trace
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
@@ -28,6 +31,7 @@ bearer = HTTPBearer(auto_error=False, description="A key: `bulk keys create --ow
 REMEMBERED_SECONDS = 1.0
 """For how long a key that was found valid is not looked up again. A revoked key is refused after this time at most."""
 MOST_REMEMBERED = 1_000
+READING = {"GET", "HEAD", "OPTIONS"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,13 @@ class Caller:
     actor: Actor
     scope: Scope
     trace: Trace
+    session: Session | None = None
+    """The session that a browser's cookie stands for; None where a key or a proxy says who asks."""
+
+    @property
+    def session_id(self) -> str:
+        """What the tokens of this caller's forms are bound to."""
+        return self.session.session_id if self.session else ""
 
     def sender(self, owner: str, idempotency_key: str | None = None, priority: int = 0) -> Sender:
         """Return this caller as the sender of a job of the owner."""
@@ -52,27 +63,61 @@ class Caller:
         )
 
 
+Shown = tuple[str, str, bool]
+"""What a request shows: its key, its cookie, and whether a program of this machine asks by itself."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a key or a cookie stands for."""
+
+    actor: Actor
+    scope: Scope
+    session: Session | None = None
+
+
 class Remembered:
     """What was found out a moment ago, so that a busy client does not cost a query more for each request."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
-        self.found: dict[str, tuple[float, Actor, Scope]] = {}
+        self.found: dict[Shown, tuple[float, Known]] = {}
+        self.under_way: dict[Shown, asyncio.Task[Known]] = {}
 
-    def get(self, text: str) -> tuple[Actor, Scope] | None:
-        known = self.found.get(text)
-        if known is None or known[0] < self.now():
-            return None
-        return known[1], known[2]
+    def get(self, shown: Shown, seconds: float) -> "Known | None":
+        """Return what was found out within the last seconds."""
+        known = self.found.get(shown)
+        return None if known is None or known[0] + seconds < self.now() else known[1]
 
-    def put(self, text: str, actor: Actor, scope: Scope) -> None:
+    def put(self, shown: Shown, known: "Known") -> None:
         if len(self.found) >= MOST_REMEMBERED:
             self.found.clear()
-        self.found[text] = (self.now() + REMEMBERED_SECONDS, actor, scope)
+        self.found[shown] = (self.now(), known)
+
+    async def once(self, shown: Shown, look: Callable[[], "Known"]) -> "Known":
+        """Find something out. Whoever asks for the same meanwhile waits for the same answer."""
+        task = self.under_way.get(shown)
+        if task is None:
+            task = asyncio.create_task(run_in_threadpool(look))
+            self.under_way[shown] = task
+            task.add_done_callback(lambda _: self.under_way.pop(shown, None))
+        known = await asyncio.shield(task)
+        self.put(shown, known)
+        return known
+
+    def forget(self) -> None:
+        """Look everything up again, because somebody has just logged out."""
+        self.found.clear()
 
 
-async def known(request: Request, door: Door, credentials: HTTPAuthorizationCredentials | None) -> Caller:
-    """Find out who asks. Raise `Unauthenticated` when nobody knows."""
+async def known(
+    request: Request,
+    door: Door,
+    credentials: HTTPAuthorizationCredentials | None,
+    seconds: float = REMEMBERED_SECONDS,
+) -> Caller:
+    """Find out who asks. Raise `Unauthenticated` when nobody knows. What was found out within the last seconds is
+    not asked again."""
     peer = request.client.host if request.client else ""
     trace = request.state.trace
     if door.trusts(peer):
@@ -87,27 +132,42 @@ async def known(request: Request, door: Door, credentials: HTTPAuthorizationCred
         peer = behind(request, door, peer)
     if credentials is None and "authorization" in request.headers:
         raise Unauthenticated("the header Authorization must be: Bearer bulk_…")
-    text = "" if credentials is None else credentials.credentials
+    shown = ("" if credentials is None else credentials.credentials, "")
+    if credentials is None:
+        shown = ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
-    found = remembered.get(text)
+    here = (*shown, is_from_here(request))
+    found = remembered.get(here, seconds)
     if found is None:
-        found = await run_in_threadpool(looked_up, request, door, text)
-        if text:
-            remembered.put(text, *found)
-    actor, scope = found
-    return Caller(replace(actor, address=peer or None, request_id=trace.request_id), scope, trace)
+        look = partial(looked_up, request, door, *shown)
+        found = await (remembered.once(here, look) if any(shown) else run_in_threadpool(look))
+    actor = replace(found.actor, address=peer or None, request_id=trace.request_id)
+    return Caller(actor, found.scope, trace, found.session)
 
 
-def looked_up(request: Request, door: Door, text: str) -> tuple[Actor, Scope]:
+def looked_up(request: Request, door: Door, text: str, cookie: str) -> Known:
     with transaction(door.pool) as connection:
         if text:
             key = keys.verified(connection, text)
             if key is None:
                 raise Unauthenticated("the key is unknown, revoked or expired")
-            return Actor(key.owner, "api", admin=key.scope is Scope.ADMIN), key.scope
+            return Known(Actor(key.owner, "api", admin=key.scope is Scope.ADMIN), key.scope)
+        session = sessions.find(connection, cookie) if cookie else None
+        if session is not None:
+            actor = Actor(session.owner, "api", admin=session.scope is Scope.ADMIN)
+            return Known(actor, session.scope, session)
         if door.loopback and not door.proxies and is_from_here(request) and not keys.exist(connection):
-            return Actor(commanding.user(), "api"), Scope.ADMIN
-    raise Unauthenticated("a key is needed")
+            return Known(Actor(commanding.user(), "api"), Scope.ADMIN)
+    raise Unauthenticated("the session is over: log in again" if cookie else "a key is needed")
+
+
+def refuse_forged(request: Request, caller: Caller) -> None:
+    """Refuse what a page from elsewhere may have made a browser send: a cookie goes along with that by itself, a token
+    does not."""
+    if caller.session is None or request.method in READING:
+        return
+    if not sessions.is_token(request.cookies, caller.session_id, request.headers.get(sessions.TOKEN_HEADER, "")):
+        raise Forbidden(f"with a session, this needs the token of a page of the console in {sessions.TOKEN_HEADER}")
 
 
 def actor_of(name: str, scope: Scope, address: str, trace: Trace) -> Actor:
@@ -163,6 +223,7 @@ class Needs:
         credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
     ) -> Caller:
         caller = await known(request, door, credentials)
+        refuse_forged(request, caller)
         if not caller.scope.covers(self.scope):
             raise Forbidden(f"this needs the scope {self.scope}, and the key has {caller.scope}")
         return caller

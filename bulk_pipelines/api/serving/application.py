@@ -1,5 +1,7 @@
 """The application: its endpoints, and what stands around all of them."""
 
+from collections.abc import Callable
+
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
@@ -57,12 +59,20 @@ an `X-Request-ID`, which is also kept with the jobs that come of the request.
 """
 
 
+Install = Callable[[FastAPI], None]
+"""Puts more into the application than the endpoints: the console stands above the API, which does not know it."""
+
+
+def nothing(_: FastAPI) -> None:
+    """Put nothing more into the application."""
+
+
 def routers(chosen: Settings) -> list[APIRouter]:
     """Return all endpoints; where the metrics are, and whether they are there, is a setting."""
     return [*ROUTERS, *([metrics.router_at(chosen.metrics_path)] if chosen.metrics else [])]
 
 
-def endpoints(door: Door, live: Live) -> FastAPI:
+def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     """Put the endpoints together."""
     app = FastAPI(
         title="bulk_pipelines",
@@ -87,11 +97,12 @@ def endpoints(door: Door, live: Live) -> FastAPI:
     problems.install(app)
     for router in routers(door.settings):
         app.include_router(router)
+    more(app)
     app.add_middleware(Bounded)
     app.add_middleware(Crossing)
     return app
 
 
-def application(door: Door, live: Live) -> ASGIApp:
+def application(door: Door, live: Live, more: Install = nothing) -> ASGIApp:
     """Return what the server runs: the endpoints, with the identity of each request around them."""
-    return Traced(endpoints(door, live), recording.of(door.pool))
+    return Traced(endpoints(door, live, more), recording.of(door.pool))

@@ -14,7 +14,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
-from bulk_pipelines.api.serving.application import application
+from bulk_pipelines.api.serving.application import Install, application, nothing
 from bulk_pipelines.api.serving.connections import Guarded
 from bulk_pipelines.database import address, migrations, pool
 from bulk_pipelines.database.pool import transaction
@@ -30,8 +30,8 @@ LOOPBACK = "127.0.0.1"
 APPLICATION = "bulk api"
 
 
-def run(chosen: Settings, say: Callable[[str], None]) -> None:
-    """Serve until a signal asks to stop."""
+def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -> None:
+    """Serve the endpoints, and what `more` puts beside them, until a signal asks to stop."""
     logs.set_up(chosen)
     with address.held(chosen) as url:
         prepare(chosen, url)
@@ -40,13 +40,15 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             host = host_of(chosen, made, say)
             door = Door(chosen, made, loopback=is_loopback(host))
             with closing(listening(host, chosen.api_port)) as listener:
-                say(f"API: http://{shown(host)}:{chosen.api_port}/docs")
+                say(
+                    f"console: http://{shown(host)}:{chosen.api_port}/   API: http://{shown(host)}:{chosen.api_port}/docs"
+                )
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)
                 # Ctrl-C is how it is stopped
                 with recording.written_regularly(made), suppress(KeyboardInterrupt):
-                    server(door).run(sockets=[listener])
+                    server(door, more).run(sockets=[listener])
         finally:
             made.dispose()
 
@@ -59,7 +61,7 @@ def prepare(chosen: Settings, url: str) -> None:
         raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
 
 
-def server(door: Door) -> uvicorn.Server:
+def server(door: Door, more: Install = nothing) -> uvicorn.Server:
     """Return the server. It believes no header about where a request comes from: `callers` decides about that."""
     many_connections()
     live = Live(door.pool)
@@ -67,7 +69,7 @@ def server(door: Door) -> uvicorn.Server:
         door,
         live,
         uvicorn.Config(
-            application(door, live),
+            application(door, live, more),
             http=Guarded,
             ws="none",  # nothing here speaks it, and it would get past the bounds of heads
             lifespan="off",

@@ -31,6 +31,7 @@ class Wanted:
     error_class: str | None = None
     older_than: float | None = None
     """How many seconds ago they were buried, at least."""
+    owner: str | None = None
 
     @property
     def everything(self) -> bool:
@@ -63,6 +64,12 @@ def page(connection: Connection, wanted: Wanted, size: int = 100, after: Positio
     values = asdict(wanted) | {"size": size, "after_time": after.updated_at, "after_id": after.item_id}
     with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
         return cursor.execute(queries.text("dlq", "dead_letters"), values).fetchall()
+
+
+def count(connection: Connection, wanted: Wanted) -> int:
+    """Return how many dead letters are wanted."""
+    row = connection.execute(queries.text("dlq", "count_dead_letters"), asdict(wanted)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def show(connection: Connection, item_id: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Wanted:
     statuses: Sequence[str] | None = None
     origin: str | None = None
     text: str | None = None
-    """Something that the key, the kind or the request has in it."""
+    """Something that the key, the kind, the request, the error or the name of a file has in it."""
     since: datetime | None = None
     until: datetime | None = None
 

@@ -15,7 +15,18 @@ def first_rows(connection: Connection, request: ExportRequest, rows: int) -> lis
     in one like it: the function sets the transaction's time zone."""
     if not rows:
         return []
-    shown = replace(request, format=Format.NDJSON, compression=Compression.NONE, escape_formulas=False)
     connection.execute("SET LOCAL timezone = 'UTC'")
-    statement = query.within(query.composed(query.rows(shown).limit(rows), connection), None)
+    statement = query.within(query.composed(query.rows(plain(request)).limit(rows), connection), None)
     return [record for (record,) in connection.execute(statement.encode())]
+
+
+def estimate(connection: Connection, request: ExportRequest) -> int:
+    """Return how many rows PostgreSQL expects the export to have. Nothing is read for that."""
+    statement = query.within(query.composed(query.rows(plain(request)), connection), None)
+    row = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+    assert row is not None
+    return int(row[0][0]["Plan"]["Plan Rows"])
+
+
+def plain(request: ExportRequest) -> ExportRequest:
+    return replace(request, format=Format.NDJSON, compression=Compression.NONE, escape_formulas=False)

@@ -1,1 +1,2 @@
-"""What people do with an import that is over: download its records by their `outcomes`, replay its rejects, undo it."""
+"""What people do with an import that is over: download its records by their `outcomes`, replay its rejects,
+mend them first (`mending`), undo it."""

@@ -131,8 +131,8 @@ def test_what_a_person_has_mended_is_imported_and_tied_to_the_first_import(
     mended = written(tmp_path / "fix.csv", said.stdout.replace("king", "admin"))
     file = submission.local_file(str(mended))
     with transaction(engine) as connection:
-        again = submission.replay_mended(connection, job.job_key, file, Actor("me", "cli"), "fix 1").job
-        repeated = submission.replay_mended(connection, job.job_key, file, Actor("me", "cli"), "fix 1")
+        again = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1").job
+        repeated = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1")
     assert (repeated.created, repeated.job.job_key) == (False, again.job_key)
     again = worked(engine, begun(engine, again))
     assert (again.status, again.params["replay_of"]) == (JobState.COMPLETED_WITH_ERRORS, job.job_key)
@@ -149,6 +149,6 @@ def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(eng
         request = Options("users").request((file,))
         job = submission.submit(connection, request, Sender("ada", "api")).job
         with pytest.raises(Conflict, match="is SUBMITTED: wait for its end"):
-            submission.replay_mended(connection, job.job_key, file, Actor("ada", "api", admin=False))
+            submission.replay_mended(connection, job.job_key, [file], Actor("ada", "api", admin=False))
         with pytest.raises(UnknownJob):
-            submission.replay_mended(connection, job.job_key, file, Actor("bob", "api", admin=False))
+            submission.replay_mended(connection, job.job_key, [file], Actor("bob", "api", admin=False))

@@ -1,0 +1,69 @@
+"""What is seen of many jobs at once: each of these queries costs the same for one job and for a hundred."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row, dict_row
+
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs.jobs import Job, as_job
+from bulk_pipelines.engine.states import JobState
+
+STEPS = 20
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A worker that holds items of a job, and how many it took."""
+
+    worker: str
+    items: int
+
+
+@dataclass(frozen=True)
+class Working:
+    """A worker at a job."""
+
+    worker: str
+    job_key: str
+    kind: str
+    owner: str
+    dagster_run_id: str | None
+    items: int
+    expired: int
+    """How many of these its leases do not cover any more."""
+    since: datetime
+    seconds_left: float
+    """For how long its last lease holds."""
+
+
+def workers(connection: Connection, owner: str | None) -> list[Working]:
+    """Return who holds what now, of one owner's jobs or of all."""
+    with connection.cursor(row_factory=class_row(Working)) as cursor:
+        return cursor.execute(queries.text("overview", "workers"), {"owner": owner}).fetchall()
+
+
+def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[tuple[Job, list[Holder]]]:
+    """Return the jobs with these keys, each with those who hold items of it."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(queries.text("overview", "jobs_of_keys"), {"job_keys": list(job_keys)}).fetchall()
+    return [(as_job(**row), [Holder(*each) for each in row["holders"] or ()]) for row in rows]
+
+
+def unfinished(connection: Connection) -> dict[str, dict[JobState, int]]:
+    """Return how many jobs of each owner are in each state that is not the last."""
+    found: dict[str, dict[JobState, int]] = defaultdict(dict)
+    for owner, state, count in connection.execute(queries.text("overview", "unfinished")):
+        found[owner][JobState(state)] = count
+    return found
+
+
+def speeds(connection: Connection, job_ids: Iterable[int]) -> dict[int, list[int]]:
+    """Return the rows of each job in twenty steps of the time that it was at work."""
+    found: dict[int, list[int]] = {}
+    for job_id, step, rows in connection.execute(queries.text("overview", "speeds"), {"job_ids": list(job_ids)}):
+        found.setdefault(job_id, [0] * STEPS)[step] = rows
+    return found

@@ -1,0 +1,220 @@
+"""What people do at the console, in a real browser."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+from sqlalchemy import Engine
+
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.settings import CHECKOUT, environment
+from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.api_imports import done, found, users
+from bulk_pipelines_tests.scenes.browser import logged_in
+from bulk_pipelines_tests.scenes.exports import worked as exported
+from bulk_pipelines_tests.scenes.furnished import ADA, HEADER, Furnished
+from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.processes import free_port
+
+pytestmark = pytest.mark.long
+expect.set_options(timeout=60_000)
+JOB = re.compile(r".*/console/jobs/(J\w+)$")
+
+
+def at_job(page: Page) -> str:
+    """Wait for the page of a job, and return its key."""
+    page.wait_for_url(JOB)
+    match = JOB.match(page.url)
+    assert match
+    return match[1]
+
+
+def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
+    browser: Browser, api: Api, made: Furnished, tmp_path: Path
+) -> None:
+    file = tmp_path / "people.csv"
+    rows = "".join(f",person{n}@example.org,Person {n},editor,true\n" for n in range(50))
+    file.write_text(HEADER + rows + ",wrong,Wrong,editor,true\n")
+    context = logged_in(browser, api, "ada", Scope.WRITE, accept_downloads=True)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/jobs")
+    page.get_by_role("link", name="New import").click()
+    page.locator("[data-drop] input[type=file]").set_input_files(file)
+    page.locator("form[data-upload] button[type=submit]").click()
+    key = at_job(page)
+    expect(page.locator("#live")).to_have_attribute("data-state", "SUBMITTED")
+    done(made.engine, key)
+    # The page shows the end by itself.
+    expect(page.locator("#live")).to_have_attribute("data-state", "COMPLETED_WITH_ERRORS")
+    assert page.locator("#live dd").all_inner_texts()[:3] == ["51", "50", "1"]
+    page.get_by_role("link", name="Rejects").click()
+    cell = page.get_by_label("email of line 52")
+    expect(cell).to_have_attribute("aria-invalid", "true")
+    cell.fill("right@example.org")
+    expect(page.get_by_label("Choose line 52")).to_be_checked()
+    page.get_by_role("button", name="Run the chosen again").click()
+    page.wait_for_url(lambda url: bool(JOB.match(url)) and key not in url)
+    again = at_job(page)
+    done(made.engine, again)
+    expect(page.locator("#live")).to_have_attribute("data-state", "COMPLETED")
+    page.goto(f"{api.url}/console/new/export")
+    page.get_by_label("email").check()
+    page.get_by_label("Conditions").fill("role=editor")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="First rows")).to_contain_text("person0@example.org")
+    page.get_by_role("button", name="Start").click()
+    job = found(made.engine, at_job(page))
+    with transaction(made.engine) as connection:
+        jobs.start(connection, job.job_key)
+    result = exported(made.engine, job).result
+    assert result is not None
+    written = Path(result["location"].removeprefix("file://")).read_text().splitlines()
+    assert sorted(written[1:]) == sorted([f"person{n}@example.org" for n in range(50)] + ["right@example.org"])
+    page.goto(f"{api.url}/console/jobs/{key}")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Failed", exact=True).click()
+    assert download.value.path().read_text() == HEADER + ",wrong,Wrong,editor,true\n"
+    context.close()
+
+
+def test_an_upload_goes_on_where_the_line_broke_off(
+    browser: Browser, api: Api, made: Furnished, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.csv"
+    file.write_text(HEADER + "".join(f",long{n}@example.org,{'x' * 100},reader,true\n" for n in range(120_000)))
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    offsets: list[int] = []
+
+    def broken(route: Route) -> None:
+        if route.request.method == "PATCH":
+            offsets.append(int(route.request.headers["upload-offset"]))
+            if len(offsets) == 2:
+                route.abort()
+                return
+        route.continue_()
+
+    page.route("**/v1/uploads/**", broken)
+    page.goto(f"{api.url}/console/new/import")
+    page.locator("[data-drop] input[type=file]").set_input_files(file)
+    page.locator("form[data-upload] button[type=submit]").click()
+    job = found(made.engine, at_job(page))
+    assert offsets == [0, 8 << 20, 8 << 20]
+    with transaction(made.engine) as connection:
+        row = connection.execute("SELECT wanted_size FROM import_file WHERE job_id = %s", [job.job_id]).fetchone()
+    assert row == (file.stat().st_size,)
+    context.close()
+
+
+def test_a_distribution_that_failed_is_redriven_from_its_dead_letter(
+    browser: Browser, api: Api, made: Furnished
+) -> None:
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    key = made.jobs["undistributed"].job_key
+    page.goto(f"{api.url}/console/jobs/{key}")
+    page.get_by_role("link", name="Redrive").click()
+    expect(page.get_by_text("With fresh budgets, 1 dead letter will be tried again")).to_be_visible()
+    page.get_by_role("button", name="Redrive").click()
+    expect(page.get_by_text("1 dead letter tried again.")).to_be_visible()
+    expect(page.locator("#live")).to_have_attribute("data-state", "RUNNING")
+    context.close()
+
+
+def test_two_people_see_a_pause_and_a_resume_live(browser: Browser, api: Api, made: Furnished) -> None:
+    key = made.jobs["running"].job_key
+    contexts = [logged_in(browser, api, "ada", Scope.WRITE), logged_in(browser, api)]
+    pages = [context.new_page() for context in contexts]
+    pages[0].goto(f"{api.url}/console/jobs/{key}")
+    pages[1].goto(f"{api.url}/console/jobs")
+    pages[0].get_by_role("link", name="Pause").click()
+    pages[0].get_by_role("button", name="Pause").click()
+    expect(pages[1].locator(f"#{key}")).to_contain_text("paused")
+    pages[0].goto(f"{api.url}/console/jobs/{key}")
+    with transaction(made.engine) as connection:
+        jobs.resume(connection, key, ADA)
+    expect(pages[0].locator("#live")).to_have_attribute("data-state", "RUNNING")
+    expect(pages[1].locator(f"#{key}")).to_contain_text("running")
+    for context in contexts:
+        context.close()
+
+
+def test_a_page_whose_session_is_over_leads_to_the_login_and_back(browser: Browser, api: Api, made: Furnished) -> None:
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    place = f"{api.url}/console/jobs/{made.jobs['running'].job_key}"
+    page.goto(place)
+    with transaction(made.engine) as connection:
+        connection.execute("DELETE FROM console_session")
+    page.wait_for_url("**/console/login?next=*")
+    page.get_by_label("API key").fill(api.text("ada"))
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(place)
+    context.close()
+
+
+def test_keys_lead_through_a_page(browser: Browser, api: Api) -> None:
+    context = logged_in(browser, api)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/jobs")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    page.keyboard.press("j")
+    first = page.locator("tbody th a").first
+    expect(first).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.locator("input[type=search]")).to_be_focused()
+    page.keyboard.type("partners")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    context.close()
+
+
+def test_a_page_recovers_by_itself_when_the_server_is_killed_and_back(
+    browser: Browser, engine: Engine, tmp_path: Path
+) -> None:
+    """The server is a process of its own here, on a database without keys."""
+    url, port = engine.url.render_as_string(hide_password=False), free_port()
+    variables = {"BULK_DATABASE_URL": url, "BULK_HOME": str(tmp_path / "home"), "BULK_API_PORT": str(port)}
+
+    def serve() -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "bulk_pipelines.cli", "api"]
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen(command, env=environment(**variables), cwd=CHECKOUT, stdout=log, stderr=log)
+        until(lambda: answers(port), "the API serves", 90)
+        return process
+
+    running = serve()
+    context = browser.new_context()
+    context.set_default_timeout(60_000)
+    try:
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{port}/")
+        options = {"params": {"resource": "users"}, "headers": {"Content-Type": "text/csv"}}
+        key = httpx.post(f"http://127.0.0.1:{port}/v1/imports", content=users(1), **options).json()["job_id"]  # type: ignore[arg-type]
+        page.goto(f"http://127.0.0.1:{port}/console/jobs/{key}")
+        running.kill()
+        running.wait()
+        expect(page.locator("#lost")).to_be_visible()
+        with transaction(engine) as connection:
+            jobs.pause(connection, key)
+        running = serve()
+        expect(page.locator("#live")).to_have_attribute("data-state", "PAUSED")
+        expect(page.locator("#lost")).to_be_hidden()
+    finally:
+        context.close()
+        running.kill()
+        running.wait()
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,60 @@
+"""A person at the console: in a real browser, or as a client that keeps cookies and fills forms in."""
+
+import re
+from html import unescape
+from typing import Any
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext
+
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines_tests.scenes.api import PATIENCE, Api
+
+FIELD = re.compile(r'name="token" value="([0-9a-f]{64})"')
+
+
+class Visitor:
+    """Somebody who logs in with a key, opens pages and sends their forms."""
+
+    def __init__(self, api: Api, owner: str | None = None, scope: Scope = Scope.WRITE) -> None:
+        self.client = httpx.Client(base_url=api.url, timeout=PATIENCE)
+        if owner is not None:
+            self.log_in(api.text(owner, scope))
+
+    def log_in(self, key: str, place: str = "/console/jobs") -> httpx.Response:
+        token = self.token("/console/login")
+        return self.client.post("/console/login", data={"token": token, "key": key, "next": place})
+
+    def open(self, place: str, **options: Any) -> httpx.Response:
+        return self.client.get(place, **options)
+
+    def token(self, place: str) -> str:
+        """Return the token of the forms on a page."""
+        found = FIELD.search(self.open(place).text)
+        assert found, f"{place} has no form"
+        return found[1]
+
+    def send(self, place: str, data: dict[str, Any] | None = None, page: str | None = None) -> httpx.Response:
+        """Send a form as its page has it."""
+        return self.client.post(place, data={"token": self.token(page or place), **(data or {})})
+
+
+def words(page: httpx.Response) -> str:
+    """Return the text of a page without its tags."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", page.text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def logged_in(
+    browser: Browser, api: Api, owner: str = "root", scope: Scope = Scope.ADMIN, **options: Any
+) -> BrowserContext:
+    """Return a browser of somebody who is logged in."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/login")
+    page.get_by_label("API key").fill(api.text(owner, scope))
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/console/jobs")
+    page.close()
+    return context
