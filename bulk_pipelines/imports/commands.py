@@ -11,7 +11,11 @@ from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from bulk_pipelines.imports.request import Options
+    from bulk_pipelines.imports.request import Options, RequestedFile
+
+
+SMALL = 16 << 20
+"""A file of fewer bytes is looked at before its import is submitted."""
 
 
 class FilesFirst(click.Group):
@@ -94,6 +98,7 @@ def file(
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.plan import beforehand
     from bulk_pipelines.imports.request import Options
     from bulk_pipelines.resources import adoption
 
@@ -101,9 +106,11 @@ def file(
     files = tuple(submission.local_file(source) for source in sources)
     if resource is not None:
         Options(resource, **options).request(files)  # a mistake is told before a server is started
-        if preview and table is None:
-            show_preview(tuple(sources), Options(resource, **options))
-            return
+    if idempotency_key is None:  # a file that was imported before under its key may be gone
+        beforehand.require_files([each.source for each in files])
+    if resource is not None and table is None and preview:
+        show_preview(tuple(sources), Options(resource, **options))
+        return
     pool = connected()
     with transaction(pool) as connection:
         declared = adoption.chosen(connection, resource, table)
@@ -112,6 +119,7 @@ def file(
         show_preview(tuple(sources), asked)
         return
     request = asked.request(files)
+    refuse_unfit(asked, files)
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
@@ -121,6 +129,20 @@ def file(
         )
     click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key)
+
+
+def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None:
+    """Raise `InvalidInput` if the one file is small and of this machine, and does not fit: no job is left behind. Of
+    several files those that fit are imported."""
+    from bulk_pipelines.errors import InvalidInput
+    from bulk_pipelines.imports.plan import beforehand
+    from bulk_pipelines.imports.preview import preview
+
+    here = len(files) == 1 and beforehand.local_path(files[0].source) is not None
+    if here and (files[0].size or SMALL) < SMALL and not options.reading.expressions:
+        problem = preview(None, options, files[0], settings.current()).problem
+        if problem is not None:
+            raise InvalidInput("source", problem.removeprefix("source: "))
 
 
 def show_preview(sources: tuple[str, ...], options: "Options") -> None:

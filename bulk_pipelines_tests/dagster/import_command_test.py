@@ -62,13 +62,17 @@ def counted(person: Person) -> int:
 
 
 def test_mistakes_are_one_line(person: Person) -> None:
+    (person.folder / "strange.csv").write_text("mail,name,role\na@x.org,A,reader\n")
     for arguments, message in [
         (["nothing.csv", "--resource", "shoes"], "resource: there is no resource 'shoes'"),
         (["nothing.csv", "--resource", "users", "--mode", "merge"], "mode: 'merge' is neither insert nor upsert"),
         (["nothing.csv", "--resource", "users", "--on-error", "often"], "on_error: 'often' is none of"),
         (["gopher://x/y", "--resource", "users"], "gopher:// is not an address we know"),
         (["errors", "J19990101_000001"], "no job has the key"),
+        (["nothing.csv", "--resource", "users"], "nothing.csv: No such file or directory"),
+        (["strange.csv", "--resource", "users"], "the columns of the file do not fit users"),
     ]:
         said = person.says("import", *arguments, code=1)
         assert message in said
         assert "Traceback" not in said
+    assert person.says("jobs") == "no jobs\n", "nothing is left behind"
