@@ -20,12 +20,12 @@ from bulk_pipelines.drops import commands as drops
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
-from bulk_pipelines.maintenance import commands, job_commands
+from bulk_pipelines.maintenance import commands, job_commands, resource_commands
 from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.processing.review import commands as review
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
-from bulk_pipelines.resources import commands as resources
 from bulk_pipelines.telemetry import logs
 
 LONGEST_LOG = 1_000_000
@@ -224,18 +224,25 @@ def upkeep(name: str, *options: str) -> None:
 def scan(source: str | None) -> None:
     """Look at the sources now: complete files are taken, and files are put away whose imports are over."""
     from bulk_pipelines.database import ready
+    from bulk_pipelines.dropping import doors
     from bulk_pipelines.drops import scan as scanning
-    from bulk_pipelines.imports import submission
 
     chosen = settings.current()
-    references = submission.references()
-    found = scanning.configured(chosen, list(references), source)
+    where = doors()
+    found = scanning.configured(chosen, list(where.references), source)
     pool = ready.opened(chosen, "bulk cli")
-    for each in scanning.scan(pool, found, chosen, submission.submit_drop, references, scanning.SECONDS):
+    for each in scanning.scan(pool, found, chosen, where, scanning.SECONDS):
         click.echo(str(each))
 
 
-for slice_command in (imports.group, exports.command, distribution.group, drops.group, notices.group, resources.group):
+for slice_command in (
+    imports.group,
+    exports.command,
+    distribution.group,
+    drops.group,
+    notices.group,
+    resource_commands.group,
+):
     main.add_command(slice_command)
 for processing_command in (
     processing.process,
@@ -243,6 +250,7 @@ for processing_command in (
     processing.grid,
     processing.reprocess,
     processing.kickoff,
+    review.review,
 ):
     main.add_command(processing_command)
 for command in (

@@ -5,11 +5,12 @@ import dagster as dg
 from bulk_pipelines import settings
 from bulk_pipelines.distribution import definitions as distribution
 from bulk_pipelines.distribution.retention import prune_registry
+from bulk_pipelines.dropping import doors
 from bulk_pipelines.drops.definitions import drops
 from bulk_pipelines.drops.retention import prune_ledger
 from bulk_pipelines.exports import completion as ended_exports
 from bulk_pipelines.exports import definitions as exports
-from bulk_pipelines.imports import retention, submission, winding_up
+from bulk_pipelines.imports import retention, winding_up
 from bulk_pipelines.imports.definitions import imports, launchables
 from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.maintenance.definitions import WindUp, maintenance, upkeep
@@ -19,7 +20,7 @@ from bulk_pipelines.orchestration.alerts import failure_sensors
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
-from bulk_pipelines.processing.retention import prune_answers
+from bulk_pipelines.processing.retention import prune_answers, prune_references
 from bulk_pipelines.telemetry import logs
 
 logs.set_up(settings.current())
@@ -36,6 +37,7 @@ retired = [
     Part("drops in the ledger", prune_ledger),
     Part("registered files that are gone", prune_registry),
     Part("answers of providers", prune_answers),
+    Part("files of references", prune_references),
     Part("audit", prune_audit),
 ]
 passes = upkeep(
@@ -54,7 +56,7 @@ defs = dg.Definitions.merge(
     exports.exports(exported),
     distribution.distribution(distributed),
     processing.processing(processed),
-    drops(submission.submit_drop, submission.references(), imported),
+    drops(doors(), [*imported, *processed]),
     maintenance(passes),
     notices.notices(noticed),
     dg.Definitions(

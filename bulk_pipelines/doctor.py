@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -14,8 +15,10 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
 from bulk_pipelines.distribution.files import data
 from bulk_pipelines.drops import probing, sources
+from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.orchestration.schema import SCHEMA
+from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
@@ -30,8 +33,18 @@ TABLES = (
     *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
-    *("processing_source", "provider_answer", "api_key", "console_session", "audit", "sent_bytes", "upload"),
-    *("measure", "event", "subscription", "source_notice"),
+    *("processing_source", "provider_answer", "review_decision", "reference_file", "reference_row"),
+    *(
+        "api_key",
+        "console_session",
+        "audit",
+        "sent_bytes",
+        "upload",
+        "measure",
+        "event",
+        "subscription",
+        "source_notice",
+    ),
 )
 """The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
 
@@ -127,11 +140,27 @@ def drops(chosen: Settings) -> list[Finding]:
         found = sources.load(file, [each.name for each in resources.known()], chosen.home / "inbox")
     except BulkError as error:
         return [Finding("drops", False, str(error), f"mend {file}, see docs/drops.md; until then nothing is taken")]
+    if missing := unknown_recipes(found, chosen):
+        remedy = f"mend {file}, or declare the recipe; until then the source stands still"
+        return [Finding("drops", False, missing, remedy)]
     wrong = probing.problems(found, access_of(chosen))
     remedy = "compare its address and the credentials with the server, and see that it can be reached from here"
     if wrong:
         return [Finding("drops", False, f"{name}: {why}", remedy) for name, why in wrong.items()]
     return [Finding("drops", True, f"{', '.join(each.name for each in found) or 'none'}, as {file} names them")]
+
+
+def unknown_recipes(found: Sequence[DropSource], chosen: Settings) -> str:
+    """Return which rules name recipes that are not declared, or why the declarations cannot be read."""
+    named = {rule.recipe: source.name for source in found for rule in source.rules if rule.recipe}
+    if not named:
+        return ""
+    try:
+        known = library.load(chosen).recipes
+    except BulkError as error:
+        return str(error)
+    unknown = {each: source for each, source in named.items() if each not in known}
+    return "; ".join(f"source {source!r}: there is no recipe {each!r}" for each, source in unknown.items())
 
 
 def server(chosen: Settings) -> Finding:

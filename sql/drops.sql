@@ -224,7 +224,7 @@ ORDER BY drop_id
 LIMIT :most;
 
 -- name: outcomes_of_files
--- What the imports noted about files.
+-- What the imports noted about files, and the contents of files whose rows were processed.
 SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
     (
         SELECT min(item.error_message) FROM job_item AS item
@@ -235,6 +235,11 @@ SELECT drop_id, import_file.sha256, import_file.duplicate, import_file.note,
     ) AS range_error
 FROM file_drop
 JOIN import_file ON import_file.job_id = file_drop.job_id AND import_file.number = file_drop.file_number
+WHERE drop_id = ANY (:drop_ids::bigint[])
+UNION ALL
+SELECT drop_id, processing_source.sha256, false, NULL, NULL
+FROM file_drop
+JOIN processing_source USING (job_id)
 WHERE drop_id = ANY (:drop_ids::bigint[]);
 
 -- name: end_files!

@@ -1,5 +1,6 @@
 """Imports by a client."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -45,8 +46,8 @@ class Imports:
         **options: Any,
     ) -> Import:
         """Send a file or a table up, and return its import, which goes on by itself. A large one is sent as a resumable
-        upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`, `compression`, `priority`
-        and, for administrators, `owner`."""
+        upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`, `compression`, `priority`,
+        those that tell how a file is read (`delimiter`, `dates` …) and, for administrators, `owner`."""
         return self.submitted(source, resource=resource, idempotency_key=idempotency_key, on_sent=on_sent, **options)[0]
 
     def submitted(
@@ -125,6 +126,8 @@ def text_of(value: Any) -> str | None:
     """Return a value as it stands in an address."""
     if value is None:
         return None
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

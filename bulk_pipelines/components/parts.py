@@ -10,11 +10,11 @@ import dagster as dg
 from bulk_pipelines import resources, settings
 from bulk_pipelines.definitions import launched, passes
 from bulk_pipelines.distribution import definitions as distributing
+from bulk_pipelines.dropping import doors
 from bulk_pipelines.drops.definitions import drops as drop_sensors
 from bulk_pipelines.exports import definitions as exporting
 from bulk_pipelines.exports.request import kind_name as export_kind
 from bulk_pipelines.imports import definitions as importing
-from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import kind_name as import_kind
 from bulk_pipelines.maintenance.definitions import maintenance
 from bulk_pipelines.notices import definitions as notices
@@ -41,10 +41,9 @@ def table(name: str, *, exports: bool = True, database: str | None = None) -> dg
 
 
 def drops(file: Path | None = None, *, database: str | None = None) -> dg.Definitions:
-    """Take files that are dropped at the sources of a TOML file. What is taken is imported by the tables' parts."""
-    return dg.Definitions.merge(
-        drop_sensors(submission.submit_drop, submission.references(), [], file), shared(database)
-    )
+    """Take files that are dropped at the sources of a TOML file. What is taken is worked by the parts of tables and of
+    processing."""
+    return dg.Definitions.merge(drop_sensors(doors(), [], file), shared(database))
 
 
 def distribution(*, database: str | None = None) -> dg.Definitions:

@@ -1,7 +1,7 @@
 """Sensors for dropped files. Each tick looks at its sources and submits imports of what is complete; the relay launches
 them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import dagster as dg
 
 from bulk_pipelines import settings
 from bulk_pipelines.drops import scan
-from bulk_pipelines.drops.look import Submit
+from bulk_pipelines.drops.look import Doors
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
 
@@ -27,17 +27,12 @@ SCHEMES = {
 }
 
 
-def drops(
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
-    launched: Sequence[Launchable],
-    file: Path | None = None,
-) -> dg.Definitions:
-    """Make the sensors. `references` has the resources, and which others each of them refers to. `launched` has the
-    jobs that work the imports of dropped files. `file` configures the sources; without it, the settings name one."""
+def drops(doors: Doors, launched: Sequence[Launchable], file: Path | None = None) -> dg.Definitions:
+    """Make the sensors. `launched` has the jobs that work dropped files. `file` configures the sources; without it, the
+    settings name one."""
     return dg.Definitions(
         sensors=[
-            drop_sensor(name, schemes, description, submit, references, launched, file)
+            drop_sensor(name, schemes, description, doors, launched, file)
             for name, (schemes, description) in SCHEMES.items()
         ]
     )
@@ -47,8 +42,7 @@ def drop_sensor(
     name: str,
     schemes: set[str],
     description: str,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     launched: Sequence[Launchable],
     file: Path | None,
 ) -> dg.SensorDefinition:
@@ -64,13 +58,13 @@ def drop_sensor(
         chosen = settings.current()
         configured = file or chosen.drops_file
         # A mistake in the TOML file fails the tick, because a skipped tick looks like all others that found nothing.
-        found = scan.configured(chosen, list(references), file=configured)
+        found = scan.configured(chosen, list(doors.references), file=configured)
         own = [source for source in found if source.scheme in schemes]
         if not own:
             missing = f"{configured} does not exist, the inbox is the only one"
             why = f"{configured.name} names none" if configured.exists() else missing
             return dg.SkipReason(f"no source of this kind: {why}")
-        scanned = scan.scan(database.engine, own, chosen, submit, references, TICK_SECONDS)
+        scanned = scan.scan(database.engine, own, chosen, doors, TICK_SECONDS)
         for each in scanned:
             if each.happened:
                 context.log.info(str(each.looked))

@@ -1,7 +1,7 @@
 """Grouping many small files into few jobs. A job gets files of one rule that are ready together, within limits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 
 from bulk_pipelines.drops.ledger import Ready
@@ -17,16 +17,17 @@ class Group:
 
 
 def grouped(source: DropSource, files: Sequence[Ready], order: Sequence[str]) -> list[Group]:
-    """Group files by their rules. The groups are in the order in which their resources need each other, and the files
-    of a group keep the order in which they were given."""
+    """Group files by their rules. A file that is processed by a recipe is a job of its own. The groups are in the order
+    in which their resources need each other, and the files of a group keep the order in which they were given."""
     by_rule: dict[Rule, list[Ready]] = {}
     for file in files:
         rule = source.rule_for(file.path)
         if rule is not None:
             by_rule.setdefault(rule, []).append(file)
-    rules = sorted(by_rule, key=lambda rule: order.index(rule.resource))
+    rules = sorted(by_rule, key=lambda rule: order.index(rule.target))
     limits = Limits(source.max_files, source.max_bytes)
-    return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], limits)]
+    alone = replace(limits, files=1)
+    return [Group(rule, part) for rule in rules for part in parts(by_rule[rule], alone if rule.recipe else limits)]
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def sort(source: DropSource, entries: Iterable[Entry], listed: Listed, waiting: 
             if len(listed.first_unmatched) < NAMED_KEPT:
                 listed.first_unmatched.append(entry)
         else:
-            waiting.files.append((entry, rule.resource))
+            waiting.files.append((entry, rule.target))
 
 
 def note(pool: Engine, source: DropSource, listed: Listed, waiting: Waiting) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import grouping, ledger
+from bulk_pipelines.drops.grouping import Group
 from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
@@ -45,6 +46,34 @@ class Submit(Protocol):
         """Submit an import of these files, which numbers them from 1 on as they are given. The options are those of a
         request; `within` among them is the folder of this machine that the files lie in."""
         ...
+
+
+class Process(Protocol):
+    """A function that submits a job of processing, in the transaction that takes its file. It returns the job's id and
+    key."""
+
+    def __call__(
+        self,
+        connection: Connection,
+        source: str,
+        file: File,
+        *,
+        recipe: str,
+        file_format: str | None,
+        within: str | None,
+    ) -> tuple[int, str]:
+        """Submit the rows of this file to a recipe. `within` is the folder of this machine that the file lies in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Doors:
+    """How taken files are submitted."""
+
+    submit: Submit
+    process: Process
+    references: Mapping[str, Sequence[str]]
+    """The resources, and which others each of them refers to."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +150,7 @@ def look(
     pool: Engine,
     source: DropSource,
     open_storage: Callable[[], Storage],
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     seconds: float = LOOK_SECONDS,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -137,7 +165,7 @@ def look(
             return Looked(source.name, skipped=f"{answering.last_error}; next look in {answering.wait_seconds:.0f} s")
         try:
             with open_storage() as storage:
-                looked = take_what_is_complete(pool, source, storage, submit, references, moments)
+                looked = take_what_is_complete(pool, source, storage, doors, moments)
         except BulkError as error:
             delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(answering.failures, 20))
             ledger.note_answer(guard, source.name, str(error), delay)
@@ -150,8 +178,7 @@ def take_what_is_complete(
     pool: Engine,
     source: DropSource,
     storage: Storage,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     moments: Moments,
 ) -> Looked:
     left = moments.left
@@ -162,7 +189,7 @@ def take_what_is_complete(
         # List a second time, so that new files that stay as they are do not have to wait for the next tick.
         moments.sleep(source.settle_seconds)
         listed = list_files(pool, source, storage, lambda: moments.left < 0)
-    jobs, complete = take(pool, source, listed, storage.url_of, submit, references)
+    jobs, complete = take(pool, source, listed, storage.url_of, doors)
     with transaction(pool) as connection:
         vanished = []
         if not listed.cut_short:
@@ -191,33 +218,42 @@ def take_what_is_complete(
 
 
 def take(
-    pool: Engine,
-    source: DropSource,
-    listed: Listed,
-    url_of: Callable[[str], str],
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    pool: Engine, source: DropSource, listed: Listed, url_of: Callable[[str], str], doors: Doors
 ) -> tuple[list[str], Complete]:
-    """Submit the imports of all complete files and mark the files as taken, both in one transaction."""
+    """Submit the jobs of all complete files and mark the files as taken, both in one transaction."""
     markers = listed.markers if source.marker else None
+    references = doors.references
     needs = {each: sorted(grouping.needed_by(each, references)) for each in grouping.needed_order(references)}
+    needs |= {rule.target: [] for rule in source.rules if rule.recipe}
     completeness = Completeness(source.settle_seconds, source.stalled_seconds, markers)
     keys: list[str] = []
     with transaction(pool) as connection:
         complete = ledger.complete(connection, source.name, listed.began, completeness, needs, TAKEN_AT_A_TIME)
         for group in grouping.grouped(source, complete.files, list(needs)):
-            earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.resource])
-            files_of_job = [
-                (source.import_address(url_of(file.path)), file.size, file.version, file.known_sha256)
-                for file in group.files
-            ]
-            job_id, job_key = submit(
-                connection,
-                source.name,
-                files_of_job,
-                resource=group.rule.resource,
-                options=group.rule.options | {"within": source.folder},
-            )
+            earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.target])
+            job_id, job_key = submitted(connection, source, group, url_of, doors)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
     return keys, complete
+
+
+def submitted(
+    connection: Connection, source: DropSource, group: Group, url_of: Callable[[str], str], doors: Doors
+) -> tuple[int, str]:
+    """Submit the job of a group of files, and return its id and key."""
+    rule = group.rule
+    files = [
+        (source.import_address(url_of(file.path)), file.size, file.version, file.known_sha256) for file in group.files
+    ]
+    if rule.recipe:
+        (file,) = files
+        return doors.process(
+            connection, source.name, file, recipe=rule.recipe, file_format=rule.format, within=source.folder
+        )
+    return doors.submit(
+        connection,
+        source.name,
+        files,
+        resource=rule.resource,
+        options=rule.options | {"within": source.folder},
+    )

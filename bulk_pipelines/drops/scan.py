@@ -2,7 +2,7 @@
 people may ask for it now."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import ledger, look, put_away, sources
-from bulk_pipelines.drops.look import Looked, Submit
+from bulk_pipelines.drops.look import Doors, Looked
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError, NotFound
 from bulk_pipelines.settings import Settings
@@ -47,8 +47,7 @@ def scan(
     pool: Engine,
     found: Sequence[DropSource],
     chosen: Settings,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     seconds: float,
 ) -> list[Scanned]:
     """Scan some sources, those first that were not looked at for longest, within about so many seconds."""
@@ -59,7 +58,7 @@ def scan(
     for source in sorted(found, key=lambda each: turns.index(each.name)):
         left = deadline - time.monotonic()
         if left > 0:
-            scanned.append(scan_one(pool, source, chosen, submit, references, left))
+            scanned.append(scan_one(pool, source, chosen, doors, left))
         else:
             late = "the others took all the time, it comes first in the next tick"
             scanned.append(Scanned(Looked(source.name, skipped=late)))
@@ -70,13 +69,12 @@ def scan_one(
     pool: Engine,
     source: DropSource,
     chosen: Settings,
-    submit: Submit,
-    references: Mapping[str, Sequence[str]],
+    doors: Doors,
     seconds: float,
 ) -> Scanned:
     """Look at one source, and put away its files whose imports are over."""
     opened = opener(source, chosen)
-    looked = look.look(pool, source, opened, submit, references, min(seconds, look.LOOK_SECONDS))
+    looked = look.look(pool, source, opened, doors, min(seconds, look.LOOK_SECONDS))
     if looked.skipped:
         return Scanned(looked)
     try:

@@ -26,6 +26,10 @@ ON_ERROR = re.compile(r"continue|abort|\d+|(\d+)%")
 not only when a file is dropped."""
 
 
+ROW_FORMATS = ("csv", "ndjson", "json")
+"""The formats of files whose rows a recipe can work."""
+
+
 class After(StrEnum):
     """What is done with a file once its import is over."""
 
@@ -36,10 +40,13 @@ class After(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which files it is for, and how they are imported. The first rule of a source that matches a file holds for it."""
+    """Which files it is for, and how they are imported, or processed by a recipe. The first rule of a source that
+    matches a file holds for it."""
 
     glob: str
-    resource: str
+    resource: str = ""
+    recipe: str = ""
+    """The recipe by which the rows of a file are processed; then there is no resource."""
     format: str | None = None
     mode: str = "insert"
     on_error: str = "continue"
@@ -50,7 +57,12 @@ class Rule:
     @property
     def options(self) -> dict[str, Any]:
         """The options of the import's request, but for the resource."""
-        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource"}}
+        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource", "recipe"}}
+
+    @property
+    def target(self) -> str:
+        """What a file is for, as the ledger has it."""
+        return self.resource or f"recipe {self.recipe}"
 
 
 @dataclass(frozen=True)
@@ -162,9 +174,22 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     reading = {name: value for name, value in table.items() if name in HELP}
     table = {name: value for name, value in table.items() if name not in HELP}
     check(table, Rule, f"{place}: files", {"reading"})
-    for required in ("glob", "resource"):
-        if not table.get(required):
-            raise InvalidInput(FIELD, f"{place}: files: {required} is missing")
+    if not table.get("glob"):
+        raise InvalidInput(FIELD, f"{place}: files: glob is missing")
+    if bool(table.get("resource")) == bool(table.get("recipe")):
+        raise InvalidInput(FIELD, f"{place}: files: resource is missing, or a recipe: a rule names one of them")
+    Pattern(table["glob"])
+    if table.get("recipe"):
+        return recipe_rule(table, reading, place)
+    check_options(table, place, resources)
+    try:
+        return Rule(**table, reading=Reading.of(reading))
+    except InvalidInput as error:
+        raise InvalidInput(FIELD, f"{place}: {error.field}: {error.message}") from None
+
+
+def check_options(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> None:
+    """Check what is said of the imports of a rule."""
     if table["resource"] not in resources:
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):
@@ -176,11 +201,16 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     if not is_limit(table.get("on_error", "continue")):
         told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
-    Pattern(table["glob"])
-    try:
-        return Rule(**table, reading=Reading.of(reading))
-    except InvalidInput as error:
-        raise InvalidInput(FIELD, f"{place}: {error.field}: {error.message}") from None
+
+
+def recipe_rule(table: Mapping[str, Any], reading: Mapping[str, Any], place: str) -> Rule:
+    """Return a rule for rows that are processed. What is said of imports alone is a mistake here."""
+    for name in ("mode", "on_error", "compression", *reading):
+        if name in table or name in reading:
+            raise InvalidInput(FIELD, f"{place}: files: {name} is said of imports, and {table['recipe']!r} is a recipe")
+    if table.get("format", ROW_FORMATS[0]) not in ROW_FORMATS:
+        raise InvalidInput(FIELD, f"{place}: format {table['format']!r} is none of {', '.join(ROW_FORMATS)}")
+    return Rule(**table)
 
 
 def is_limit(on_error: str) -> bool:

@@ -9,7 +9,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.words import WORDS
 from bulk_pipelines.exports import filters
-from bulk_pipelines.exports.kind import KINDS
+from bulk_pipelines.exports.kind import known_kinds
 from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 
@@ -18,7 +18,7 @@ NOT_BEGUN = Progress()
 
 def kinds_of(resource: str | None) -> list[str]:
     """Return the kinds of job that exports of a resource are; of all resources, if none is named."""
-    return list(KINDS) if resource is None else [each for each in KINDS if each == kind_name(resource)]
+    return list(known_kinds()) if resource is None else [each for each in known_kinds() if each == kind_name(resource)]
 
 
 def progress_of(connection: Connection, job_ids: Iterable[int]) -> dict[int, Progress]:

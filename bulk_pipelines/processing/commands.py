@@ -23,7 +23,7 @@ def connected() -> "Engine":
 
 @click.command()
 @click.argument("source", required=False, metavar="[FILE]")
-@click.option("--recipe", required=True, help="The recipe to work the rows by: see `bulk recipes list`.")
+@click.option("--recipe", required=True, help="The recipe (see `bulk recipes list`), or a file with one.")
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
 @click.option("--format", help="csv, ndjson or json; recognised when left out.")
@@ -43,6 +43,8 @@ def process(
     Ctrl-C asks to cancel.
 
     bulk process products.csv --recipe shop
+
+    bulk process rows.csv --recipe companies.toml
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, watching
@@ -52,7 +54,7 @@ def process(
     from bulk_pipelines.processing.request import ProcessingRequest
 
     request = ProcessingRequest.parse(
-        library.load(settings.current()).to_run(recipe),
+        library.chosen_by(settings.current(), recipe),
         query=query.read() if query is not None else None,
         **options,
     )
@@ -100,15 +102,24 @@ def summary(pool: "Engine", job_key: str) -> str:
     help="The file's format.",
 )
 @click.option("--to", default="-", help="The file to write; otherwise the output.")
-def grid(job_key: str, kind: str, to: str) -> None:
-    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
+@click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome, as often as need be.")
+@click.option("--to-table", metavar="RESOURCE", help="Import the grid: its headers are columns of this resource.")
+@click.option("--mode", default="upsert", show_default=True, help="With --to-table: upsert or insert.")
+def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
+    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too.
+
+    bulk grid JOB --outcome matched --to-table companies
+    """
     from contextlib import closing
 
     from bulk_pipelines.processing import grid as grids
     from bulk_pipelines.storage.access import access_of
     from bulk_pipelines.storage.locations import file
 
-    pieces = grids.written(connected(), job_key, grids.GridFormat(kind))
+    if to_table is not None:
+        import_grid(job_key, outcomes, to_table, mode)
+        return
+    pieces = grids.written(connected(), job_key, grids.GridFormat(kind), outcomes)
     with closing(pieces):
         if to == "-":
             out = sys.stdout.buffer
@@ -119,6 +130,25 @@ def grid(job_key: str, kind: str, to: str) -> None:
         with storage, storage.publish(key) as sink:
             for piece in pieces:
                 sink.write(piece)
+
+
+def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str) -> None:
+    """Write the grid where files are landed, and import it as any other file. The same grid is imported once."""
+    from bulk_pipelines.processing import loading
+
+    root = click.get_current_context().find_root()
+    assert isinstance(root.command, click.Group), "the root has the commands of all slices"
+    importing = root.command.commands["import"]
+    assert isinstance(importing, click.Group), "imports have several commands"
+    with loading.written(connected(), job_key, outcomes, settings.current()) as found:
+        root.invoke(
+            importing.commands["file"],
+            sources=[found.url],
+            resource=resource,
+            mode=mode,
+            format="csv",
+            idempotency_key=found.key,
+        )
 
 
 @click.command()
@@ -213,10 +243,12 @@ def check(files: Sequence[Path]) -> None:
 @click.argument("source")
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
 def try_out(name: str, source: str, rows: int) -> None:
-    """Work the first rows of a file, show every call and what came of each row. Nothing is stored."""
+    """Work the first rows of a file by the recipe NAME, or the one in the file NAME; show every call and what came of
+    each row. Nothing is stored but the reference, if the recipe has a file as one."""
     from bulk_pipelines.processing import trial
     from bulk_pipelines.processing.recipes import library
 
     chosen = settings.current()
-    for line in trial.run(connected(), library.load(chosen), name, source, rows, chosen):
+    found, recipe = library.tried(chosen, name)
+    for line in trial.run(connected(), found, recipe, source, rows, chosen):
         click.echo(line)

@@ -25,6 +25,7 @@ from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.processing import work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
+from bulk_pipelines.processing.review import deciding
 from bulk_pipelines.processing.submission import processing_job
 from bulk_pipelines.processing.work import recipe_of_job
 
@@ -93,6 +94,8 @@ def reprocess(
         raise Conflict(f"job {job_key} is CANCELLED: none of its rows is tried again")
     if dry_run:
         return sum(len(each) for each in found(pool, job, chosen, keep_attempts=keep_attempts))
+    if chosen == Chosen():
+        deciding.apply(pool, job_key, None)  # what reviewers decided about the rows that are done
     redriven = 0
     tally = Tally(by, JobEvent.REDRIVE)
     # The rows are listed before any of them is tried again: one that fails once more is not tried twice.

@@ -131,7 +131,7 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
 
 
 class ProcessingConfig(SubmissionConfig):
-    recipe: str = Field(description="The name of a recipe: see `bulk recipes list`.")
+    recipe: str = Field(description="The name of a recipe (see `bulk recipes list`), or a file with one.")
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
     table: str | None = Field(default=None, description="A table of this database, in place of a file.")
@@ -142,7 +142,7 @@ class ProcessingConfig(SubmissionConfig):
 @dg.op(description="Submits the rows; the relay launches the job within seconds, as a partition of its asset.")
 def submit_processing(context: dg.OpExecutionContext, database: Database, config: ProcessingConfig) -> None:
     request = ProcessingRequest.parse(
-        library.load(settings.current()).to_run(config.recipe),
+        library.chosen_by(settings.current(), config.recipe),
         source=config.source,
         query=config.query,
         table=config.table,

@@ -65,14 +65,16 @@ def of_job(connection: Connection, job_key: str) -> Grid:
     return Grid(job, tuple(given + shown))
 
 
-def select(grid: Grid, *, first: int | None = None) -> sql.Composed:
-    """Return the statement for the rows of the grid, in the order of the source."""
+def select(grid: Grid, *, first: int | None = None, outcomes: Sequence[str] = ()) -> sql.Composed:
+    """Return the statement for the rows of the grid, in the order of the source: all of them, or those with these
+    outcomes."""
     cells = sql.SQL(", ").join(
         sql.SQL("{} AS {}").format(cell(each), sql.Identifier(f"column_{number}"))
         for number, each in enumerate(grid.columns)
     )
-    statement = sql.SQL("SELECT {} FROM job_item AS item WHERE item.job_id = {} ORDER BY item.item_key").format(
-        cells, sql.Literal(grid.job.job_id)
+    wanted = sql.SQL("AND {} = ANY ({})").format(OUTCOME, sql.Literal(list(outcomes))) if outcomes else sql.SQL("")
+    statement = sql.SQL("SELECT {} FROM job_item AS item WHERE item.job_id = {} {} ORDER BY item.item_key").format(
+        cells, sql.Literal(grid.job.job_id), wanted
     )
     return statement if first is None else statement + sql.SQL(" LIMIT {}").format(sql.Literal(first))
 
@@ -114,32 +116,34 @@ def cells_of(connection: Connection, grid: Grid, item_ids: Sequence[int]) -> dic
     }
 
 
-def written(pool: Engine, job_key: str, chosen: GridFormat) -> Generator[bytes]:
-    """Yield the grid as a file of this format, in constant memory."""
+def written(pool: Engine, job_key: str, chosen: GridFormat, outcomes: Sequence[str] = ()) -> Generator[bytes]:
+    """Yield the grid, or its rows with these outcomes, as a file of this format, in constant memory."""
     with transaction(pool) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         grid = of_job(connection, job_key)
         if chosen is GridFormat.CSV:
-            yield from as_csv(connection, grid)
+            yield from as_csv(connection, grid, outcomes)
         elif chosen is GridFormat.XLSX:
-            yield from xlsx.written(job_key, grid.declared, batches(connection, grid, xlsx.schema(grid.declared)))
+            rows = batches(connection, grid, xlsx.schema(grid.declared), outcomes)
+            yield from xlsx.written(job_key, grid.declared, rows)
         else:
-            yield from parquet.written(grid.declared, batches(connection, grid, parquet.schema(grid.declared)))
+            rows = batches(connection, grid, parquet.schema(grid.declared), outcomes)
+            yield from parquet.written(grid.declared, rows)
 
 
-def as_csv(connection: Connection, grid: Grid) -> Iterator[bytes]:
+def as_csv(connection: Connection, grid: Grid, outcomes: Sequence[str]) -> Iterator[bytes]:
     header = ",".join('"' + each.header.replace('"', '""') + '"' for each in grid.columns)
     yield header.encode() + b"\n"
-    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(select(grid))
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(select(grid, outcomes=outcomes))
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         for data in copy:
             yield bytes(data)
 
 
-def batches(connection: Connection, grid: Grid, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches(connection: Connection, grid: Grid, schema: pa.Schema, outcomes: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with connection.cursor("grid") as cursor:
         cursor.itersize = FETCHED
-        cursor.execute(select(grid))
+        cursor.execute(select(grid, outcomes=outcomes))
         while rows := cursor.fetchmany(FETCHED):
             columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -6,6 +6,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.processing import completion, types, work
+from bulk_pipelines.processing.match import one_to_one
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings
@@ -20,8 +21,8 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
     return Kind(
         kind_name(recipe_type.name),
         work.handle,
-        prepare=work.prepare if recipe_type.look_all is not None else None,
-        reconcile=recipe_type.reconcile,
+        prepare=work.prepare,
+        reconcile=one_to_one.reconcile if recipe_type.unique is not None else recipe_type.reconcile,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
         slices=replace(
@@ -37,10 +38,12 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
 
 def adapted(job: Job, kind: Kind) -> Kind:
     recipe = work.recipe_of_job(job)
-    together = kind.prepare is not None
+    recipe_type = types.find(recipe.type)
+    together = recipe_type.look_all is not None
+    missing = recipe.not_found_attempts or recipe_type.not_found_attempts
     return replace(
         kind,
-        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=recipe.not_found_attempts),
+        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=missing),
         concurrency=1 if together else recipe.at_once,
     )
 

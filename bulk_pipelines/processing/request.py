@@ -34,6 +34,8 @@ class ProcessingRequest:
     format: Format | None = None
     """The format that the file must have; None: it is recognised."""
     compression: Compression | None = None
+    version: str = ""
+    """The version of a dropped file that is to be read, and no other."""
     within: str | None = None
     """The folder of this machine that the file lies in, and that no link may lead out of."""
 
@@ -74,6 +76,7 @@ class ProcessingRequest:
             "query": self.query,
             "format": self.format,
             "compression": self.compression,
+            **({"version": self.version} if self.version else {}),
             **({"within": self.within} if self.within else {}),
         }
 
@@ -86,6 +89,7 @@ class ProcessingRequest:
             params["query"],
             None if told is None else Format(told),
             None if packed is None else Compression(packed),
+            params.get("version", ""),
             params.get("within"),
         )
 

@@ -1,11 +1,11 @@
 """What came of one row: an outcome, what the grid shows, and the evidence for it."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip
@@ -15,6 +15,8 @@ from bulk_pipelines.processing.recipes.declaration import Recipe, Source
 
 CANDIDATES_KEPT = 5
 FAULTS_KEPT = 20
+LARGEST_ANSWER = 20_000
+"""How many characters of JSON a candidate's values may have to be kept for reviewers."""
 
 
 class Outcome(StrEnum):
@@ -43,7 +45,19 @@ class Candidate:
 
     def as_json(self) -> dict[str, Any]:
         shown = {"id": self.id, "name": self.name, "score": None if self.score is None else round(self.score, 4)}
-        return shown | ({"features": dict(self.features)} if self.features else {})
+        answer = dict(self.answer)
+        if len(json.dumps(answer)) > LARGEST_ANSWER:
+            answer = {}  # several of them would be more than an item can keep
+        besides = {"answer": answer, "features": dict(self.features)}
+        return shown | {name: value for name, value in besides.items() if value}
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any]) -> Self:
+        return cls(given["id"], given["name"], given["score"], given.get("answer") or {}, given.get("features") or {})
+
+    def as_in(self, reference: "Candidate") -> "Candidate":
+        """Return the candidate with the name and the values that its reference has now."""
+        return replace(self, name=reference.name, answer=reference.answer)
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,17 @@ def judged(recipe: Recipe, candidates: Sequence[Candidate], origin: Origin, *, t
     return Finding(Outcome.MATCHED, ordered, origin)
 
 
+def without(recipe: Recipe, finding: Finding, rejected: Collection[str]) -> Finding:
+    """Judge a finding anew without some of its candidates."""
+    left = [each for each in finding.candidates if each.id not in rejected]
+    if len(left) == len(finding.candidates):
+        return finding
+    origin = finding.origin or Origin("", "")
+    if not left:
+        return Finding(Outcome.NO_MATCH, (), origin, "a reviewer rejected every candidate")
+    return replace(judged(recipe, left, origin), faults=finding.faults)
+
+
 def clear(lead: float | None, margin: float) -> bool:
     """Whether a candidate leads by enough. Equal scores never do."""
     return lead is not None and lead > 0 and lead >= margin
@@ -151,10 +176,17 @@ def shown(value: Any) -> str | None:
     return templates.text_of(value)
 
 
-def as_result(recipe: Recipe, row: Mapping[str, Any], finding: Finding, envelope: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result that the item keeps: the grid's columns in their display shape, the outcome, and the
-    evidence."""
-    evidence = finding.evidence()
+def as_result(
+    recipe: Recipe,
+    row: Mapping[str, Any],
+    finding: Finding,
+    envelope: Mapping[str, Any],
+    *,
+    note: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+) -> dict[str, Any]:
+    """Return the result that the item keeps: the grid's columns in their display shape, the outcome, and the evidence,
+    to which `note` adds."""
+    evidence = note(finding.evidence())
     answer = finding.best.answer if finding.best is not None and finding.outcome is Outcome.MATCHED else {}
     sources: dict[Source, Mapping[str, Any]] = {
         Source.INPUT: row,

@@ -1,4 +1,4 @@
-"""Removing answers of providers that are too old to serve anybody."""
+"""Removing what nobody asks for any more: answers of providers, and files that served as references."""
 
 from sqlalchemy import Engine
 
@@ -23,3 +23,14 @@ def prune_answers(pool: Engine, chosen: Settings, dry_run: bool) -> int:
         removed += count
         if count < AT_A_TIME:
             return removed
+
+
+def prune_references(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+    """Remove files that no job has been matched with for as long as answers are kept, and return how many. They are
+    loaded again when a recipe needs them."""
+    values = {"days": chosen.keep_answers_days}
+    with transaction(pool) as connection:
+        if dry_run:
+            row = connection.execute(queries.text("references", "old_files"), values).fetchone()
+            return int(row[0]) if row else 0
+        return connection.execute(queries.text("references", "forget_files"), values).rowcount

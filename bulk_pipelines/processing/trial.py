@@ -13,7 +13,7 @@ from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.intake import collections, records
 from bulk_pipelines.processing.intake.planning import check_needs
-from bulk_pipelines.processing.intake.records import UNREADABLE, Row
+from bulk_pipelines.processing.intake.rows import UNREADABLE, Row
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -27,10 +27,12 @@ from bulk_pipelines.storage.landing import headed
 SHOWN = 500
 
 
-def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen: Settings) -> Iterator[str]:
+def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, chosen: Settings) -> Iterator[str]:
     """Yield a line for every call and for every row."""
-    recipe = found.to_run(name)
     rows = first_rows(recipe, source, count, chosen)
+    kind = types.find(recipe.type)
+    if kind.load is not None:
+        kind.load(pool, recipe)
     calls: list[Asked] = []
     limiters: dict[str, Limiter] = {}
     desk = Desk(
@@ -40,7 +42,6 @@ def run(pool: Engine, found: Library, name: str, source: str, count: int, chosen
         stored=False,
         tried=calls.append,
     )
-    kind = types.find(recipe.type)
     for number, row in enumerate(rows, 1):
         looked = look(recipe, kind, number, row, desk, source)
         yield from map(call_line, calls)

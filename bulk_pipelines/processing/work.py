@@ -1,22 +1,23 @@
 """Working the rows of a job: each is looked up as its job's recipe says, and what came of it is told to the engine."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.outcomes import Bury, Unfinished
+from bulk_pipelines.engine.outcomes import Bury, Done, Unfinished
 from bulk_pipelines.engine.rate_limit import Stopped
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import envelope, results, types
-from bulk_pipelines.processing.intake.records import UNREADABLE
+from bulk_pipelines.processing.intake.rows import UNREADABLE
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.recipes import library
@@ -24,6 +25,8 @@ from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
 from bulk_pipelines.processing.recipes.types import Looked, Try
 from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.processing.review import truth
+from bulk_pipelines.processing.review.truth import Decision
 from bulk_pipelines.telemetry import spans
 
 VARIANTS = "variants"
@@ -44,9 +47,10 @@ def recipe_of_job(job: Job) -> Recipe:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was looked up for all rows of a claim together."""
+    """What was looked up for all rows of a claim together, and what had been decided about them."""
 
-    looked: dict[int, Looked]
+    decisions: Mapping[int, Decision] = field(default_factory=dict)
+    looked: Mapping[int, Looked] = field(default_factory=dict)
 
 
 def tries_of(leases: Sequence[Lease], job: Job, recipe: Recipe) -> list[Try]:
@@ -84,14 +88,35 @@ def declared() -> Library:
 
 
 def prepare(leases: Sequence[Lease], tools: Tools) -> None:
-    """Look up the rows of a claim together, when their recipe can do that."""
+    """Read what was decided about the rows of a claim, and look up the others together if their recipe can do that."""
     recipe = recipe_of_job(tools.job)
     kind = types.find(recipe.type)
-    assert kind.look_all is not None, "other kinds have nothing to prepare"
-    tools.prepared = Prepared({})
-    readable = tries_of([each for each in leases if UNREADABLE not in each.input], tools.job, recipe)
+    readable = [each for each in leases if UNREADABLE not in each.input]
+    decisions = decided(recipe, readable, tools)
+    tools.prepared = Prepared(decisions)
+    if kind.look_all is None:
+        return
+    open_ = [each for each in readable if each.item_id not in decisions or not decisions[each.item_id].settles]
     with suppress(Stopped):  # then the rows have no finding, and go back
-        tools.prepared = Prepared(dict(kind.look_all(recipe, readable, desk(tools, declared()))))
+        found = kind.look_all(recipe, tries_of(open_, tools.job, recipe), desk(tools, declared())) if open_ else {}
+        tools.prepared = Prepared(decisions, dict(found))
+
+
+def decided(recipe: Recipe, leases: Sequence[Lease], tools: Tools) -> dict[int, Decision]:
+    """Return what was decided about the rows of a claim. An entry that its reference does not have any more is as good
+    as no decision."""
+    with transaction(tools.pool) as connection:
+        found = truth.of_rows(connection, recipe, {each.item_id: each.input for each in leases})
+    entries = types.find(recipe.type).entries
+    chosen = {each.entry.id for each in found.values() if each.entry is not None}
+    if entries is None or not chosen:
+        return found
+    known = entries(tools.pool, recipe, chosen)
+    return {
+        item_id: each if each.entry is None else replace(each, entry=each.entry.as_in(known[each.entry.id]))
+        for item_id, each in found.items()
+        if each.entry is None or each.entry.id in known
+    }
 
 
 def handle(lease: Lease, tools: Tools) -> outcomes.Outcome:
@@ -99,18 +124,21 @@ def handle(lease: Lease, tools: Tools) -> outcomes.Outcome:
     tried = tries_of([lease], tools.job, recipe)[0]
     if UNREADABLE in lease.input:
         return unreadable(recipe, tried)
+    assert isinstance(tools.prepared, Prepared), "each claim is prepared"
+    decision = tools.prepared.decisions.get(lease.item_id, Decision())
     try:
-        looked = look(recipe, tried, tools)
+        looked = None if decision.settles else look(recipe, tried, tools)
     except Stopped:
         return Unfinished()
-    result = results.as_result(recipe, tried.row, looked.finding, tried.envelope.as_json())
-    return results.settled(looked.finding, result, looked.error)
+    found = None if looked is None else looked.finding
+    finding, result = truth.result_of(recipe, tried.row, found, decision, tried.envelope.as_json())
+    return Done(result) if looked is None else results.settled(finding, result, looked.error)
 
 
 def look(recipe: Recipe, tried: Try, tools: Tools) -> Looked:
     kind = types.find(recipe.type)
     if kind.look is None:
-        assert isinstance(tools.prepared, Prepared)
+        assert isinstance(tools.prepared, Prepared), "each claim is prepared"
         found = tools.prepared.looked.get(tried.item_id)
         if found is None:
             raise Stopped

@@ -68,11 +68,26 @@ def written(pieces: AbstractContextManager[Iterator[bytes]], to: str | None) -> 
             target.write(piece)
 
 
+PAIRS = ("dates", "map", "constants", "expressions")
+"""The options that are written COLUMN=VALUE."""
+
+
 @over_http(imports.group.commands["file"], IMPORTS)
-def file(sources: tuple[str, ...], resource: str, idempotency_key: str | None, priority: int, **options: Any) -> None:
+def file(
+    sources: tuple[str, ...],
+    resource: str | None,
+    table: str | None,
+    idempotency_key: str | None,
+    priority: int,
+    preview: bool,
+    **options: Any,
+) -> None:
     from bulk_pipelines.remote import watching
 
-    given = {name: value for name, value in options.items() if value is not None} | {"priority": priority}
+    if resource is None or table is not None or preview:
+        raise InvalidInput("--resource", "a server is told a resource; it takes no table, and shows no preview")
+    given = {name: value for name, value in options.items() if value}
+    given = {name: pairs(value) if name in PAIRS else value for name, value in given.items()} | {"priority": priority}
     with connected() as client, watching.screen() as screen:
         if any("://" in source for source in sources):
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
@@ -87,6 +102,16 @@ def file(sources: tuple[str, ...], resource: str, idempotency_key: str | None, p
         click.echo(said)
         seen = watched(client, screen, seen)
     ended(seen)
+
+
+def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for each in texts:
+        column, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidInput("COLUMN=VALUE", f"{each!r} is not of this form")
+        found[column.strip()] = value.strip()
+    return found
 
 
 def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":

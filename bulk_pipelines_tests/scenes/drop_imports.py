@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import put_away, sources
-from bulk_pipelines.drops.look import Looked, look
+from bulk_pipelines.drops.look import Doors, Looked, look
 from bulk_pipelines.drops.sources import After, DropSource
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -17,6 +17,7 @@ from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.processing import submission as processing
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drops import Box
 
@@ -34,7 +35,8 @@ class Drops:
 
     def look(self) -> Looked:
         references = {"comments": ["articles", "users"], "articles": ["users"], "users": list[str]()}
-        return look(self.engine, self.source, self.box.storage, submission.submit_drop, references)
+        doors = Doors(submission.submit_drop, processing.submit_drop, references)
+        return look(self.engine, self.source, self.box.storage, doors)
 
     def taken(self) -> Job:
         """What the next look takes, as the one job it becomes."""

@@ -8,13 +8,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.drops import put_away, sources
-from bulk_pipelines.drops.look import Looked, look
+from bulk_pipelines.drops.look import Doors, Looked, look
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.imports import submission
+from bulk_pipelines.processing import submission as processing
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.local.storage import LocalStorage
 
@@ -50,8 +51,7 @@ class Inbox:
             self.engine,
             self.source,
             options.pop("open_storage", self.storage),
-            options.pop("submit", submission.submit_drop),
-            REFERENCES,
+            Doors(options.pop("submit", submission.submit_drop), processing.submit_drop, REFERENCES),
             sleep=self.between,
             **options,
         )

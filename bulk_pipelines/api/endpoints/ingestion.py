@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.owners.callers import Administrator
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.dropping import doors
 from bulk_pipelines.drops import scan
 from bulk_pipelines.drops.scan import Scanned
 from bulk_pipelines.engine.jobs import audit
-from bulk_pipelines.imports import submission
 
 router = APIRouter(prefix="/api/ingestion", tags=["drops"])
 
@@ -40,11 +40,11 @@ def scan_sources(
 ) -> Scan:
     """Looks at the sources of dropped files, as the sensors do all the time: complete files are taken, and files are
     put away whose imports are over. A source that somebody else looks at in this moment is skipped."""
-    references = submission.references()
-    found = scan.configured(door.settings, list(references), source)
+    where = doors()
+    found = scan.configured(door.settings, list(where.references), source)
     with transaction(door.pool) as connection:
         audit.note_other(connection, caller.actor, "scan", caller.actor.name, source=source)
-    scanned = scan.scan(door.pool, found, door.settings, submission.submit_drop, references, scan.SECONDS)
+    scanned = scan.scan(door.pool, found, door.settings, where, scan.SECONDS)
     return Scan(sources=[told(each) for each in scanned])
 
 

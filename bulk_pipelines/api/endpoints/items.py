@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from anyio import CapacityLimiter, WouldBlock
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import PLAIN, media_type
 from bulk_pipelines.api.imports.resumption import content_length
-from bulk_pipelines.api.items import grids, lists, requests
+from bulk_pipelines.api.items import lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of
 from bulk_pipelines.api.items.reprocessing import Reprocess
@@ -22,6 +21,7 @@ from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_f
 from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
+from bulk_pipelines.api.streams import Stream
 from bulk_pipelines.api.submissions import answered
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
@@ -244,7 +244,7 @@ def reprocess(job_id: JobKey, door: TheDoor, caller: Writer, asked: Reprocess) -
 @router.post(
     "/{job_id}/export",
     summary="The grid of a job as a file",
-    response_class=StreamingResponse,
+    response_class=Response,
     responses={200: {"content": {each.partition(";")[0]: {} for each in MEDIA_TYPES.values()}}},
 )
 def export_grid(
@@ -253,16 +253,17 @@ def export_grid(
     door: TheDoor,
     caller: Reader,
     format: Annotated[GridFormat, Query(description="The file's format.")] = GridFormat.XLSX,  # noqa: A002
-) -> StreamingResponse:
+) -> Stream:
     """Streams the grid: a row for each item, in the order of the source, of one snapshot. Nothing is computed again, so
-    it can be had at any time. A process streams some at once; one more is answered with 503 and `Retry-After`."""
+    it can be had at any time. A process streams some at once; one more is refused, with `Retry-After`."""
     with transaction(door.pool) as connection:
         job = processing_job(connection, job_id, caller.actor.sees)
-    return grids.streamed(
-        request.app.state.grids,
-        grid.written(door.pool, job.job_key, format),
+    return Stream(
+        request.app.state.streams,
+        caller.actor.name,
+        lambda _: grid.written(door.pool, job.job_key, format),
         MEDIA_TYPES[format],
-        f"{job.job_key}.{format}",
+        {"Content-Disposition": f'attachment; filename="{job.job_key}.{format}"', "Cache-Control": "no-store"},
     )
 
 

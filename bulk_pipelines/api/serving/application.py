@@ -1,7 +1,6 @@
 """The application: its endpoints, and what stands around all of them."""
 
 from collections.abc import Callable
-from threading import BoundedSemaphore
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
@@ -20,16 +19,17 @@ from bulk_pipelines.api.endpoints import (
     items,
     metrics,
     pending,
+    reconciliation,
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
-from bulk_pipelines.api.items import grids
 from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
 from bulk_pipelines.api.streams import Streams
 from bulk_pipelines.engine.measures import recording
@@ -45,6 +45,7 @@ ROUTERS = (
     pending.router,
     ingestion.router,
     audit.router,
+    reconciliation.router,
     health.router,
     documentation.router,
 )
@@ -90,7 +91,6 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)
-    app.state.grids = BoundedSemaphore(grids.AT_ONCE)
     app.state.kick_offs = CapacityLimiter(door.settings.api_kick_offs)
     app.state.scraper = Scraper(door.pool)
     app.openapi = lambda: documentation.described(app)  # type: ignore[method-assign]
@@ -99,6 +99,7 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
         app.include_router(router)
     more(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Crossing)
     return app
 
 

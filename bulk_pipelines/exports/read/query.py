@@ -163,7 +163,7 @@ def as_its_text(file: Format, kind: ColumnKind) -> bool:
     number and JSON stand in JSON as they are; an array does not, since JSON has no arrays with bounds."""
     if file is Format.XLSX:
         return kind not in {*xlsx.OWN_FORM, *PLAIN}
-    if file is Format.PARQUET:
+    if file in {Format.PARQUET, Format.ARROW}:
         return kind not in PLAIN and pa.types.is_string(kind.arrow)
     return file in {Format.JSON, Format.NDJSON} and kind in {ColumnKind.ARRAY, ColumnKind.OTHER}
 

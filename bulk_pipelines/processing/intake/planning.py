@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 import psycopg
 from sqlalchemy import Engine
@@ -22,7 +23,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
-from bulk_pipelines.processing.intake.records import Row
+from bulk_pipelines.processing.intake.rows import Row
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
@@ -31,6 +32,7 @@ from bulk_pipelines.settings import Settings
 log = logging.getLogger(__name__)
 
 FETCHED = 5_000
+Each = TypeVar("Each")
 FIRST_BATCH = 1_000
 ROWS_BETWEEN = 1_000
 """After so many rows a plan asks again whether it is to stop."""
@@ -41,9 +43,12 @@ def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -
     goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
+    load = types.find(request.recipe.type).load
+    if load is not None:
+        load(pool, request.recipe)
     try:
         if files_are_rows(request):
-            return plan_collection(pool, job, request, chosen)
+            return plan_collection(pool, job, request, chosen, stopping)
         if request.source:
             return plan_file(pool, job, request, chosen, stopping)
         return plan_query(pool, job, request)
@@ -92,28 +97,14 @@ def plan_file(
     return planned
 
 
-class Until:
-    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
-
-    def __init__(self, rows: Iterator[Row], stopping: Callable[[], bool]) -> None:
-        self.rows = rows
-        self.stopping = stopping
-        self.stopped = False
-
-    def __iter__(self) -> Iterator[Row]:
-        for number, row in enumerate(self.rows):
-            if number and number % ROWS_BETWEEN == 0 and self.stopping():
-                self.stopped = True
-                return
-            yield row
-
-
 def files_are_rows(request: ProcessingRequest) -> bool:
     """Whether the files of the source are the rows."""
     return bool(request.source) and types.find(request.recipe.type).files and collections.is_collection(request.source)
 
 
-def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings) -> Job:
+def plan_collection(
+    pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
+) -> Job:
     """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
     read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
     sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
@@ -125,15 +116,37 @@ def plan_collection(pool: Engine, job: Job, request: ProcessingRequest, chosen: 
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    if found.landed is None:
-        rows = collections.of_folder(request.source, chosen)
-    else:
-        rows = collections.of_archive(found.landed, chosen)
-    persist.add_items(pool, job.job_id, rows, sizer)
     with transaction(pool) as connection:
-        if not jobs.find(connection, job.job_key).total_items:
+        before = jobs.find(connection, job.job_key).total_items
+    if found.landed is None:
+        # A listing has no order that lasts, so a plan that is to stop would begin anew each time: it does not stop.
+        left = Until(collections.of_folder(request.source, chosen), lambda: False)
+    else:
+        left = Until(itertools.islice(collections.of_archive(found.landed, chosen), before, None), stopping)
+    persist.add_items(pool, job.job_id, left, sizer)
+    with transaction(pool) as connection:
+        planned = jobs.find(connection, job.job_key)
+        if left.stopped:
+            return planned
+        if not planned.total_items:
             raise InvalidInput("source", "there are no files in it")
         return jobs.seal(connection, job.job_id)
+
+
+class Until(Generic[Each]):
+    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
+
+    def __init__(self, rows: Iterator[Each], stopping: Callable[[], bool]) -> None:
+        self.rows = rows
+        self.stopping = stopping
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[Each]:
+        for number, row in enumerate(self.rows):
+            if number and number % ROWS_BETWEEN == 0 and self.stopping():
+                self.stopped = True
+                return
+            yield row
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:

@@ -34,15 +34,16 @@ def folder(chosen: Settings) -> str:
 
 def land(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource:
     access = access_of(chosen)
-    with locations.folder(folder(chosen), access, "BULK_LANDING_URL") as into:
-        copy = landing.land(
+    sources = locations.Sources(access, request.within or None)
+    with locations.folder(folder(chosen), access, "BULK_LANDING_URL") as into, sources as opened:
+        copy = landing.land_from(
+            opened,
             request.source,
             into,
             f"{job.job_key}/rows",
-            access,
             landing.limits_of(chosen),
             request.compression,
-            within=request.within,
+            version=request.version or None,
         )
     return LandedSource(copy.source, copy.url, copy.bytes, copy.sha256)
 

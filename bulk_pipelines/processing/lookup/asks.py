@@ -108,7 +108,8 @@ class Ask:
     @property
     def columns(self) -> set[str]:
         written = [self.path, *self.params.values(), *self.headers.values()]
-        return {name for each in written for name in templates.columns_of(self.provider, each)}
+        within = templates.columns_within(self.body)
+        return within | {name for each in written for name in templates.columns_of(self.provider, each)}
 
     def request(self, row: Mapping[str, Any]) -> Request | None:
         """Return the request for a row; None when the row has no value that it needs. A parameter or header without a

@@ -42,6 +42,10 @@ def check(recipe: Recipe, providers: Mapping[str, Provider]) -> None:
             raise InvalidInput(f"{place}.columns", f"{column.header!r} shows {column.key!r}, which no answer has")
 
 
+def reads(recipe: Recipe) -> set[str]:
+    return {name for ask in asks_of(recipe) for name in ask.columns} - {QUERY}
+
+
 @dataclass
 class Seen:
     """What the asks of one try have come to so far."""
@@ -137,4 +141,5 @@ TYPE = RecipeType(
     says="Rows looked up at any web services that answer with JSON.",
     check=check,
     look=look,
+    reads=reads,
 )

@@ -15,6 +15,7 @@ from bulk_pipelines.processing.matching import grams
 from bulk_pipelines.processing.matching.entries import Entry
 from bulk_pipelines.processing.matching.folding import compact, fold, host, site
 from bulk_pipelines.processing.matching.grams import Floats, Ints
+from bulk_pipelines.processing.matching.memory import apart, room
 from bulk_pipelines.processing.matching.variants import Origin, Variant, variants
 
 WORDS = 1 << 20
@@ -103,7 +104,8 @@ class _Building:
         self.texts: list[pa.Array[Any]] = []
         self.numbers: list[tuple[Numbers, npt.NDArray[np.int8]]] = []
         self.keys: list[tuple[Keys, Numbers, Numbers]] = []
-        self.matrices: dict[str, list[sparse.csr_matrix]] = {}
+        self.matrices: dict[str, list[tuple[Numbers, Numbers, int]]] = {}
+        """The columns of the cells of each matrix, how many each row has, and how many columns there are. All are 1."""
         self.trigrams: list[_Small] = []
         self.frequency = np.zeros(grams.COLUMNS, np.int64)
         self.size = self.variants = 0
@@ -114,7 +116,7 @@ class _Building:
         owner = np.repeat(np.arange(self.size, self.size + len(chunk), dtype=np.int32), [len(each) for each in found])
         self.tables.append(_table(chunk))
         self.texts.append(pa.array([variant.text for variant in flat], pa.large_string()))
-        self.numbers.append((owner, np.array([variant.origin for variant in flat], np.int8)))
+        self.numbers.append((apart(owner), apart(np.array([variant.origin for variant in flat], np.int8))))
         named = [variant.folded.split() if variant.origin is Origin.NAME else [] for variant in flat]
         trigrams = grams.trigrams([variant.folded for variant in flat])
         self.frequency += np.bincount(trigrams.indices, minlength=grams.COLUMNS)
@@ -134,14 +136,16 @@ class _Building:
         variant = np.arange(self.variants, self.variants + len(flat), dtype=np.int32)
         self.keys.append(
             (
-                np.array(keys, np.uint64),
-                np.concatenate([owner, np.array([number for number, _ in sites], np.int32)]),
-                np.concatenate([variant, np.full(len(sites), -1, np.int32)]),
+                apart(np.array(keys, np.uint64)),
+                apart(np.concatenate([owner, np.array([number for number, _ in sites], np.int32)])),
+                apart(np.concatenate([variant, np.full(len(sites), -1, np.int32)])),
             )
         )
 
     def _keep(self, name: str, matrix: sparse.csr_matrix) -> None:
-        self.matrices.setdefault(name, []).append(matrix)
+        self.matrices.setdefault(name, []).append(
+            (apart(matrix.indices), apart(np.diff(matrix.indptr).astype(np.int32)), matrix.shape[1])
+        )
 
     def finish(self) -> Index:
         known = self.size
@@ -151,11 +155,9 @@ class _Building:
         owner = np.concatenate([owner for owner, _ in self.numbers])
         origin = np.concatenate([origin for _, origin in self.numbers])
         first = np.searchsorted(owner, np.arange(self.size + 1))
-        keys, keyed, keyed_variant = (np.concatenate(each) for each in zip(*self.keys, strict=True))
-        self.keys.clear()
+        doubles, keys, keyed, keyed_variant = self._looked_up(origin)
         words = self._stacked("words")
         names = int((origin == Origin.NAME).sum())
-        order = np.argsort(keys, kind="stable")
         return Index(
             entries=pa.concat_tables(self.tables).slice(0, known),
             texts=pa.chunked_array(self.texts),
@@ -163,7 +165,7 @@ class _Building:
             origin=origin,
             first=first,
             websites=first[:-1] + np.bincount(owner[origin != Origin.WEBSITE], minlength=self.size),
-            doubles=_doubles(keys, keyed_variant, origin),
+            doubles=doubles,
             words=words,
             word_weights=self.weigh(np.bincount(words.indices, minlength=WORDS), names),
             trigram_weights=weights,
@@ -171,20 +173,38 @@ class _Building:
             described=self._stacked("described"),
             countries=self._stacked("countries"),
             hosts=self._stacked("hosts"),
-            keys=keys[order],
-            keyed=keyed[order],
-            keyed_variant=keyed_variant[order],
+            keys=keys,
+            keyed=keyed,
+            keyed_variant=keyed_variant,
         )
 
+    def _looked_up(self, origin: npt.NDArray[np.int8]) -> tuple[Floats, Keys, Numbers, Numbers]:
+        """Return how many names equal each variant, and what is looked up whole, in the order of the keys."""
+        keys, keyed, keyed_variant = (np.concatenate(each) for each in zip(*self.keys, strict=True))
+        self.keys.clear()
+        order = np.argsort(keys, kind="stable")
+        keys, keyed, keyed_variant = keys[order], keyed[order], keyed_variant[order]
+        return _doubles(keys, keyed_variant, origin), keys, keyed, keyed_variant
+
     def _stacked(self, name: str) -> sparse.csr_matrix:
-        return sparse.csr_matrix(sparse.vstack(self.matrices.pop(name), format="csr"))
+        chunks = self.matrices.pop(name)
+        counts = np.concatenate([each for _, each, _ in chunks])
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        column, at = room(int(starts[-1]), np.int32), 0
+        shape = (len(counts), chunks[0][2])
+        chunks.reverse()
+        while chunks:
+            cells, _, _ = chunks.pop()
+            column[at : at + len(cells)] = cells
+            at += len(cells)
+        return sparse.csr_matrix((np.ones(len(column), np.int8), column, starts), shape=shape)
 
     def _postings(self) -> tuple[Floats, sparse.csr_matrix]:
         """Weigh the trigrams and turn them round: each chunk goes straight to its places, and is let go."""
         weights = self.weigh(self.frequency, self.variants)
         common = self.frequency > max(COMMON_LEAST, COMMON_SHARE * self.variants)
         starts = np.concatenate([[0], np.cumsum(np.where(common, 0, self.frequency))])
-        variant, weight = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        variant, weight = room(int(starts[-1]), np.int32), room(int(starts[-1]), np.float32)
         free, before = starts[:-1].copy(), 0
         self.trigrams.reverse()
         while self.trigrams:
@@ -211,7 +231,8 @@ class _Small:
 
     @staticmethod
     def of(matrix: sparse.csr_matrix) -> "_Small":
-        return _Small(matrix.data.astype(np.uint8), matrix.indices.astype(np.uint16), matrix.indptr.astype(np.int32))
+        cells = apart(matrix.data.astype(np.uint8)), apart(matrix.indices.astype(np.uint16))
+        return _Small(*cells, apart(matrix.indptr.astype(np.int32)))
 
     def matrix(self) -> sparse.csr_matrix:
         cells = (self.counts.astype(np.float32), self.columns.astype(np.int32), self.starts)
@@ -230,9 +251,14 @@ def _table(chunk: Sequence[Entry]) -> pa.Table:
 
 
 def _doubles(keys: Keys, variant: Numbers, origin: npt.NDArray[np.int8]) -> Floats:
-    """Return the logarithm of how many names equal each variant."""
+    """Return the logarithm of how many names equal each variant. The keys are in order, so equal ones are
+    neighbours."""
     doubles = np.zeros(len(origin), np.float32)
-    named = (variant >= 0) & (origin[variant] == Origin.NAME)
-    _, place, counts = np.unique(keys[named], return_inverse=True, return_counts=True)
-    doubles[variant[named]] = np.log(counts[place])
+    named = variant >= 0
+    named[named] = origin[variant[named]] == Origin.NAME
+    known, of = keys[named], variant[named]
+    if len(known):
+        begins = np.flatnonzero(np.concatenate([[True], known[1:] != known[:-1]]))
+        counts = np.diff(np.append(begins, len(known)))
+        doubles[of] = np.repeat(np.log(counts), counts)
     return doubles

@@ -44,7 +44,7 @@ def doubles(index: Index, entries: Iterable[Entry], model: Model | None = None) 
     stream, before = iter(entries), 0
     while chunk := list(islice(stream, BATCH)):
         scored = scoring.score(index, [_asking(entry) for entry in chunk], model)
-        probability = np.asarray(1 / (1 + np.exp(-scored.strength)), np.float32)
+        probability = scoring.apart(scored.strength)
         likely = (probability >= model.threshold) & (scored.pairs.entry > scored.pairs.row + before)
         chosen = np.flatnonzero(likely)
         found = scoring.evidence(scored, chosen, probability)

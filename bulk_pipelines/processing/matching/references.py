@@ -60,19 +60,24 @@ class Columns:
         }
 
 
+def table_named(name: str) -> sql.Identifier:
+    """Return a table as statements name it; it is written as `name` or `schema.name`."""
+    return sql.Identifier(*name.split(".", 1))
+
+
 def load(engine: Engine, table: str, columns: Columns) -> Index:
     """Build the index of a table (`name` or `schema.name`), as one snapshot of it, without holding all its rows."""
     with pool.transaction(engine) as connection:
-        return build(stream(connection, table, columns))
+        return build(stream(connection, table_named(table), columns))
 
 
-def stream(connection: Connection, table: str, columns: Columns) -> Iterator[Entry]:
-    """Yield the entries of a table, in the order of their ids."""
+def stream(connection: Connection, relation: sql.Composable, columns: Columns) -> Iterator[Entry]:
+    """Yield the entries of a table, or of whatever else may stand behind FROM, in the order of their ids."""
     if not columns.id:
         raise InvalidInput("id", "a column with the entries' ids is needed")
     query = sql.SQL("SELECT {columns} FROM {table} WHERE {id} IS NOT NULL ORDER BY {id}").format(
         columns=sql.SQL(", ").join(map(sql.Identifier, columns.all)),
-        table=sql.Identifier(*table.split(".", 1)),
+        table=relation,
         id=sql.Identifier(columns.id),
     )
     with connection.cursor("reference", row_factory=dict_row) as cursor:

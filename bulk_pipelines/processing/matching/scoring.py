@@ -47,7 +47,16 @@ def score(index: Index, queries: Sequence[Query], model: Model) -> Scored:
 
 def results(scored: Scored, model: Model, most: int = MOST) -> list[Result]:
     """Return the verdict on each query of the batch."""
-    probability = probabilities(scored.pairs.row, scored.strength)
+    return [_judged(found, model) for found in ranked(scored, probabilities(scored.pairs.row, scored.strength), most)]
+
+
+def apart(strength: Floats) -> Floats:
+    """Return the probability of each pair as if it had no rivals: an entry may have several doubles."""
+    return np.asarray(1 / (1 + np.exp(-strength)), np.float32)
+
+
+def ranked(scored: Scored, probability: Floats, most: int = MOST) -> list[tuple[Candidate, ...]]:
+    """Return the candidates of each query of the batch, the likeliest first."""
     order = np.lexsort((scored.pairs.entry, -probability, scored.pairs.row))
     row = scored.pairs.row[order]
     start = np.searchsorted(row, np.arange(scored.size + 1))
@@ -55,7 +64,7 @@ def results(scored: Scored, model: Model, most: int = MOST) -> list[Result]:
     shown = (rank < most) & (probability[order] >= LEAST_SCORE)
     found = evidence(scored, order[shown], probability)
     ends = np.searchsorted(row[shown], np.arange(scored.size + 1))
-    return [_judged(tuple(found[a:b]), model) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+    return [tuple(found[a:b]) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
 
 def evidence(scored: Scored, chosen: Ints, score: Floats) -> list[Candidate]:

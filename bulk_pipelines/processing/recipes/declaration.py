@@ -36,6 +36,8 @@ EVIDENCE = (
     "asked_at",
     "candidates",
     "reason",
+    "decision",
+    "decided_by",
 )
 """What the grid can show of an outcome's evidence."""
 
@@ -76,6 +78,7 @@ class Recipe:
     """The least score of a candidate that is worth a look."""
     attempts: int
     not_found_attempts: int
+    """0 leaves it to the type of recipe."""
     per_try: int
     """How many variants one attempt asks for; 0 means all."""
     at_once: int
@@ -103,7 +106,7 @@ class Recipe:
                 margin=fields.number("margin", 0.0, most=1.0),
                 floor=fields.number("floor", 0.0, most=1.0),
                 attempts=fields.whole("attempts", 5, least=1, most=20),
-                not_found_attempts=fields.whole("not_found_attempts", 2, least=1, most=20),
+                not_found_attempts=fields.whole("not_found_attempts", 0, most=20),
                 per_try=fields.whole("per_try", 0, most=100),
                 at_once=fields.whole("at_once", 4, least=1, most=64),
                 matched_share=fields.number("matched_share", 0.0, most=1.0),

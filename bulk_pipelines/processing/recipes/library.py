@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.providers.provider import Provider, checked_header
@@ -16,6 +18,8 @@ from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.settings import Settings
 
+YAML = (".yaml", ".yml")
+ENDINGS = (".toml", *YAML)
 GROUP = "bulk_pipelines.recipes"
 """The entry points by which packages bring declarations: a mapping as the TOML file has it, or a function that returns
 one."""
@@ -48,7 +52,8 @@ def load(chosen: Settings, besides: Sequence[Path] = ()) -> Library:
     recipes: dict[str, Recipe] = {}
     providers: dict[str, Provider] = {}
     places: dict[str, str] = {}
-    for place, given in declarations([*sorted(folder(chosen).glob("*.toml")), *besides]):
+    written = [path for path in sorted(folder(chosen).glob("*")) if is_file(path)]
+    for place, given in declarations([*written, *besides]):
         try:
             found_recipes, found_providers = parsed(given)
         except InvalidInput as error:
@@ -93,10 +98,68 @@ def declarations(written: Sequence[Path]) -> Iterator[tuple[str, Any]]:
         given = point.load()
         yield f"{point.value}", given() if callable(given) else given
     for path in written:
-        try:
-            yield str(path), tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(str(path), f"is not TOML: {error}") from None
+        yield str(path), placed(read(path), path.parent)
+
+
+def read(path: Path) -> Any:
+    """Read a file of declarations: YAML if its name says so, else TOML."""
+    kind = "YAML" if path.suffix in YAML else "TOML"
+    try:
+        text = path.read_text(encoding="utf-8")
+        return yaml.safe_load(text) if kind == "YAML" else tomllib.loads(text)
+    except OSError as error:
+        raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(str(path), f"is not {kind}: {' '.join(str(error).split())}") from None
+
+
+def placed(given: Any, folder: Path) -> Any:
+    """Return declarations in which a file of a reference that stands beside them has its whole path."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("recipe"), Mapping):
+        return given
+    recipes = given["recipe"]
+    return {**given, "recipe": {name: with_whole_path(each, folder) for name, each in recipes.items()}}
+
+
+def with_whole_path(recipe: Any, folder: Path) -> Any:
+    if not isinstance(recipe, Mapping) or not isinstance(recipe.get("reference"), Mapping):
+        return recipe
+    reference = recipe["reference"]
+    file = reference.get("file")
+    if not isinstance(file, str) or "://" in file:
+        return recipe
+    return {**recipe, "reference": {**reference, "file": str(folder.absolute() / file)}}
+
+
+def chosen_by(chosen: Settings, name: str) -> Recipe:
+    """Return a recipe by its name, or the one recipe of a file. Whoever names a file has its rights: no door that
+    strangers reach may offer this."""
+    installed = load(chosen)
+    path = Path(name)
+    if not is_file(path):
+        return installed.to_run(name)
+    recipe = load(chosen, [path]).to_run(only_recipe(path, chosen))
+    # Workers read the installed declarations, and know no provider of this file.
+    types.find(recipe.type).check(recipe, installed.providers)
+    return recipe
+
+
+def tried(chosen: Settings, name: str) -> tuple["Library", Recipe]:
+    """Return a recipe, by its name or as the one recipe of a file, and the declarations that it is tried with."""
+    path = Path(name)
+    found = load(chosen, [path] if is_file(path) else [])
+    return found, found.recipe(only_recipe(path, chosen) if is_file(path) else name)
+
+
+def is_file(path: Path) -> bool:
+    return path.suffix in ENDINGS
+
+
+def only_recipe(path: Path, chosen: Settings) -> str:
+    recipes, _ = parsed(read(path))
+    if len(recipes) != 1:
+        raise InvalidInput(str(path), f"has {len(recipes)} recipes: put it into {folder(chosen)}, and name one of them")
+    return next(iter(recipes))
 
 
 def parsed(given: object) -> tuple[dict[str, Recipe], dict[str, Provider]]:

@@ -23,6 +23,14 @@ def columns_of(place: str, template: str) -> set[str]:
     return found
 
 
+def columns_within(value: Any) -> set[str]:
+    """Return the names that the texts within JSON have in braces."""
+    if isinstance(value, str):
+        return {each[1] for each in FIELD.finditer(value) if each[1]}
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return {name for each in inner for name in columns_within(each)}
+
+
 def text_of(value: Any) -> str:
     """Return a value of a row as text. Nothing gives the empty text."""
     if value is None:

@@ -1,18 +1,19 @@
 """What a type of recipe brings: how its rows are looked up, one by one or many by one request."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.processing import results
 from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.processing.recipes.declaration import Recipe, Variant
-from bulk_pipelines.processing.results import Finding
+from bulk_pipelines.processing.results import Candidate, Finding
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class Looked:
 
 Look = Callable[[Recipe, Try, Desk], Looked]
 LookAll = Callable[[Recipe, Sequence[Try], Desk], Mapping[int, Looked]]
+Without = Callable[[Recipe, Finding, Collection[str]], Finding]
+Entries = Callable[[Engine, Recipe, Collection[str]], Mapping[str, Candidate]]
+
+
+def as_declared(recipe: Recipe) -> Recipe:
+    return recipe
 
 
 def always(_: Recipe, __: Mapping[str, Provider]) -> None:
@@ -68,3 +75,19 @@ class RecipeType:
     """Does, before the job ends, what can only be done for all its rows together."""
     ready: Callable[[Recipe, Mapping[str, Provider]], None] = always
     """Raises `InvalidInput` if this installation lacks what a job of the recipe needs."""
+    reads: Callable[[Recipe], set[str]] = lambda _: set()
+    """The columns that a row is looked up by, besides those of the variants: rows that say the same in all of them are
+    the same to a reviewer."""
+    judging: Callable[[Recipe], Recipe] = as_declared
+    """Returns the recipe with the threshold and the margin that hold when it names none."""
+    without: Without = results.without
+    """Judges a finding anew without some candidates, which a reviewer has rejected."""
+    entries: Entries | None = None
+    """Returns the things of these ids that a row may stand for, if this type can look them up. Without it, reviewers
+    choose among a row's candidates."""
+    unique: Callable[[Recipe], bool] | None = None
+    """Whether a recipe matches no entry with two rows of a job; None if no recipe of this type can ask for that."""
+    load: Callable[[Engine, Recipe], None] | None = None
+    """Loads what the recipe needs, before the rows of a job are persisted."""
+    not_found_attempts: int = 2
+    """How often a row is tried for which nothing is found, if the recipe does not say."""

@@ -77,6 +77,11 @@ def check(recipe: Recipe, providers: Mapping[str, Provider]) -> None:
             raise InvalidInput(f"{place}.columns", f"there is no {column.key!r}; there are {', '.join(ANSWERS)}")
 
 
+def reads(recipe: Recipe) -> set[str]:
+    place = f"recipe.{recipe.name}"
+    return {name for _, value in options_of(recipe).properties for name in templates.columns_of(place, value)}
+
+
 @dataclass
 class Row:
     """A row on its way through the rounds."""
@@ -193,4 +198,5 @@ TYPE = RecipeType(
     check=check,
     look_all=look_all,
     claim=500,
+    reads=reads,
 )

@@ -120,16 +120,20 @@ def checked_manifest(provider: str, manifest: Any) -> tuple[str, Version]:
     versions = manifest.get("versions", [OLDER])
     if not isinstance(versions, list) or not all(isinstance(each, str) for each in versions):
         raise Permanent(f"the manifest of {provider} is wrong: versions is no list of texts")
+    wrong = []
     if Version.STABLE in versions or OLDER in versions:
-        for field in ("identifierSpace", "schemaSpace"):
-            if not isinstance(manifest.get(field), str):
-                raise Permanent(f"the manifest of {provider} is wrong: it has no {field}")
-        return name, Version.STABLE
+        missing = [field for field in ("identifierSpace", "schemaSpace") if not isinstance(manifest.get(field), str)]
+        if not missing:
+            return name, Version.STABLE
+        wrong.append(f"it has no {missing[0]}")
     if Version.DRAFT in versions:
+        # A service of both versions may describe itself as the draft wants it, which is not as 0.2 does.
         view = manifest.get("view")
-        if not isinstance(view, dict) or not isinstance(view.get("url"), str):
-            raise Permanent(f"the manifest of {provider} is wrong: it has no view")
-        return name, Version.DRAFT
+        if isinstance(view, dict) and isinstance(view.get("url"), str):
+            return name, Version.DRAFT
+        wrong.append("it has no view")
+    if wrong:
+        raise Permanent(f"the manifest of {provider} is wrong: {', '.join(wrong)}")
     raise Permanent(
         f"{provider} speaks {', '.join(versions)[:SHOWN]} of the Reconciliation API, not {', '.join(Version)}"
     )

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer
 from bulk_pipelines_tests.scenes.api_exports import asked, completed
@@ -33,6 +34,8 @@ class Row:
     of_owner: Made | None = None
     """Set where the path names something that belongs to an owner: for others there is no such thing."""
     ask: dict[str, Any] | None = None
+    of_all: Made | None = None
+    """Set where the path names something that belongs to nobody."""
 
 
 def ended_import(api: Api) -> dict[str, str]:
@@ -56,6 +59,26 @@ def loaded_import(api: Api) -> dict[str, str]:
 def upload(api: Api) -> dict[str, str]:
     begun = sent(api.client("ada"), b"id,", {"Upload-Complete": "?0"})
     return {"upload_id": begun.headers["Location"].rpartition("/")[2]}
+
+
+ADA = "4b6d5d2c-0000-4000-8000-000000000001"
+
+
+def reference(api: Api) -> dict[str, str]:
+    """Declare a recipe whose reference is a table that is always there."""
+    folder = api.settings.home.parent / "recipes"
+    folder.mkdir(exist_ok=True)
+    (folder / "people.toml").write_text(
+        '[recipe.people]\ntype = "match"\nvariants = [{ name = "name", query = "{name}" }]\n'
+        '[recipe.people.reference]\ntable = "users"\nid = "id"\nnames = ["name", "email"]\n'
+    )
+    with transaction(api.engine) as connection:
+        connection.execute(
+            "INSERT INTO users (id, email, name, role, active) VALUES (%s, 'ada@x.org', 'Ada', 'reader', true)"
+            " ON CONFLICT DO NOTHING",
+            [ADA],
+        )
+    return {"name": "people", "kind": "entity"}
 
 
 def waiting_export(api: Api) -> dict[str, str]:
@@ -99,6 +122,28 @@ APPEND = {
     "headers": {"Content-Type": "application/partial-upload", "Upload-Complete": "?0", "Upload-Offset": "3"},
 }
 
+FORM = {"data": {"queries": '{"q": {"query": "Ada"}}'}}
+CONDITIONS = {"json": {"queries": [{"conditions": [{"matchType": "name", "propertyValue": "Ada"}]}]}}
+RECONCILIATION: dict[str, Row] = {
+    "GET /reconcile": Row(Scope.READ),
+    "GET /reconcile/{name}": Row(Scope.READ, of_all=reference),
+    "POST /reconcile/{name}": Row(Scope.READ, of_all=reference, ask=FORM),
+    "GET /reconcile/{name}/properties": Row(Scope.READ, of_all=reference),
+    "GET /reconcile/{name}/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/suggest/{kind}": Row(Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}),
+    "GET /reconcile/{name}/1.0-draft": Row(Scope.READ, of_all=reference),
+    "POST /reconcile/{name}/1.0-draft/match": Row(Scope.READ, of_all=reference, ask=CONDITIONS),
+    "POST /reconcile/{name}/1.0-draft/extend": Row(
+        Scope.READ, of_all=reference, ask={"json": {"ids": [ADA], "properties": [{"id": "email"}]}}
+    ),
+    "GET /reconcile/{name}/1.0-draft/extend/propose": Row(Scope.READ, of_all=reference),
+    "GET /reconcile/{name}/1.0-draft/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/1.0-draft/suggest/{kind}": Row(
+        Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}
+    ),
+}
+"""References belong to nobody: whoever may read may ask them."""
+
 ITEMS = {
     "params": {"recipe": "products"},
     "content": b"title,brand\nlamp,Acme\n",
@@ -106,6 +151,7 @@ ITEMS = {
 }
 
 ROWS: dict[str, Row] = {
+    **RECONCILIATION,
     "POST /api/jobs": Row(Scope.WRITE, 202, ask=ITEMS),
     "GET /api/jobs": Row(Scope.READ),
     "GET /api/jobs/{job_id}": Row(Scope.READ, of_owner=rows),
@@ -165,7 +211,8 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
     method, path = name.split(" ")
 
     def ask(headers: dict[str, str]) -> httpx.Response:
-        places = row.of_owner(api) if row.of_owner else {}
+        made = row.of_owner or row.of_all
+        places = made(api) if made else {}
         options = dict(row.ask or {})
         options["headers"] = options.get("headers", {}) | headers
         return httpx.request(method, api.url + path.format(**places), timeout=30, **options)

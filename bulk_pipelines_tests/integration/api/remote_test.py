@@ -80,6 +80,19 @@ def test_an_import_and_what_follows(api: Api, bulk: Bulk, worker: None, tmp_path
     assert key in bulk("job", "show", key, "--watch", code=3).stdout
 
 
+def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
+    file = tmp_path / "users.txt"
+    file.write_text(
+        (HEADER + line(1)).replace(",", ";").replace("email", "mail").replace(";active", "").replace(";true", "")
+    )
+    told = ("--delimiter", ";", "--map", "email=mail", "--null", "nothing", "--constant", "active=true")
+    said = bulk("import", str(file), "--resource", "users", *told).stdout
+    assert "COMPLETED: 1 read, 1 successful" in said
+    refused = bulk("import", str(file), "--resource", "users", "--map", "email", code=1)
+    assert "'email' is not of this form" in refused.output
+    assert "takes no table" in bulk("import", str(file), "--table", "users", code=1).output
+
+
 def test_control_of_jobs(api: Api, bulk: Bulk) -> None:
     key = sent(api.client("ada"), users(1)).json()["job_id"]
     assert bulk("pause", key).stdout == f"job {key} is PAUSED\n"

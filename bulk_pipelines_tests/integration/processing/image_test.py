@@ -393,6 +393,7 @@ def test_titles_of_commons(scene: Scene) -> None:
 
 def test_trying_a_folder_writes_nothing(scene: Scene, folder: Path) -> None:
     scene.declare(RECIPE.format(recipe=""))
-    lines = list(trial.run(scene.pool, library.load(current()), "pictures", filled(folder, GOOD), 3, current()))
+    found = library.load(current())
+    lines = list(trial.run(scene.pool, found, found.recipe("pictures"), filled(folder, GOOD), 3, current()))
     assert len(lines) == 3
     assert not (scene.folder / "home" / "thumbnails").exists()

@@ -17,6 +17,7 @@ from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.errors import Conflict, InvalidInput, Transient
 from bulk_pipelines.processing.intake import planning, records
+from bulk_pipelines.processing.intake.rows import UNREADABLE
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.processing import Scene, lines
 
@@ -106,7 +107,7 @@ def test_a_query_that_is_refused_leaves_nothing(scene: Scene, query: str, why: s
 )
 def test_a_record_that_cannot_be_read_is_a_row_that_says_why(scene: Scene, content: bytes, reasons: list[str]) -> None:
     job = scene.planned(source=scene.file(content))
-    found = [str(row.get(records.UNREADABLE, "")) for row in scene.inputs(job)]
+    found = [str(row.get(UNREADABLE, "")) for row in scene.inputs(job)]
     assert len(found) == len(reasons)
     for said, wanted in zip(found, reasons, strict=True):
         assert wanted in said
@@ -127,7 +128,7 @@ def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> 
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert first == {"title": "a"}
-    assert "longer than" in second[records.UNREADABLE]
+    assert "longer than" in second[UNREADABLE]
     assert third
     assert most < 100 * 1024 * 1024
 

@@ -7,7 +7,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.matching.entries import Entry, Query
 from bulk_pipelines.processing.matching.matching import match
-from bulk_pipelines.processing.matching.references import Columns, load, stream
+from bulk_pipelines.processing.matching.references import Columns, load, stream, table_named
 
 COLUMNS = Columns(("label", "aliases"), "key", "about", ("kinds",), ("country",), ("site",))
 
@@ -33,7 +33,7 @@ def table(engine: Engine) -> str:
 
 def test_the_rows_of_a_table_become_entries(engine: Engine, table: str) -> None:
     with pool.transaction(engine) as connection:
-        assert list(stream(connection, table, COLUMNS)) == [
+        assert list(stream(connection, table_named(table), COLUMNS)) == [
             Entry("1", ("Papa Gino's",), "pizzeria"),
             Entry(
                 "2",

@@ -1,4 +1,4 @@
-"""Answers in the shape of the Reconciliation API 0.2, written out by hand."""
+"""Answers in the shapes of the Reconciliation API, written out by hand."""
 
 import json
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing.matching import reconciliation
 from bulk_pipelines.processing.matching.entries import Entry
 from bulk_pipelines.processing.matching.features import FEATURES
 from bulk_pipelines.processing.matching.index import Index, build
-from bulk_pipelines.processing.matching.reconciliation import Service
+from bulk_pipelines.processing.matching.model import Model
+from bulk_pipelines.processing.serving import draft, stable, suggesting
 
 ENTRIES = [
     Entry("1", ("Springfield",), "city in Illinois", ("city", "place"), ("us",)),
@@ -26,13 +26,13 @@ def index() -> Index:
 
 
 def asked(index: Index, **query: Any) -> list[dict[str, Any]]:
-    result = reconciliation.answer(index, {"q0": query})["q0"]["result"]
+    result = stable.answer(index, {"q0": query})["q0"]["result"]
     assert isinstance(result, list)
     return result
 
 
 def test_a_batch_is_answered_query_by_query(index: Index) -> None:
-    answer = reconciliation.answer(index, {"q0": {"query": "bauhaus"}, "q1": {"query": "no such thing"}})
+    answer = stable.answer(index, {"q0": {"query": "bauhaus"}, "q1": {"query": "no such thing"}})
 
     assert answer["q1"] == {"result": []}
     (found,) = answer["q0"]["result"]
@@ -91,7 +91,6 @@ def test_a_limit_is_kept(index: Index) -> None:
         {"q": []},
         {"q": {}},
         {"q": {"query": 5}},
-        {"q": {"query": "  "}},
         {"q": {"query": "a", "limit": 0}},
         {"q": {"query": "a", "limit": True}},
         {"q": {"query": "a", "limit": float("nan")}},
@@ -104,52 +103,100 @@ def test_a_limit_is_kept(index: Index) -> None:
 )
 def test_what_is_no_batch_is_refused(index: Index, batch: object) -> None:
     with pytest.raises(InvalidInput):
-        reconciliation.answer(index, batch)
-
-
-def test_the_manifest_says_where_to_ask() -> None:
-    service = Service("Brands", "https://example.org/ids", "https://example.org/schema", "https://example.org/{{id}}")
-
-    assert reconciliation.manifest(service, "https://here.example/reconcile/") == {
-        "versions": ["0.2"],
-        "name": "Brands",
-        "identifierSpace": "https://example.org/ids",
-        "schemaSpace": "https://example.org/schema",
-        "suggest": {
-            kind: {"service_url": "https://here.example/reconcile", "service_path": f"/suggest/{kind}"}
-            for kind in ("entity", "type", "property")
-        },
-        "view": {"url": "https://example.org/{{id}}"},
-    }
+        stable.answer(index, batch)
 
 
 def test_entities_are_suggested_by_prefix_part_and_id(index: Index) -> None:
     def ids(prefix: str, cursor: int = 0) -> list[str]:
-        return [each["id"] for each in reconciliation.suggest_entities(index, prefix, cursor)["result"]]
+        return [each["id"] for each in suggesting.suggest(index, "entity", prefix, cursor, {})["result"]]
 
     assert ids("spring") == ["1", "2", "3"]
     assert ids("spring", 1) == ["2", "3"]
     assert ids("ARMORY") == ["3"]
     assert ids("Q4") == ["Q4"]
     assert ids("") == ids(" ") == ids("%") == ids(".*") == []
-    assert reconciliation.suggest_entities(index, "Q4")["result"] == [
+    assert suggesting.suggest(index, "entity", "Q4", 0, {})["result"] == [
         {"id": "Q4", "name": "Bauhaus", "description": "DIY chain", "notable": []}
     ]
 
 
 def test_types_and_properties_are_suggested(index: Index) -> None:
-    assert reconciliation.suggest_types(index, "C") == {
+    assert suggesting.suggest(index, "type", "C", 0, {}) == {
         "result": [
             {"id": "city", "name": "city"},
             {"id": "company", "name": "company"},
             {"id": "place", "name": "place"},
         ]
     }
-    assert reconciliation.suggest_properties("count") == {"result": [{"id": "country", "name": "Country"}]}
+    assert suggesting.suggest(index, "property", "count", 0, {"head": "head count"}) == {
+        "result": [{"id": "country", "name": "Country"}, {"id": "head", "name": "head count"}]
+    }
 
 
 def test_an_empty_reference_answers_too() -> None:
     index = build([])
 
-    assert reconciliation.answer(index, {"q": {"query": "a"}}) == {"q": {"result": []}}
-    assert reconciliation.suggest_entities(index, "a") == reconciliation.suggest_types(index, "a") == {"result": []}
+    assert stable.answer(index, {"q": {"query": "a"}}) == {"q": {"result": []}}
+    assert (
+        suggesting.suggest(index, "entity", "a", 0, {})
+        == suggesting.suggest(index, "type", "a", 0, {})
+        == {"result": []}
+    )
+
+
+def drafted(index: Index, *conditions: dict[str, Any], **query: Any) -> list[dict[str, Any]]:
+    batch = {"queries": [{"conditions": list(conditions), **query}]}
+    (result,) = draft.answer(index, batch, Model.standard())["results"]
+    found: list[dict[str, Any]] = result["candidates"]
+    return found
+
+
+def named(text: str) -> dict[str, Any]:
+    return {"matchType": "name", "propertyValue": text}
+
+
+def having(name: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"matchType": "property", "propertyId": name, "propertyValue": value, **more}
+
+
+def test_the_draft_finds_what_the_stable_version_finds(index: Index) -> None:
+    assert drafted(index, named("Springfield")) == asked(index, query="Springfield")
+    evident = drafted(index, named("Springfield"), having("country", "es"))
+    assert [each["id"] for each in evident if each["match"]] == ["2"]
+    assert {each["id"] for each in drafted(index, named("Springfield"), type="company")} == {"3"}
+
+
+def test_the_draft_asks_for_ids_and_requires_properties(index: Index) -> None:
+    (entry,) = drafted(index, {"matchType": "id", "propertyValue": "Q4"})
+    assert (entry["name"], entry["match"]) == ("Bauhaus", True)
+    assert drafted(index, {"matchType": "id", "propertyValue": "Q5"}) == []
+    assert {each["id"] for each in drafted(index, named("Springfield"), having("country", "es", required=True))} == {
+        "2"
+    }
+    assert {each["id"] for each in drafted(index, named("Springfield"), having("type", "place", required=True))} == {
+        "1"
+    }
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {},
+        [],
+        {"queries": {}},
+        {"queries": [[]]},
+        {"queries": [{"query": "a"}]},
+        {"queries": [{"conditions": []}]},
+        {"queries": [{"conditions": [{"matchType": "name"}]}]},
+        {"queries": [{"conditions": [{"propertyValue": "a"}]}]},
+        {"queries": [{"conditions": [{"matchType": "property", "propertyValue": "a"}]}]},
+        {"queries": [{"conditions": [named("a") | {"matchQuantifier": "none"}]}]},
+        {"queries": [{"conditions": [named("a")], "type": ["b"]}]},
+        {"queries": [{"conditions": [named("a")], "limit": -1}]},
+        {"queries": [{"conditions": [having("description", "x", required=True)]}]},
+        {"queries": [{"conditions": [named("a")]}] * 1001},
+    ],
+)
+def test_what_is_no_batch_of_the_draft_is_refused(index: Index, batch: object) -> None:
+    with pytest.raises(InvalidInput):
+        draft.answer(index, batch, Model.standard())

@@ -1,0 +1,194 @@
+"""References as services of the W3C Reconciliation API, in the versions 0.2 and 1.0-draft."""
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+
+from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.owners.callers import Needs, Reader
+from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.api.serving.documentation import templates
+from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines.processing import results
+from bulk_pipelines.processing.serving import draft, extending, service, stable, suggesting
+from bulk_pipelines.processing.serving.service import Service
+
+PREFIX = "/reconcile"
+router = APIRouter(prefix=PREFIX, tags=["reconciliation"], dependencies=[Depends(Needs(Scope.READ))])
+
+Name = Annotated[str, Path(description="A recipe of the type match.", max_length=63, examples=["companies"])]
+Kind = Literal["entity", "type", "property"]
+Prefix = Annotated[str, Query(description="What was typed so far.", max_length=1_000)]
+Cursor = Annotated[int, Query(description="How many suggestions to pass over.", ge=0, le=10_000)]
+Id = Annotated[str, Query(alias="id", description="The id of an entry.", max_length=1_000)]
+OfType = Annotated[str | None, Query(alias="type", description="The type of the entries.", max_length=1_000)]
+Limit = Annotated[int | None, Query(description="How many at most.", ge=1)]
+Json = dict[str, Any]
+
+
+def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
+    address = f"{str(request.base_url).rstrip('/')}{PREFIX}/{name}{version}"
+    return service.opened(door.pool, door.settings, name, address)
+
+
+@router.get("", summary="The references that can be asked")
+def list_services(door: TheDoor, _: Reader) -> Json:
+    """Lists the references of this installation: one for each recipe of the type match."""
+    return {"services": service.names(door.settings)}
+
+
+@router.get("/{name}", summary="The manifest, or answers, in version 0.2")
+def stable_manifest(
+    name: Name,
+    door: TheDoor,
+    request: Request,
+    queries: Annotated[str | None, Query(description="A batch of queries, as JSON.")] = None,
+    extend: Annotated[str | None, Query(description="Entries and properties, as JSON.")] = None,
+) -> Json:
+    """Returns the service's manifest. With `queries` or `extend` it answers them, as a POST does."""
+    found = service_of(door, request, name)
+    if queries is None and extend is None:
+        service.refreshed(found)
+        return stable.manifest(found)
+    return answered(found, queries, extend)
+
+
+@router.post(
+    "/{name}",
+    summary="Queries, or more about entries, in version 0.2",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/x-www-form-urlencoded": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"queries": {"type": "string"}, "extend": {"type": "string"}},
+                    },
+                    "example": {"queries": '{"q0": {"query": "Blue Bottle Coffee"}}'},
+                }
+            },
+        }
+    },
+)
+async def stable_answer(name: Name, door: TheDoor, request: Request) -> Json:
+    """Answers a batch of queries (`queries`), or shows more of entries (`extend`); both are JSON in a form."""
+    body = await request.body()
+
+    def work() -> Json:
+        form = form_of(body)
+        return answered(service_of(door, request, name), form.get("queries"), form.get("extend"))
+
+    return await run_in_threadpool(work)
+
+
+def form_of(body: bytes) -> dict[str, str]:
+    try:
+        return {key: values[0] for key, values in parse_qs(body.decode(), max_num_fields=100).items()}
+    except ValueError:
+        raise InvalidInput("body", "is no form (application/x-www-form-urlencoded)") from None
+
+
+def answered(found: Service, queries: str | None, extend: str | None) -> Json:
+    if (queries is None) == (extend is None):
+        raise InvalidInput("queries", "send one of queries and extend")
+    if extend is not None:
+        return stable.extended(found, value_of("extend", extend))
+    batch = value_of("queries", queries or "")
+    return stable.answer(found.index(), batch, found.model)
+
+
+def value_of(field: str, text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput(field, "is no JSON") from None
+
+
+@router.get("/{name}/suggest/{kind}", summary="Complete what was typed, in version 0.2")
+def stable_suggest(name: Name, kind: Kind, door: TheDoor, request: Request, prefix: Prefix, cursor: Cursor = 0) -> Json:
+    """Suggests entries, types or properties."""
+    return suggested(service_of(door, request, name), kind, prefix, cursor)
+
+
+@router.get("/{name}/properties", summary="The properties of entries, in version 0.2")
+def stable_properties(name: Name, door: TheDoor, request: Request, of: OfType = None, limit: Limit = None) -> Json:
+    """Names the properties that `extend` can show."""
+    return extending.proposed(service_of(door, request, name), of, limit)
+
+
+@router.get("/{name}/preview", summary="An entry as a small page", response_class=HTMLResponse)
+def stable_preview(name: Name, door: TheDoor, request: Request, entry: Id) -> HTMLResponse:
+    """Shows an entry to people."""
+    return preview(service_of(door, request, name), entry)
+
+
+DRAFT = f"/{draft.VERSION}"
+
+
+@router.get("/{name}" + DRAFT, summary="The manifest, in version 1.0-draft")
+def draft_manifest(name: Name, door: TheDoor, request: Request) -> Json:
+    """Returns the service's manifest."""
+    found = service_of(door, request, name, DRAFT)
+    service.refreshed(found)
+    return draft.manifest(found)
+
+
+def body_of(schema: str) -> Json:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": {"description": schema}}}}}
+
+
+async def answered_json(door: Door, request: Request, name: str, work: Callable[[Service, Any], Json]) -> Json:
+    body = await request.body()
+    return await run_in_threadpool(lambda: work(service_of(door, request, name, DRAFT), value_of("body", body)))
+
+
+@router.post("/{name}" + DRAFT + "/match", summary="Queries, in version 1.0-draft", openapi_extra=body_of("queries"))
+async def draft_answer(name: Name, door: TheDoor, request: Request) -> Json:
+    """Answers a batch of queries."""
+    return await answered_json(
+        door, request, name, lambda found, batch: draft.answer(found.index(), batch, found.model)
+    )
+
+
+@router.post("/{name}" + DRAFT + "/extend", summary="More about entries, 1.0-draft", openapi_extra=body_of("ids"))
+async def draft_extend(name: Name, door: TheDoor, request: Request) -> Json:
+    """Shows the values that entries have in some properties."""
+    return await answered_json(door, request, name, draft.extended)
+
+
+@router.get("/{name}" + DRAFT + "/extend/propose", summary="The properties of entries, in version 1.0-draft")
+def draft_properties(name: Name, door: TheDoor, request: Request, of: OfType = None, limit: Limit = None) -> Json:
+    """Names the properties that `extend` can show."""
+    return extending.proposed(service_of(door, request, name), of, limit)
+
+
+@router.get("/{name}" + DRAFT + "/suggest/{kind}", summary="Complete what was typed, in version 1.0-draft")
+def draft_suggest(name: Name, kind: Kind, door: TheDoor, request: Request, prefix: Prefix, cursor: Cursor = 0) -> Json:
+    """Suggests entries, types or properties."""
+    return suggested(service_of(door, request, name), kind, prefix, cursor)
+
+
+@router.get("/{name}" + DRAFT + "/preview", summary="An entry as a small page, 1.0-draft", response_class=HTMLResponse)
+def draft_preview(name: Name, door: TheDoor, request: Request, entry: Id) -> HTMLResponse:
+    """Shows an entry to people."""
+    return preview(service_of(door, request, name), entry)
+
+
+def suggested(found: Service, kind: Kind, prefix: str, cursor: int) -> Json:
+    return suggesting.suggest(found.index(), kind, prefix, cursor, found.columns)
+
+
+def preview(found: Service, entry: str) -> HTMLResponse:
+    known = found.values([entry], found.columns).get(entry) if "\0" not in entry else None
+    if known is None:
+        raise NotFound(f"there is no entry {entry[:100]!r}")
+    shown = {name: text for name, value in known.items() if (text := results.shown(value))}
+    page = templates().get_template("preview.html").render(title=found.name, values=shown)
+    # The page has no script and loads nothing; whoever embeds it is meant to.
+    return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})

@@ -1,0 +1,45 @@
+"""One record of a file, as an item holds it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.processing.request import Format
+
+UNREADABLE = "_unreadable"
+"""The field of an item's input that says why the record could not be read. No column may have this name."""
+LINE = "_line"
+RECORD = "_record"
+LARGEST = 1024 * 1024
+"""The longest record, in characters."""
+RAW_KEPT = 1_000
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Records:
+    """The records of a file. `columns` are those of its header, or of its first record."""
+
+    format: Format
+    rows: Iterator[Row]
+    columns: tuple[str, ...] = ()
+    peeked: list[Row] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Row]:
+        yield from self.peeked
+        yield from self.rows
+
+
+def checked_row(value: Any, number: int, raw: str = "") -> Row:
+    if not isinstance(value, dict):
+        return unreadable(f"{type(value).__name__} instead of an object", number, raw)
+    if UNREADABLE in value:
+        return unreadable(f"it has a field {UNREADABLE}", number, raw)
+    return value
+
+
+def unreadable(reason: str, line: int, raw: str = "") -> Row:
+    kept = storable(raw[:RAW_KEPT].encode("utf-8", "backslashreplace").decode())
+    return {UNREADABLE: reason, LINE: line, RECORD: kept}

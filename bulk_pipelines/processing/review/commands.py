@@ -1,0 +1,71 @@
+"""`bulk review`. What a command needs is imported when it runs."""
+
+import json
+
+import click
+
+from bulk_pipelines.processing.commands import connected
+
+
+@click.group()
+def review() -> None:
+    """Look at rows of which a recipe is not sure, and decide about them. A decision holds for all rows of the recipe
+    that say the same, in later jobs, too."""
+
+
+@review.command(name="list")
+@click.argument("job_key", metavar="JOB")
+@click.option(
+    "--outcome",
+    default="ambiguous",
+    show_default=True,
+    type=click.Choice(["ambiguous", "matched"]),
+    help="Which rows are shown.",
+)
+@click.option("--after", default="", help="The last row of the page before.")
+@click.option("--size", default=20, show_default=True, type=click.IntRange(1, 1_000), help="How many rows.")
+def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
+    """List rows with their candidates, as JSON, a line for each."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.processing.review import uncertain
+
+    with transaction(connected()) as connection:
+        for row in uncertain.page(connection, job_key, outcome=outcome, after=after, size=size):
+            click.echo(json.dumps(row.as_json(), ensure_ascii=False))
+
+
+@review.command()
+@click.argument("job_key", metavar="JOB")
+@click.argument("row")
+@click.argument("verdict", type=click.Choice(["accept", "reject", "none", "open"]))
+@click.argument("entry", required=False)
+def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
+    """Decide about a row: accept or reject the candidate ENTRY, say that none is right, or leave it open again.
+
+    bulk review decide J20260110_000777 000000012 accept Q42
+    """
+    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.processing.review import deciding
+
+    decided = deciding.decide(connected(), job_key, row, verdict, entry, commanding.actor())
+    click.echo(json.dumps(decided.as_json(), ensure_ascii=False))
+
+
+@review.command()
+@click.argument("job_key", metavar="JOB")
+def apply(job_key: str) -> None:
+    """Make all decisions count for the rows of a job, as they do for the rows of later jobs."""
+    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.processing.review import deciding
+
+    click.echo(f"{deciding.apply(connected(), job_key, commanding.actor()):,} rows changed")
+
+
+@review.command(name="thresholds")
+@click.argument("job_key", metavar="JOB")
+@click.option("--precision", default=0.95, show_default=True, help="The share of matches that must be right.")
+def propose(job_key: str, precision: float) -> None:
+    """Propose a threshold and a margin by what was decided, and tell what they would change, as JSON."""
+    from bulk_pipelines.processing.review import thresholds
+
+    click.echo(json.dumps(thresholds.propose(connected(), job_key, precision).as_json(), indent=2))
