@@ -34,17 +34,8 @@ TABLES = (
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
     *("processing_source", "provider_answer", "review_decision", "reference_file", "reference_row"),
-    *(
-        "api_key",
-        "audit",
-        "sent_bytes",
-        "upload",
-        "measure",
-        "event",
-        "subscription",
-        "source_notice",
-        "console_session",
-    ),
+    *("api_key", "console_session", "audit", "sent_bytes", "upload"),
+    *("measure", "event", "subscription", "source_notice"),
 )
 """The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
 

@@ -57,7 +57,7 @@ class Rule:
     @property
     def options(self) -> dict[str, Any]:
         """The options of the import's request, but for the resource."""
-        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource"}}
+        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource", "recipe"}}
 
     @property
     def target(self) -> str:
