@@ -154,7 +154,10 @@ def process(
 
 
 @over_http(processing.grid)
-def grid(job_key: str, kind: str, to: str) -> None:
+def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
+    for option, given in (("--outcome", outcomes), ("--to-table", to_table), ("--mode", mode != "upsert")):
+        if given:
+            raise InvalidInput(option, "a server writes the whole grid as a file")
     with connected() as client:
         written(client.jobs.export(job_key, kind), to)
 

@@ -75,6 +75,8 @@ def parse_server(url: str, scheme: str, field_name: str) -> Address:
         raise InvalidInput(field_name, f"{redacted(url)} is not a valid address") from None
     if not host:
         raise InvalidInput(field_name, f"{redacted(url)} names no server")
+    if "%" in host and ":" not in host:  # part of an unquoted password, but for the zone of an IPv6 address
+        raise InvalidInput(field_name, f"{redacted(url)} is not a valid address")
     return Address(scheme, host, path, port, user, password)
 
 

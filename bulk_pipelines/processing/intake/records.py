@@ -19,7 +19,13 @@ from bulk_pipelines.processing.request import Format
 
 BOM = "\ufeff"
 quoted = json.encoder.encode_basestring
-FOREIGN = (("PAR1", "Parquet"), ("%PDF", "PDF"), ("\udcff\udcfe", "UTF-16"), ("\udcfe\udcff", "UTF-16"))
+FOREIGN = (
+    ("PAR1", "Parquet"),
+    ("PK\x03\x04", "a zip archive or a workbook"),
+    ("%PDF", "PDF"),
+    ("\udcff\udcfe", "UTF-16"),
+    ("\udcfe\udcff", "UTF-16"),
+)
 """How files begin that hold no records. What is packed was unpacked or refused when it was landed."""
 
 

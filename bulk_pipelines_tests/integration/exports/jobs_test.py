@@ -54,12 +54,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+ENDINGS = {Format.ARROW: "arrows"}
+
+
 @pytest.mark.parametrize("format_", Format)
 def test_what_is_recorded_on_the_job(engine: Engine, tmp_path: Path, format_: Format) -> None:
     insert_users(engine, 300)
     job = exported(engine, format=format_.value, where=["role=admin"], to=str(tmp_path / "out"))
     assert job.status is JobState.COMPLETED, job.last_error
-    path = tmp_path / "out" / f"users-{job.job_key}.{format_}"
+    path = tmp_path / "out" / f"users-{job.job_key}.{ENDINGS.get(format_, format_)}"
     assert names_in(tmp_path / "out") == [path.name]
     data, result = path.read_bytes(), job.result
     assert result is not None

@@ -202,7 +202,7 @@ def test_nonsense_is_refused_in_words(served: Api, method: str, path: str, optio
 
 
 def test_only_references_are_served(served: Api) -> None:
-    for name in ("remote", "nobody", "..", "%2e%2e"):
+    for name in ("remote", "nobody", "...", "a%2Fb"):
         assert httpx.get(f"{served.url}/reconcile/{name}", timeout=60).status_code == 404, name
     assert httpx.get(f"{served.url}/reconcile", timeout=60).json() == {"services": ["companies"]}
 

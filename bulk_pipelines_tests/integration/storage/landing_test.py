@@ -224,7 +224,7 @@ def zipped(data: bytes) -> bytes:
         (bz2.compress(ROWS)[:-1], None, "cut off"),
         (bz2.compress(ROWS) + b"garbage", None, "after 1 whole parts, the bzip2 data is damaged"),
         (lzma.compress(ROWS)[:-1], None, "cut off"),
-        (lzma.compress(ROWS) + b"garbage", None, "after 1 whole parts, the xz data is damaged"),
+        (lzma.compress(ROWS) + b"garbage" * 3, None, "after 1 whole parts, the xz data is damaged"),
         (gzip.compress(ROWS)[:-9], None, "cut off"),
         (gzip.compress(ROWS)[:5000], None, "cut off"),
         (gzip.compress(ROWS)[:10], None, "cut off"),
