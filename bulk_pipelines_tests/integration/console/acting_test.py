@@ -12,6 +12,7 @@ from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_imports import done, found
 from bulk_pipelines_tests.scenes.browser import Visitor, words
 from bulk_pipelines_tests.scenes.furnished import Furnished
+from bulk_pipelines_tests.servers.provider_server import ProviderServer
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +191,97 @@ def test_a_file_is_looked_at_before_it_is_sent(ada: Visitor, made: Furnished) ->
     assert "ann@example.org" in told
     broken = ada.client.post(place, content=b"\x00\x01\x02", headers=headers)
     assert broken.status_code == 200
+
+
+HOSTILE = (" '\"><script>alert(1)</script>", "<img src=x onerror=alert(2)>\u202e", "{{ 7 * 7 }}</table></form>")
+
+
+@pytest.fixture(scope="module")
+def uncertain(made: Furnished) -> str:
+    """A job of two rows of which the recipe is not sure, whose candidates come from a hostile service."""
+    found_items = [
+        {"id": text, "name": f"named {text}", "score": 0.7 - index / 100, "price": text}
+        for index, text in enumerate(HOSTILE)
+    ]
+    with ProviderServer(lambda _: {"items": found_items}) as shop:
+        made.scene.shop(shop.url)
+        source = made.scene.file(f'title,brand\nlamp {HOSTILE[1]},"=1+1"\ndesk,Acme\n', "uncertain.csv")
+        return made.scene.done(source=source).job_key
+
+
+def candidates(page: str) -> list[str]:
+    """Return the entries that a page offers to accept."""
+    return [unescape(each) for each in re.findall(r'name="entry" value="([^"]*)"', page)]
+
+
+def test_rows_that_are_not_sure_are_decided_and_each_decision_is_undone_by_another(api: Api, uncertain: str) -> None:
+    root = Visitor(api, "root", Scope.ADMIN)
+    place = f"/console/jobs/{uncertain}/review"
+    first = root.open(place)
+    assert candidates(first.text) == list(HOSTILE)
+    assert not re.search(r"<script(?! src=)|<img src=x|\u202e", first.text)
+    assert "⟨U+202E⟩" in first.text
+    assert first.text.count("</table>") == 1
+    assert "2 rows of this job are ambiguous" in words(first)
+    assert "Row 000000002" in words(root.open(unescape(re.findall(r'href="([^"]+)" rel="next"', first.text)[0])))
+
+    def decide(row: int, verdict: str, entry: str | None = None, **fields: str) -> str:
+        asked = {"row": f"{row:09}", "verdict": verdict, "outcome": "ambiguous", "after": "", **fields}
+        answer = root.send(place, asked | ({"entry": entry} if entry is not None else {}))
+        assert answer.status_code == 303, answer.text
+        return words(root.open(answer.headers["location"]))
+
+    def outcome_of(row: int) -> str:
+        page = root.open(f"{place}?row={row:09}").text
+        return re.findall(r'<h2 id="row">[^<]*</h2><span class="chip \w+">([^<]*)<', page)[0]
+
+    told = decide(1, "accept", HOSTILE[0])
+    assert "is accepted for row 000000001. Its outcome is: matched." in told
+    assert "Row 000000002" in told, "the next row takes its place"
+    assert "Back to the row that was just decided" in told
+    assert "accepted" in words(root.open(f"{place}?row=000000001"))
+    assert "Row 000000001" in words(root.open(f"{place}?outcome=matched"))
+    for verdict, entry, outcome in (
+        ("none", None, "no match"),
+        ("reject", HOSTILE[1], "ambiguous"),
+        ("accept", HOSTILE[1], "matched"),
+        ("open", None, "ambiguous"),
+    ):
+        assert f"Its outcome is: {outcome}." in decide(1, verdict, entry, alone="yes")
+        assert outcome_of(1) == outcome
+    assert "That had been so before" in decide(1, "open", alone="yes")
+    noted = words(root.open(f"/console/jobs/{uncertain}/audit"))
+    assert noted.count("decide") == 5, "one for each decision that changed something"
+
+    decide(2, "none")
+    assert "No row comes" not in words(root.open(place))
+    answer = root.send(f"{place}/apply", page=place)
+    assert "0 rows changed." in words(root.open(answer.headers["location"]))
+    proposal = words(root.open(f"{place}/thresholds?precision=0.9"))
+    assert "1 decision about rows of this recipe tells" in proposal
+    assert "Nothing is proposed" in proposal
+    assert root.open(f"{place}/thresholds?precision=2").status_code == 400
+
+
+def test_what_cannot_be_decided_is_said_and_who_only_looks_has_no_buttons(api: Api, uncertain: str) -> None:
+    place = f"/console/jobs/{uncertain}/review"
+    root, looker = Visitor(api, "root", Scope.ADMIN), Visitor(api, "me", Scope.READ)
+    for status, fields in (
+        (400, {"row": "000000001", "verdict": "accept"}),
+        (400, {"row": "000000001", "verdict": "accept", "entry": "no candidate"}),
+        (400, {"row": "000000001", "verdict": "maybe"}),
+        (400, {"row": "a\0b", "verdict": "none"}),
+        (404, {"row": "000000099", "verdict": "none"}),
+    ):
+        assert root.send(place, fields).status_code == status, fields
+    assert root.open(f"{place}?row=000000099").status_code == 404
+    for query in ("outcome=failed", "after=a%00b", "row=a%00b"):
+        assert root.open(f"{place}?{query}").status_code == 400
+    page = looker.open(place)
+    assert page.status_code == 200
+    assert "Score" in words(page)
+    assert 'name="verdict"' not in page.text
+    assert "/review/apply" not in page.text
+    for address in (place, f"{place}/apply"):
+        sent = {"row": "000000001", "verdict": "none"}
+        assert looker.send(address, sent, page="/console/jobs").status_code == 403
