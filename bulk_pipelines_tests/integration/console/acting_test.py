@@ -193,19 +193,19 @@ def test_a_file_is_looked_at_before_it_is_sent(ada: Visitor, made: Furnished) ->
     assert broken.status_code == 200
 
 
-HOSTILE = (" '\"><script>alert(1)</script>", "<img src=x onerror=alert(2)>\u202e", "{{ 7 * 7 }}</table></form>")
+HOSTILE = ("'\"><script>alert(1)</script>", "<img src=x onerror=alert(2)>\u202e", "{{ 7 * 7 }}</table></form>")
 
 
 @pytest.fixture(scope="module")
 def uncertain(made: Furnished) -> str:
-    """A job of two rows of which the recipe is not sure, whose candidates come from a hostile service."""
+    """A job of rows of which the recipe is not sure, two of them equal. The candidates come from a hostile service."""
     found_items = [
         {"id": text, "name": f"named {text}", "score": 0.7 - index / 100, "price": text}
         for index, text in enumerate(HOSTILE)
     ]
     with ProviderServer(lambda _: {"items": found_items}) as shop:
         made.scene.shop(shop.url)
-        source = made.scene.file(f'title,brand\nlamp {HOSTILE[1]},"=1+1"\ndesk,Acme\n', "uncertain.csv")
+        source = made.scene.file(f'title,brand\nlamp {HOSTILE[1]},"=1+1"\ndesk,Acme\nDESK ,acme\n', "uncertain.csv")
         return made.scene.done(source=source).job_key
 
 
@@ -219,10 +219,11 @@ def test_rows_that_are_not_sure_are_decided_and_each_decision_is_undone_by_anoth
     place = f"/console/jobs/{uncertain}/review"
     first = root.open(place)
     assert candidates(first.text) == list(HOSTILE)
-    assert not re.search(r"<script(?! src=)|<img src=x|\u202e", first.text)
-    assert "⟨U+202E⟩" in first.text
+    seen = re.sub(r'<input type="hidden"[^>]*>', "", first.text)
+    assert not re.search(r"<script(?! src=)|<img src=x|\u202e", seen)
+    assert "⟨U+202E⟩" in seen
     assert first.text.count("</table>") == 1
-    assert "2 rows of this job are ambiguous" in words(first)
+    assert "3 rows of this job are ambiguous" in words(first)
     assert "Row 000000002" in words(root.open(unescape(re.findall(r'href="([^"]+)" rel="next"', first.text)[0])))
 
     def decide(row: int, verdict: str, entry: str | None = None, **fields: str) -> str:
@@ -243,8 +244,8 @@ def test_rows_that_are_not_sure_are_decided_and_each_decision_is_undone_by_anoth
     assert "Row 000000001" in words(root.open(f"{place}?outcome=matched"))
     for verdict, entry, outcome in (
         ("none", None, "no match"),
-        ("reject", HOSTILE[1], "ambiguous"),
         ("accept", HOSTILE[1], "matched"),
+        ("reject", HOSTILE[1], "ambiguous"),
         ("open", None, "ambiguous"),
     ):
         assert f"Its outcome is: {outcome}." in decide(1, verdict, entry, alone="yes")
@@ -254,9 +255,9 @@ def test_rows_that_are_not_sure_are_decided_and_each_decision_is_undone_by_anoth
     assert noted.count("decide") == 5, "one for each decision that changed something"
 
     decide(2, "none")
-    assert "No row comes" not in words(root.open(place))
     answer = root.send(f"{place}/apply", page=place)
-    assert "0 rows changed." in words(root.open(answer.headers["location"]))
+    assert "1 row changed." in words(root.open(answer.headers["location"]))
+    assert [outcome_of(row) for row in (1, 2, 3)] == ["ambiguous", "no match", "no match"]
     proposal = words(root.open(f"{place}/thresholds?precision=0.9"))
     assert "1 decision about rows of this recipe tells" in proposal
     assert "Nothing is proposed" in proposal
