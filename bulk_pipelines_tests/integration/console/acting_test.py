@@ -203,9 +203,11 @@ def uncertain(made: Furnished) -> str:
         {"id": text, "name": f"named {text}", "score": 0.7 - index / 100, "price": text}
         for index, text in enumerate(HOSTILE)
     ]
-    with ProviderServer(lambda _: {"items": found_items}) as shop:
+    with ProviderServer(lambda call: {"items": [] if "vase" in call.params["q"] else found_items}) as shop:
         made.scene.shop(shop.url)
-        source = made.scene.file(f'title,brand\nlamp {HOSTILE[1]},"=1+1"\ndesk,Acme\nDESK ,acme\n', "uncertain.csv")
+        source = made.scene.file(
+            f'title,brand\nlamp {HOSTILE[1]},"=1+1"\ndesk,Acme\nDESK ,acme\nvase,Acme\n', "uncertain.csv"
+        )
         return made.scene.done(source=source).job_key
 
 
@@ -234,7 +236,9 @@ def test_rows_that_are_not_sure_are_decided_and_each_decision_is_undone_by_anoth
 
     def outcome_of(row: int) -> str:
         page = root.open(f"{place}?row={row:09}").text
-        return re.findall(r'<h2 id="row">[^<]*</h2><span class="chip \w+">([^<]*)<', page)[0]
+        chip = re.search(r'<h2 id="row">[^<]*</h2><span class="chip \w+">([^<]*)<', page)
+        assert chip, page
+        return chip[1]
 
     told = decide(1, "accept", HOSTILE[0])
     assert "is accepted for row 000000001. Its outcome is: matched." in told
@@ -276,6 +280,7 @@ def test_what_cannot_be_decided_is_said_and_who_only_looks_has_no_buttons(api: A
     ):
         assert root.send(place, fields).status_code == status, fields
     assert root.open(f"{place}?row=000000099").status_code == 404
+    assert "No candidate was found." in words(root.open(f"{place}?row=000000004"))
     for query in ("outcome=failed", "after=a%00b", "row=a%00b"):
         assert root.open(f"{place}?{query}").status_code == 400
     page = looker.open(place)
