@@ -42,6 +42,12 @@ WHERE job_id = :job_id AND status = 'SUCCEEDED' AND result ->> 'outcome' = :outc
 ORDER BY item_key
 LIMIT :size;
 
+-- name: row_to_review
+-- One row of a job that was looked up. Whoever looks again at a decision finds the row, though it has left its page.
+SELECT item_key, input, result FROM job_item
+WHERE job_id = :job_id AND item_key = :item_key AND status IN ('SUCCEEDED', 'NOT_FOUND')
+    AND jsonb_exists(result, 'evidence');
+
 -- name: settled_rows
 -- A page of the rows of a job that have a result, for decisions that were made since. The page is locked, so that no
 -- decision about one of its rows comes in between.

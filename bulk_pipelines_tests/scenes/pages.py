@@ -18,6 +18,8 @@ PAGES: Mapping[str, str] = {
     "items": "/console/jobs/{undistributed}/items",
     "item": "/console/jobs/{processed}/items/{item}",
     "reprocess": "/console/jobs/{processed}/reprocess?state=NOT_FOUND",
+    "review": "/console/jobs/{processed}/review",
+    "thresholds": "/console/jobs/{processed}/review/thresholds",
     "pending": "/console/pending",
     "dead-letters": "/console/dlq",
     "drops": "/console/drops",

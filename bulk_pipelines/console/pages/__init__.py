@@ -16,6 +16,7 @@ from bulk_pipelines.console.pages import (
     people,
     rejects,
     reprocessing,
+    review,
 )
 
 ROUTERS = (
@@ -26,6 +27,7 @@ ROUTERS = (
     rejects.router,
     items.router,
     reprocessing.router,
+    review.router,
     dead_letters.router,
     drops.router,
     people.router,

@@ -45,8 +45,9 @@ const typed = { "/": () => document.querySelector("[data-key='/']")?.focus(), j:
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
   const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]:not(input)`);
-  const act = typed[event.key] ?? (button && (() => button.click()));
-  if (!act) return;
+  const act = button ? () => button.click() : typed[event.key];
+  // A key that is held down decides about one row, not about all that follow.
+  if (!act || (button && event.repeat)) return;
   event.preventDefault();
   act();
 });

@@ -95,7 +95,7 @@ def looked_up(pool: Engine, recipe: Recipe, entry: str | None) -> Candidate | No
 
 
 def row_to_decide(connection: Connection, job: Job, item_key: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    values = {"job_id": job.job_id, "item_key": item_key}
+    values = {"job_id": job.job_id, "item_key": payload.text("row", item_key)}
     found = connection.execute(queries.text("reviews", "row_to_decide"), values).fetchone()
     if found is None:
         raise NotFound(f"job {job.job_key} has no row {item_key!r}")

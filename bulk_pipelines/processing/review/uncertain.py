@@ -7,7 +7,7 @@ from typing import Any
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.processing.results import Candidate, Outcome
 from bulk_pipelines.processing.submission import processing_job
 
@@ -25,6 +25,8 @@ class Row:
     outcome: str
     reason: str | None
     lead: float | None
+    matched_with: str | None
+    """The id of the entry, which a reviewer may have chosen from outside the candidates."""
     candidates: Sequence[Candidate]
     """The best first, with the values that the grid would show."""
     decision: str | None
@@ -51,11 +53,21 @@ def page(
     values = {
         "job_id": job.job_id,
         "outcome": str(outcome),
-        "after": after,
+        "after": after and payload.text("after", after),
         "size": payload.size("size", size, MOST),
     }
     rows = connection.execute(queries.text("reviews", "rows_to_review"), values)
     return [of_item(*row) for row in rows]
+
+
+def one(connection: Connection, job_key: str, item_key: str, owner: str | None = None) -> Row:
+    """Return one row that was looked up, whatever came of it."""
+    job = processing_job(connection, job_key, owner)
+    values = {"job_id": job.job_id, "item_key": payload.text("row", item_key)}
+    found = connection.execute(queries.text("reviews", "row_to_review"), values).fetchone()
+    if found is None:
+        raise NotFound(f"job {job_key} has no row {item_key!r} that was looked up")
+    return of_item(*found)
 
 
 def of_item(item_key: str, row: Mapping[str, Any], result: Mapping[str, Any]) -> Row:
@@ -66,6 +78,7 @@ def of_item(item_key: str, row: Mapping[str, Any], result: Mapping[str, Any]) ->
         result["outcome"],
         evidence.get("reason"),
         evidence.get("lead"),
+        evidence.get("id"),
         tuple(Candidate.of_json(each) for each in evidence.get("candidates") or ()),
         evidence.get("decision"),
         evidence.get("decided_by"),
