@@ -84,13 +84,13 @@ def inspect(
     """Find out the layout of the file for this resource. `told` names the format that the file must look like, and
     `reading` has what else was told. With a `certain` format it does not matter what the file looks like; with a
     certain layout, only its beginning is found."""
-    wanted = told_format(told)
     head = source.read(0, min(HEAD, source.size))
     for magic, name in FOREIGN.items():
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {name}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     if rows.is_rows(head):
-        return rows_layout(source, resource, reading)
+        return rows_layout(source, resource, reading)  # what was told was compared when the table became rows
+    wanted = told_format(told)
     start = len(BOM) if head.startswith(BOM) else 0
     start, line = headers.behind_lines(source, start, reading.skip_lines), 1 + reading.skip_lines
     opening, position = first_visible(source, start)

@@ -13,6 +13,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import outcomes
@@ -181,6 +182,17 @@ def test_rows_of_tables_have_their_numbers(engine: Engine, tmp_path: Path) -> No
         connection.execute("TRUNCATE users CASCADE")
     table = write(tmp_path / "users.parquet", people_files.parquet(found))
     assert rejected(engine, imported(engine, "users", table)) == {21: ["invalid_role"]}
+
+
+@pytest.mark.parametrize("format_", ["parquet", "xlsx"])
+def test_a_table_that_is_said_to_be_what_it_is(engine: Engine, tmp_path: Path, format_: str) -> None:
+    found = users(3)
+    table = write(tmp_path / "users", ORDINARY[format_](found))
+    job = imported(engine, "users", table, format=format_)
+    assert job.status is JobState.COMPLETED, job.last_error
+    assert rows(engine) == wanted(found)
+    with pytest.raises(InvalidInput, match=f"was said to be csv, but it looks like {format_}"):
+        imported(engine, "users", table, format="csv")
 
 
 def test_a_file_of_an_archive_that_is_no_good_is_left_out(engine: Engine, tmp_path: Path) -> None:
