@@ -5,11 +5,6 @@ const page = document.documentElement;
 page.classList.add("js");
 const token = document.querySelector("meta[name=token]")?.content ?? "";
 
-// Requests of htmx bear the token of this browser's forms.
-document.addEventListener("htmx:configRequest", (event) => {
-  event.detail.headers["X-CSRF-Token"] = token;
-});
-
 // While the server does not answer, the page says so and goes on asking.
 const lost = document.getElementById("lost");
 function says(away) {
@@ -33,6 +28,77 @@ function localise(within) {
 }
 localise(document);
 document.addEventListener("htmx:afterSettle", () => localise(document));
+
+// News of the page: parts come from the server when something has changed, and take the place of those with the same id.
+// A page that nobody sees listens to nothing, because browsers keep few connections to one server.
+const MOST_WATCHED = 200;
+let source = null;
+let silence = 0;
+
+function listen() {
+  source?.close();
+  clearTimeout(silence);
+  source = null;
+  const place = document.querySelector("[data-news]")?.dataset.news;
+  if (!place || document.hidden) return;
+  const open = [...document.querySelectorAll("[data-open]")].slice(0, MOST_WATCHED);
+  const jobs = new URLSearchParams(open.map((each) => ["job", each.dataset.open]));
+  source = new EventSource(open.length ? `${place}?${jobs}` : place);
+  source.watched = open.length;
+  source.addEventListener("open", () => {
+    clearTimeout(silence);
+    says(false);
+  });
+  source.addEventListener("parts", (event) => take(event.data));
+  source.addEventListener("end", async () => {
+    source.close();
+    // What can be done and had, now that the job is over, stands on the page when it is loaded again.
+    if (document.getElementById("live")) await htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerHTML" });
+  });
+  source.addEventListener("error", () => {
+    clearTimeout(silence);
+    if (source.readyState === EventSource.CLOSED) silence = setTimeout(comeBack, 1000);
+    else silence = setTimeout(() => says(true), 1500);
+  });
+}
+
+// An answer that is no stream: the session is over, the job is gone, or the server cannot do it now.
+async function comeBack() {
+  try {
+    const answer = await fetch(location.href, { redirect: "manual" });
+    if (answer.type === "opaqueredirect" || [401, 403, 404].includes(answer.status)) return location.reload();
+    if (answer.ok) return listen();
+  } catch {
+    // It does not answer at all.
+  }
+  says(true);
+  silence = setTimeout(comeBack, 3000);
+}
+
+function take(text) {
+  const made = document.createElement("template");
+  made.innerHTML = text;
+  for (const each of [...made.content.children]) {
+    const part = each.localName === "template" ? each.content.firstElementChild : each;
+    const old = document.getElementById(part.id);
+    if (!old) continue;
+    localise(part);
+    if (part.isEqualNode(old)) continue;
+    // What was drawn of the past stays, where the news know nothing of it.
+    const spark = old.querySelector(".beside svg");
+    if (spark && !part.querySelector(".beside svg")) part.querySelector(".beside")?.prepend(spark);
+    const links = "a[href], button";
+    const place = [...old.querySelectorAll(links)].indexOf(document.activeElement);
+    old.replaceWith(part);
+    if (place >= 0) part.querySelectorAll(links)[place]?.focus({ preventScroll: true });
+  }
+}
+
+document.addEventListener("visibilitychange", listen);
+document.addEventListener("htmx:afterSettle", () => {
+  if (source && Math.min(document.querySelectorAll("[data-open]").length, MOST_WATCHED) > source.watched) listen();
+});
+listen();
 
 // Keys: / looks for text, j and k go from row to row, ? tells them.
 const rows = () => [...document.querySelectorAll("tbody th a[href]")];
@@ -92,15 +158,30 @@ async function ask(place, method, headers, body) {
   return answer;
 }
 
+// Sends a piece, and tells how much of it is on its way.
+function put(place, headers, piece, sent) {
+  return new Promise((done, fail) => {
+    const request = new XMLHttpRequest();
+    request.open("PATCH", place);
+    for (const [name, value] of Object.entries({ "X-CSRF-Token": token, ...headers })) request.setRequestHeader(name, value);
+    request.responseType = "text";
+    request.upload.onprogress = (event) => sent(event.loaded);
+    request.onerror = () => fail(new TypeError("the line broke off"));
+    request.onload = () => done(new Response(request.status === 204 ? null : request.responseText, { status: request.status }));
+    request.send(piece);
+  });
+}
+
 class Upload {
-  constructor(file, options, show) {
+  constructor(place, file, options, show) {
+    this.place = place;
     this.file = file;
     this.options = options;
     this.show = show;
-    this.mark = `upload ${file.name} ${file.size} ${file.lastModified} ${options}`;
+    this.mark = `upload ${place} ${file.name} ${file.size} ${file.lastModified} ${options}`;
   }
 
-  // Sends the whole file, however often the line breaks off, and returns the import.
+  // Sends the whole file, however often the line breaks off, and returns the job.
   async run() {
     let place = sessionStorage.getItem(this.mark);
     for (let tries = 0; ; ) {
@@ -127,7 +208,7 @@ class Upload {
   async begin() {
     const name = encodeURIComponent(this.file.name);
     const headers = { "Upload-Complete": "?0", "Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename*=UTF-8''${name}` };
-    const answer = await ask(`/v1/imports?${this.options}`, "POST", { ...headers, "Upload-Length": this.file.size }, new Blob());
+    const answer = await ask(`${this.place}?${this.options}`, "POST", { ...headers, "Upload-Length": this.file.size }, new Blob());
     if (!answer.ok) throw await refused(answer);
     return new URL(answer.headers.get("location"), location.href).pathname;
   }
@@ -146,33 +227,17 @@ class Upload {
     for (let offset = from; ; ) {
       const piece = this.file.slice(offset, offset + PIECE);
       const last = offset + piece.size >= this.file.size;
-      this.show(this.file.size ? offset / this.file.size : 0, last ? "finishing" : "sending");
+      const whole = this.file.size || 1;
+      const show = (sent) => this.show((offset + sent) / whole, last && sent >= piece.size ? "finishing" : "sending");
+      show(0);
       const headers = { "Content-Type": "application/partial-upload", "Upload-Offset": offset, "Upload-Complete": last ? "?1" : "?0" };
-      const answer = await ask(place, "PATCH", headers, piece);
+      const answer = await put(place, headers, piece, show);
+      if (answer.status === 401) location.reload();
       if (!answer.ok) throw await refused(answer);
       if (last) return answer.json();
       offset += piece.size;
     }
   }
-}
-
-// Rows to be processed are sent in one piece; a line that breaks off leaves nothing behind, and it is sent anew.
-function sendWhole(place, file, options, show) {
-  return new Promise((done, fail) => {
-    const request = new XMLHttpRequest();
-    request.open("POST", `${place}?${options}`);
-    request.setRequestHeader("X-CSRF-Token", token);
-    request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.setRequestHeader("Content-Disposition", `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`);
-    request.responseType = "json";
-    request.upload.onprogress = (event) => show(event.loaded / (event.total || 1), "sending");
-    request.onerror = () => fail(new Error("the line broke off: start again"));
-    request.onload = () => {
-      if (request.status < 300) return done(request.response);
-      fail(new Error(request.response?.detail ?? `the server answers ${request.status}`));
-    };
-    request.send(file);
-  });
 }
 
 async function refused(answer) {
@@ -187,10 +252,14 @@ if (drop) {
   const list = document.querySelector("[data-uploads]");
   const form = drop.closest("form");
   const preview = document.querySelector("[data-preview]");
+  const fieldset = () => [...form.querySelectorAll("select[data-column]")];
   let files = [];
+  let mapping = null;
+  let looks = 0;
 
   const chosen = async (found) => {
     files = [...found];
+    mapping = null;
     list.replaceChildren(...files.map(line));
     form.querySelector("[type=submit]").disabled = !files.length;
     await look();
@@ -222,19 +291,38 @@ if (drop) {
       // What the preview proposes comes last, and stands.
       if (typeof value === "string" && value && name !== "token") given.set(name, value);
     }
+    if (mapping) {
+      given.delete("ignore_extra");
+      for (const [name, value] of Object.entries(mapping)) given.set(name, JSON.stringify(value));
+    }
     return given;
+  };
+
+  // Who corrects one column says for all of them which field goes there.
+  const corrected = () => {
+    const goes = fieldset().filter((each) => each.value).map((each) => [each.dataset.column, each.value]);
+    const taken = new Set(goes.map(([, field]) => field));
+    const fields = [...fieldset()[0].options].map((each) => each.value).filter(Boolean);
+    mapping = { map: Object.fromEntries(goes), ignore: [...new Set(fields)].filter((each) => !taken.has(each)) };
   };
 
   // The beginning of the first file is looked at before anything is sent.
   const look = async () => {
     if (!preview) return;
     if (!files.length) return preview.replaceChildren();
-    const head = files[0].slice(0, Number(preview.dataset.preview));
+    const number = ++looks;
+    const [file] = files;
+    const most = await isArchive(file) ? preview.dataset.whole : preview.dataset.preview;
+    const head = file.slice(0, Number(most));
     const given = options();
-    given.set("name", files[0].name);
-    given.set("cut", String(head.size < files[0].size));
+    given.set("name", file.name);
+    given.set("cut", String(head.size < file.size));
     const answer = await ask(`/console/new/import/preview?${given}`, "POST", { "Content-Type": "application/octet-stream" }, head);
-    preview.innerHTML = answer.ok ? await answer.text() : "";
+    const text = answer.ok ? await answer.text() : "";
+    if (number !== looks) return;
+    const at = document.activeElement?.dataset?.column;
+    preview.innerHTML = text;
+    if (at) preview.querySelector(`[data-column="${CSS.escape(at)}"]`)?.focus();
     if (!answer.ok) {
       const words = document.createElement("p");
       words.className = "note bad";
@@ -243,8 +331,16 @@ if (drop) {
     }
   };
 
+  // What stands at the end of an archive, a workbook or a table says what is in it.
+  const isArchive = async (file) => /^(PK|PAR1|ARROW1)/.test(await file.slice(0, 6).text());
+
   chooser.addEventListener("change", () => chosen(chooser.files));
-  form.addEventListener("change", (event) => event.target !== chooser && look());
+  form.addEventListener("change", (event) => {
+    if (event.target === chooser) return;
+    if (event.target.matches("[data-column]")) corrected();
+    if (event.target.name === "resource") mapping = null;
+    look();
+  });
   for (const name of ["dragenter", "dragover"]) {
     document.addEventListener(name, (event) => {
       event.preventDefault();
@@ -267,8 +363,7 @@ if (drop) {
       const item = list.children[index];
       if (item.job) continue;
       try {
-        const place = form.dataset.upload;
-        const answer = place ? await sendWhole(place, file, options(), item.show) : await new Upload(file, options().toString(), item.show).run();
+        const answer = await new Upload(form.dataset.upload, file, options().toString(), item.show).run();
         item.job = answer.job_id ?? answer.jobId;
         item.show(1, "sent");
         const link = document.createElement("a");
@@ -284,6 +379,11 @@ if (drop) {
     form.querySelector("[type=submit]").disabled = false;
     if (made.length === 1 && files.length === 1) location.assign(`/console/jobs/${made[0]}`);
   });
+}
+
+// What stands in a form goes by this choice.
+for (const each of document.querySelectorAll("select[data-reload]")) {
+  each.addEventListener("change", () => location.assign(`?${new URLSearchParams([[each.name, each.value]])}`));
 }
 
 // Who mends a field of a record means to run the record again.

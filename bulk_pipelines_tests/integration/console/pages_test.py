@@ -19,9 +19,9 @@ ADMIN = "admin"
 
 PAGES = {
     "/jobs": ALL,
-    "/jobs/live": ALL,
+    "/jobs/news": ALL,
     "/jobs/{rejected}": OWN,
-    "/jobs/{rejected}/live": OWN,
+    "/jobs/{rejected}/news": OWN,
     "/jobs/{rejected}/audit": OWN,
     "/jobs/{rejected}/rejects": OWN,
     "/jobs/{loaded}/control/undo": OWN,
@@ -37,6 +37,8 @@ PAGES = {
     "/dlq": ALL,
     "/drops": ADMIN,
     "/workers": ALL,
+    "/workers/news": ALL,
+    "/resources": ALL,
     "/audit": ALL,
     "/keys": ADMIN,
     "/new/import": ALL,
@@ -56,6 +58,7 @@ FORMS = {
     "/drops/retry": ADMIN,
     "/keys": ADMIN,
     "/keys/revoke": ADMIN,
+    "/resources": ADMIN,
     "/new/import": ALL,
     "/new/export": ALL,
     "/new/distribution": ALL,
@@ -107,7 +110,7 @@ def test_only_who_may_sees_a_page(visitors: dict[str, Visitor], made: Furnished,
     assert led.status_code == 303
     assert led.headers["location"].startswith("/console/login")
     for name, status in expected.items():
-        page = visitors[name].open(place)
+        page = visitors[name].begin(place) if path.endswith("/news") else visitors[name].open(place)
         assert page.status_code == status, (name, page.text)
         if name == "eve" and whose is ALL:
             assert "ada" not in page.text
@@ -137,8 +140,10 @@ def test_only_who_may_sends_a_form(visitors: dict[str, Visitor], made: Furnished
             assert sent.status_code in (400, 404, 409) or "reprocess" in path, sent.text
 
 
-def test_the_root_leads_to_the_jobs(visitors: dict[str, Visitor]) -> None:
-    assert visitors["ada"].open("/", follow_redirects=True).url.path == "/console/jobs"
+@pytest.mark.parametrize("place", ["/", "/console", "/console/"])
+def test_the_root_leads_to_the_jobs(visitors: dict[str, Visitor], place: str) -> None:
+    assert visitors["ada"].open(place, follow_redirects=True).url.path == "/console/jobs"
+    assert visitors["nobody"].open(place, follow_redirects=True).url.path == "/console/login"
 
 
 def test_a_page_that_is_not_there_says_so(visitors: dict[str, Visitor]) -> None:
