@@ -152,8 +152,10 @@ class Live:
         changed = [
             state for key, state in found.items() if key not in self.states or self.states[key].digest != state.digest
         ]
+        # Who has come while the look was under way is told by the next one, which reads what they need.
+        there = set(listeners)
         for state in changed:
-            for listener in [*self.of_key.get(state.job_key, ()), *self.of_all]:
+            for listener in there.intersection((*self.of_key.get(state.job_key, ()), *self.of_all)):
                 listener.tell(state)
         for listener in listeners:
             if listener.fresh:
