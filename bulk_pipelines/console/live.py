@@ -94,8 +94,9 @@ class Fresh(Generic[Value]):
     async def get(self) -> Value:
         async with self.lock:
             if self.value is None or time.monotonic() - self.read_at >= self.seconds:
+                began = time.monotonic()
                 self.value = await run_in_threadpool(self.read)
-                self.read_at = time.monotonic()
+                self.read_at = began
             return self.value
 
 

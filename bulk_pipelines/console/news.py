@@ -3,6 +3,7 @@ database is asked for all of them together."""
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable
 
 from fastapi import Request
@@ -60,6 +61,7 @@ class News(Events):
         super().__init__(request.app.state.live, Listener(shown=jobs, by=caller.actor.name))
         self.common: Common = request.app.state.common
         self.session = caller.session
+        self.came_at = time.monotonic()
         self.draw = draw
         self.alone = next(iter(jobs)) if len(jobs) == 1 else None
         """The job that a page is about: its end is told."""
@@ -85,7 +87,11 @@ class News(Events):
                 return
 
     async def is_welcome(self) -> bool:
-        return self.session is None or self.session.session_id in await self.common.sessions.get()
+        """Whether the session of the page still holds. What was read before the page came knows nothing of it."""
+        if self.session is None:
+            return True
+        valid = await self.common.sessions.get()
+        return self.session.session_id in valid or self.common.sessions.read_at < self.came_at
 
 
 def message(name: str, text: str) -> str:

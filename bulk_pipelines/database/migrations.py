@@ -5,9 +5,11 @@ second transaction. Here an advisory lock of the working connection is the guard
 together.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from bulk_pipelines.settings import shipped
 
 MIGRATIONS = shipped("sql/migrations")
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
+MADE = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
 PATIENCE = "60s"
 """How long a migration waits for a lock. While it waits for a table, everybody who asks for the table after it waits,
 too."""
@@ -151,6 +154,14 @@ def state(url: str, directory: Path = MIGRATIONS) -> State:
         applied=[name for name in known if name in applied],
         pending=[name for name in known if name not in applied],
         unknown=sorted(applied - set(known)),
+    )
+
+
+@cache
+def tables(directory: Path = MIGRATIONS) -> frozenset[str]:
+    """Return the names of the tables that the migrations make."""
+    return frozenset(
+        name for path in directory.glob("*.sql") for name in MADE.findall(path.read_text(encoding="utf-8"))
     )
 
 

@@ -1,6 +1,7 @@
 """A new import: files are dropped onto the page and sent by resumable uploads, or are fetched from an address."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage.compression import Compression
 
 router = APIRouter()
+OPTIONS = re.compile(r" \(--[^()]*\)")
+"""What a message says of options of the command line."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, sent
             said = {each: value for each, value in given.items() if not (cut and each == "compression")}
             found = preview(door.pool, options_of(said, admin=caller.actor.admin), file, door.settings)
         except BulkError as error:
-            return Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
-    if packed is Compression.NONE:
-        return found
-    return replace(found, recognised={"compression": str(packed), **found.recognised})
+            found = Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
+    problem = None if found.problem is None else OPTIONS.sub("", found.problem.replace(str(path), name))
+    recognised = found.recognised if packed is Compression.NONE else {"compression": str(packed), **found.recognised}
+    return replace(found, problem=problem, recognised=recognised)
 
 
 def text_of(value: Any) -> str:
