@@ -15,8 +15,9 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Gone, Stream, Streams
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.exports import finished, submission
-from bulk_pipelines.exports.finished import Finished
+from bulk_pipelines.exports import submission
+from bulk_pipelines.exports.report import finished
+from bulk_pipelines.exports.report.finished import Finished
 
 RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
 NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
