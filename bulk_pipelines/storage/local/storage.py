@@ -19,28 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
-from bulk_pipelines.errors import Failure, Permanent, Transient
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import Full, Missing, Refused, SourceChanged, UnsafePath
+from bulk_pipelines.storage.errors import SourceChanged, UnsafePath
 from bulk_pipelines.storage.local import beneath
+from bulk_pipelines.storage.local.errors import GONE, NO_LINKS, error_of, translated
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PIECE = 1 << 20
-GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""The errors of a file that was taken away since it was listed, or of links in circles."""
 LEADS_OUT = "is a link that leads out of the folder"
-KINDS: dict[int, type[Failure]] = {
-    **dict.fromkeys([errno.EACCES, errno.EPERM, errno.EROFS], Refused),
-    **dict.fromkeys([errno.ENOSPC, errno.EDQUOT, errno.EFBIG], Full),
-    **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
-}
-
-NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""The errors by which systems say that a file cannot have a second name: because of its disk, or because it belongs to
-another user."""
 
 
 class LocalStorage(Storage):
@@ -303,23 +293,3 @@ def synced(folder: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def translated(url: str) -> Iterator[None]:
-    """Translate the system's errors into the errors of `errors`."""
-    try:
-        yield
-    except Failure:
-        raise
-    except OSError as error:
-        raise error_of(error, url) from error
-
-
-def error_of(error: OSError, url: str) -> Failure:
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return Missing(f"{url} does not exist")
-        case IsADirectoryError():
-            return Permanent(f"{url} is a folder, not a file")
-    return KINDS.get(error.errno or 0, Permanent)(f"{url}: {error.strerror}")
