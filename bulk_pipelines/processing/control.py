@@ -185,7 +185,7 @@ def kick_off(
     left = deadline - time.monotonic()
     if job.planned_at is not None and left > 0:
         with Worker(pool, kinds_of(limits_of(settings.current().engine)), job) as worker:
-            worker.stop_asked = asked
+            worker.standing.asked = asked
             drained = drain.drain(worker, seconds=left, patient=False)
     with transaction(pool) as connection:
         return Kicked(jobs.find(connection, job_key), drained)
