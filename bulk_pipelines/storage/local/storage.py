@@ -13,18 +13,18 @@ import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
-from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
 from bulk_pipelines.storage.errors import SourceChanged, UnsafePath
 from bulk_pipelines.storage.local import beneath
 from bulk_pipelines.storage.local.errors import GONE, NO_LINKS, error_of, translated
+from bulk_pipelines.storage.local.stats import entry_of, identity, regular, regular_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -81,13 +81,21 @@ class LocalStorage(Storage):
     def pieces(self, descriptor: int, found: os.stat_result, key: str, start: int, stop: int | None) -> Iterator[bytes]:
         url = self.url_of(key)
         end = found.st_size if stop is None else min(stop, found.st_size)
+        if start >= end:
+            self.unchanged(descriptor, found, key)
         while start < end:
             with translated(url):
                 piece = os.pread(descriptor, min(PIECE, end - start), start)
             if not piece:
                 raise SourceChanged(f"{url} became shorter while it was read")
             start += len(piece)
+            if start >= end:  # whoever has got as many bytes as were promised has those of one version
+                self.unchanged(descriptor, found, key)
             yield piece
+
+    def unchanged(self, descriptor: int, found: os.stat_result, key: str) -> None:
+        """Raise `SourceChanged` if the file is not what it was when it was opened."""
+        url = self.url_of(key)
         with translated(url):
             if identity(os.fstat(descriptor)) != identity(found):
                 raise SourceChanged(f"{url} was written to while it was read")
@@ -260,30 +268,6 @@ def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Yield the entries of a folder; none if the folder is gone."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
         yield from found
-
-
-def entry_of(key: str, found: os.stat_result) -> Entry:
-    modified = None
-    with suppress(ValueError, OverflowError, OSError):  # a file system may hold years that no calendar has
-        modified = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
-    return Entry(key, found.st_size, modified, f"{found.st_mtime_ns:x}-{found.st_size:x}")
-
-
-def identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def regular(found: os.stat_result, url: str) -> os.stat_result:
-    if stat.S_ISDIR(found.st_mode):
-        raise Permanent(f"{url} is a folder, not a file")
-    if not stat.S_ISREG(found.st_mode):
-        raise Permanent(f"{url} is a device or a pipe, not a file")
-    return found
-
-
-def regular_folder(folder: Path) -> None:
-    if not stat.S_ISDIR(folder.stat().st_mode):
-        raise Permanent(f"{folder} is a file, not a folder")
 
 
 def synced(folder: int) -> None:
