@@ -27,10 +27,11 @@ from bulk_pipelines.exports import completion as exports
 from bulk_pipelines.exports import kind as exporting
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import kind as imports
-from bulk_pipelines.imports import picture, progress
-from bulk_pipelines.imports.picture import Batch
+from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.report import worth_showing
+from bulk_pipelines.imports.report import picture
+from bulk_pipelines.imports.report.picture import Batch
+from bulk_pipelines.imports.report.report import worth_showing
 from bulk_pipelines.processing import report as processing
 from bulk_pipelines.processing.kind import KINDS as PROCESSING
 from bulk_pipelines.settings import addresses as pages_of

@@ -11,7 +11,7 @@ from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.console.application import HEADERS
 from bulk_pipelines.console.pages import ROUTERS
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import submission as exports
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
