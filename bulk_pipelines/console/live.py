@@ -3,8 +3,7 @@ pages share has found them from then on."""
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -16,14 +15,12 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import overview
 from bulk_pipelines.engine.jobs.jobs import Job, as_job
 from bulk_pipelines.engine.jobs.overview import Holder
-from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.report import answer
 from bulk_pipelines.imports.report.answer import Figures
 
 Value = TypeVar("Value")
-Unfinished = Mapping[str, Mapping[JobState, int]]
 
 
 @dataclass(frozen=True)
@@ -98,12 +95,6 @@ class Fresh(Generic[Value]):
                 self.value = await run_in_threadpool(self.read)
                 self.read_at = began
             return self.value
-
-
-def counts_of(unfinished: Unfinished, owner: str | None) -> Counter[JobState]:
-    """Return how many jobs are in each state that is not the last, of one owner or of all."""
-    of = unfinished.values() if owner is None else [unfinished.get(owner, {})]
-    return sum((Counter(each) for each in of), Counter())
 
 
 def average(each: Seen) -> float | None:

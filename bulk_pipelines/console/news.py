@@ -16,10 +16,10 @@ from bulk_pipelines.api.live import Listener
 from bulk_pipelines.api.owners import sessions
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.states import State
-from bulk_pipelines.console.live import Fresh, Unfinished
+from bulk_pipelines.console.live import Fresh
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import overview
-from bulk_pipelines.engine.jobs.overview import Working
+from bulk_pipelines.engine.jobs.overview import Unfinished, Working
 
 COUNTED_SECONDS = 2.5
 SESSION_SECONDS = 5.0

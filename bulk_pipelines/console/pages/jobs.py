@@ -85,7 +85,7 @@ async def show(
     given = {name: value for name, value in chosen.model_dump().items() if value}
     wanted, before = chosen.wanted(caller), after_id(after)
     common: Common = request.app.state.common
-    counts = live.counts_of(await common.unfinished.get(), caller.actor.sees)
+    counts = (await common.unfinished.get()).counts(caller.actor.sees)
     found, speeds = await run_in_threadpool(read, door, wanted, before)
     more = cursor_of(found[-1].job.job_id) if len(found) == SIZE else None
     return frame.page(
@@ -111,9 +111,9 @@ def read(door: Door, wanted: Wanted, before: int | None) -> tuple[list[Seen], di
         return live.shown_of(connection, found), overview.speeds(connection, [job.job_id for job in found])
 
 
-def counted(counts: Mapping[JobState, int]) -> dict[str, Any]:
+def counted(counts: Mapping[JobState, int], newer: bool = False) -> dict[str, Any]:
     words = {state: word for state, (word, _) in JOB_WORDS.items()}
-    return {"counts": sorted(counts.items()), "words": words, "tone": tone}
+    return {"counts": sorted(counts.items()), "newer": newer, "words": words, "tone": tone}
 
 
 def tone(state: JobState) -> str:
@@ -122,20 +122,25 @@ def tone(state: JobState) -> str:
 
 @router.get("/jobs/news")
 async def watch(
-    request: Request, caller: Watcher, job: Annotated[list[str] | None, Query(max_length=MOST_WATCHED)] = None
+    request: Request,
+    caller: Watcher,
+    job: Annotated[list[str] | None, Query(max_length=MOST_WATCHED)] = None,
+    newest: int | None = None,
 ) -> Response:
-    """Tell how the jobs of a page get on that were not over when they were shown, and how many there are in all."""
+    """Tell how the jobs of a page get on that were not over when they were shown, how many there are in all, and if
+    there are newer ones than `newest`."""
     common: Common = request.app.state.common
     sees = caller.actor.sees
-    told: Counter[JobState] | None = None
+    told: tuple[Counter[JobState], bool] | None = None
 
     async def drawn(states: list[State]) -> str:
         nonlocal told
         seen = [live.of_state(state) for state in states if sees in (None, state.owner)]
-        counts = live.counts_of(await common.unfinished.get(), sees)
-        if not seen and counts == told:
+        unfinished = await common.unfinished.get()
+        found = unfinished.counts(sees), newest is not None and unfinished.newest(sees) > newest
+        if not seen and found == told:
             return ""
-        told = counts
-        return frame.part(request, caller, "jobs_news.html", seen=seen, speeds={}, **counted(counts))
+        told = found
+        return frame.part(request, caller, "jobs_news.html", seen=seen, speeds={}, **counted(*found))
 
     return News(request, caller, drawn, frozenset(job or ()))

@@ -42,8 +42,9 @@ function listen() {
   const place = document.querySelector("[data-news]")?.dataset.news;
   if (!place || document.hidden) return;
   const open = [...document.querySelectorAll("[data-open]")].slice(0, MOST_WATCHED);
-  const jobs = new URLSearchParams(open.map((each) => ["job", each.dataset.open]));
-  source = new EventSource(open.length ? `${place}?${jobs}` : place);
+  const address = new URL(place, location.href);
+  for (const each of open) address.searchParams.append("job", each.dataset.open);
+  source = new EventSource(address);
   source.watched = open.length;
   source.addEventListener("open", () => {
     clearTimeout(silence);

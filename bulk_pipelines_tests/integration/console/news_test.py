@@ -1,6 +1,7 @@
 """What open pages are told: parts that have changed, by one look for all of them."""
 
 import contextlib
+import re
 import threading
 import time
 from typing import Self
@@ -84,6 +85,18 @@ def test_a_page_is_told_what_it_shows_and_nobody_is_told_of_others_jobs(api: Api
             )
         until(lambda: job.ended and some.ended, "the pages of a session that is over are told nothing", PATIENCE)
         assert not others.ended
+
+
+def test_a_list_is_told_that_there_are_newer_jobs(api: Api, made: Furnished) -> None:
+    ada = Visitor(api, "ada")
+    newest = re.findall(r"newest=(\d+)", ada.open("/console/jobs").text)
+    assert "newest=" not in ada.open("/console/jobs?kind=import").text
+    with Page(ada, f"/console/jobs/news?newest={newest[0]}") as page:
+        page.is_told("event: parts")
+        assert "New jobs have come" not in page.text
+        made.users("newer.csv", "", owner="eve")
+        made.users("newer.csv", "")
+        page.is_told("New jobs have come")
 
 
 def test_the_end_of_a_job_is_told(api: Api, made: Furnished) -> None:
