@@ -40,6 +40,8 @@ from bulk_pipelines.storage import addresses
 router = APIRouter()
 JobKey = Annotated[str, Path(max_length=100)]
 SIZE = 50
+MOST_COUNTED = 5_000
+"""Of how many rows the outcomes are counted for a page."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,12 @@ def processed(job: Job) -> list[tuple[str, str]]:
 
 
 def outcomes(connection: Connection, job: Job) -> dict[str, int]:
+    """Return how many rows have each outcome: as counted at the end of the job, or, of a job with few rows, as
+    they are now. To count very many takes long, and a page must not."""
+    if job.result is not None and "outcomes" in job.result:
+        return dict(sorted(job.result["outcomes"].items()))
+    if job.total_items > MOST_COUNTED:
+        return {}
     return dict(sorted(processing.counts(connection, job.job_id).outcomes.items()))
 
 
