@@ -17,6 +17,7 @@ from bulk_pipelines.resources import adoption, reflection
 from bulk_pipelines.resources.declaration import Resource
 
 router = APIRouter()
+RELOAD = "Dagster knows it when its code location has been loaded again: until then, its jobs wait."
 SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
@@ -64,4 +65,4 @@ async def adopt(request: Request, door: TheDoor, sent: SentByAdmin) -> Response:
         made = await run_in_threadpool(adopted)
     except BulkError as error:
         return await listed(request, sent.caller, table=table, name=name, wrong=str(error))
-    return frame.onward("/console/resources", f"{made.name} can be imported and exported now.")
+    return frame.onward("/console/resources", f"{made.name} is adopted. {RELOAD}")

@@ -256,7 +256,7 @@ def test_no_secret_of_an_address_is_in_a_page(visitors: dict[str, Visitor], made
     with transaction(made.engine) as connection:
         request = Options("users").request((RequestedFile(secret),))
         job = imports.submit(connection, request, Sender("ada", "api")).job
-        wanted = ExportRequest.parse({"resource": "users", "to": "s3://geheim3:geheim4@bucket/exports/"})
+        wanted = ExportRequest.parse({"resource": "users", "to": "ftp://ada:geheim3@example.org/exports/"})
         export = exports.submit(connection, wanted, Sender("ada", "api")).job
     for key in (job.job_key, export.job_key):
         for part in ("", "/items", "/audit", "/control/cancel"):
