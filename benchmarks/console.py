@@ -30,7 +30,8 @@ from bulk_pipelines_tests.scenes.browser import logged_in
 from bulk_pipelines_tests.servers import chromium
 
 SMALL, LARGE = 10_000, int(os.environ.get("BENCH_ITEMS", "10000000"))
-JOBS = 200
+JOBS, FULL = 200, 50
+"""How many jobs there are, and how many of them share the items. So each page of items is full, also of few items."""
 PAGES = 200
 SECONDS = 20
 ROUNDS = 15
@@ -43,7 +44,7 @@ PLACES = (
     "/console/jobs/{job}/items?state=SUCCEEDED",
     "/console/workers",
 )
-"""Without a filter and with one; `{job}` is one of the jobs, of which each has its share of the items."""
+"""Without a filter and with one; `{job}` is one of the jobs with items."""
 MOST_SCALE, MOST_BYTES, MOST_QUERIES = 1.3, 150_000, 2.0
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 STATEMENT = re.compile(r"(?:statement|execute [^:]*): (.*)")
@@ -53,9 +54,9 @@ FILL_JOBS = """
 INSERT INTO job (kind, owner, origin, params, request_hash, status, planned_at, started_at, total_items, pending_items,
     succeeded_items)
 SELECT CASE n %% 2 WHEN 0 THEN 'import_users' ELSE 'process_lookup' END, 'ada', 'api',
-    '{"resource": "users", "mode": "insert"}', '', 'RUNNING', now(), now(), %(each)s, %(each)s / 2,
-    %(each)s - %(each)s / 2
+    '{"resource": "users", "mode": "insert"}', '', 'RUNNING', now(), now(), share, share / 2, share - share / 2
 FROM generate_series(1, %(jobs)s) AS n
+CROSS JOIN LATERAL (SELECT CASE WHEN n <= %(full)s THEN %(each)s ELSE 0 END AS share) AS items
 """
 FILL_ITEMS = """
 INSERT INTO job_item (job_id, item_key, owner, kind, status, input)
@@ -68,14 +69,14 @@ FROM job, generate_series(1, total_items) AS n
 
 @contextmanager
 def filled(url: str, name: str, items: int) -> Iterator[Engine]:
-    """Make a database with so many items in two hundred jobs."""
+    """Make a database with so many items, and two hundred jobs."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
     there = url.replace("/postgres?", f"/{name}?")
     migrations.apply(there)
     engine = pool.connect(there)
     with transaction(engine) as connection:
-        connection.execute(FILL_JOBS, {"each": items // JOBS, "jobs": JOBS})
+        connection.execute(FILL_JOBS, {"each": items // FULL, "full": FULL, "jobs": JOBS})
         connection.execute(FILL_ITEMS)
     with psycopg.connect(there, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
@@ -140,8 +141,9 @@ def queries_a_second(api: Api, server: Server) -> float:
     places += ["/console/jobs/news?" + "&".join(f"job={key}" for key in keys[:50])] * 40
     places += ["/console/workers/news"] * 20
     with ExitStack() as open_pages:
-        for number, place in enumerate(places):
-            listen(open_pages, api, place, cookie(api, f"person {number}"))
+        pages = [opened(open_pages, api, place, cookie(api, f"person {at}")) for at, place in enumerate(places)]
+        for page in pages:
+            read_first(page)
         logged(api.engine, "all")
         began, end = time.monotonic(), server.log.stat().st_size
         time.sleep(SECONDS)
@@ -161,16 +163,21 @@ def cookie(api: Api, owner: str) -> str:
         return sessions.begin(connection, key, Actor(owner, "api"), 12)
 
 
-def listen(stack: ExitStack, api: Api, place: str, session: str) -> None:
-    """Open a page's stream, and read its first part."""
+def opened(stack: ExitStack, api: Api, place: str, session: str) -> socket.socket:
+    """Open the stream of a page's news."""
     host, port = api.url.removeprefix("http://").split(":")
     wire = stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
     wire.sendall(f"GET {place} HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: bulk_session={session}\r\n\r\n".encode())
+    return wire
+
+
+def read_first(wire: socket.socket) -> None:
+    """Read until the first parts of a page have come."""
     received = b""
     while b"event: parts" not in received:
         piece = wire.recv(1 << 16)
         if not piece:
-            sys.exit(f"{place}: {received[:500]!r}")
+            sys.exit(f"a page was told nothing: {received[:500]!r}")
         received += piece
 
 
