@@ -62,7 +62,7 @@ def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
     expect(page.get_by_role("link", name="Unprocessed")).to_be_visible()
     assert page.locator("#live dd").all_inner_texts()[:3] == ["51", "50", "1"]
     page.get_by_role("link", name="Rejects", exact=True).click()
-    cell = page.get_by_label("email of line 52")
+    cell = page.get_by_label("contact of line 52")
     expect(cell).to_have_attribute("aria-invalid", "true")
     cell.fill("right@example.org")
     expect(page.get_by_label("Choose line 52")).to_be_checked()
