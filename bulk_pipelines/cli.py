@@ -149,12 +149,12 @@ def up() -> None:
 @main.command()
 def migrate() -> None:
     """Bring the database to the newest schema."""
-    from bulk_pipelines.database import address, migrations
+    from bulk_pipelines.database import address, ready
     from bulk_pipelines.up import home
 
     chosen = settings.current()
     url = address.url(chosen)
-    applied = migrations.apply(url)
+    applied = ready.migrated(chosen, url)
     for name in applied:
         click.echo(f"applied {name}")
     if not applied:

@@ -15,7 +15,20 @@ from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines.settings.places import CHECKOUT, shipped
 from bulk_pipelines.settings.variables import parsed, setting
 
-__all__ = ["CHECKOUT", "Description", "Settings", "current", "describe", "environment", "load", "shipped", "unknown"]
+__all__ = [
+    "CHECKOUT",
+    "DEFAULT_SCHEMA",
+    "Description",
+    "Settings",
+    "current",
+    "describe",
+    "environment",
+    "load",
+    "shipped",
+    "unknown",
+]
+
+DEFAULT_SCHEMA = "bulk"
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,12 @@ class Settings:
         "The PostgreSQL (15 or newer) to use, `postgresql://user:password@host:port/database`. "
         "Empty: an embedded server, started when it is needed.",
         secret=True,
+    )
+    schema: str = setting(
+        "BULK_SCHEMA",
+        DEFAULT_SCHEMA,
+        "The schema of that database in which everything stands that this program makes for itself "
+        "(docs/privileges.md). Tables of people stay where they are.",
     )
     home: Path = setting(
         "BULK_HOME",

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.read import query
@@ -64,6 +64,7 @@ class Plan:
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
         yield PATIENCE
+        yield namespaces.TURN
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
@@ -89,6 +90,7 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
+    namespaces.turn_to_theirs(connection)
     table = sql.Identifier(*request.declared.place).as_string(connection)
     connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
     plan = Plan(

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
@@ -176,7 +177,7 @@ def merge_lines(
     noted with the record."""
     exact = not context.resource.provenance
     try:
-        with refusals.savepoint(connection) as made:
+        with namespaces.theirs(connection) as made:
             result = Attempt(merge_together(connection, context, match_on, layout, lines))
             if result.written < len(lines) and exact:
                 raise psycopg.Rollback(made)
