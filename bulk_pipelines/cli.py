@@ -177,6 +177,23 @@ def doctor() -> None:
 
 
 @main.command()
+@click.argument("role", type=click.Choice(["owner", "worker", "reader"]))
+@click.argument("name")
+def grants(role: str, name: str) -> None:
+    """Print the SQL that lets a role of PostgreSQL be the owner, a worker or a reader here (docs/privileges.md).
+
+    bulk grants worker bulk_worker | psql "$OWNERS_DATABASE_URL"
+    """
+    from bulk_pipelines.database import grants as rights
+    from bulk_pipelines.database import pool
+    from bulk_pipelines.orchestration.schema import SCHEMA
+
+    chosen = settings.current()
+    database = pool.parsed(chosen.database_url).database if chosen.database_url else "postgres"
+    click.echo(rights.statements(rights.Role(role), name, database or "", SCHEMA), nl=False)
+
+
+@main.command()
 def status() -> None:
     """Show jobs by kind and state, the workers, and how much is waiting."""
     from bulk_pipelines import status as overview

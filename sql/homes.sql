@@ -73,3 +73,11 @@ ORDER BY 1 LIMIT 20;
 -- name: usable
 -- Whether a schema is there, and this role may use it.
 SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :own;
+
+-- name: named_alike
+-- Tables of people that are found by a name that one of ours has, too.
+SELECT format('%I.%I', n.nspname, c.relname)
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname = ANY (:names::text[])
+    AND n.nspname = ANY (current_schemas(false)) AND n.nspname <> :own AND n.nspname IS DISTINCT FROM :former::text
+ORDER BY 1 LIMIT 20;

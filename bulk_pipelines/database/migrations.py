@@ -5,7 +5,7 @@ second transaction. Here an advisory lock of the working connection is the guard
 together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
@@ -117,14 +117,19 @@ def settle_in(connection: Connection, own: str, directory: Path) -> None:
         home = moving.former_home(connection, names, own)
         refuse_second_home(connection, own, home)
         files = sorted(directory.glob("*.sql"))
-        if found := moving.strangers(connection, own, files):
-            raise Unavailable(
-                f"the schema {own} has something of others that we would make there ({', '.join(found[:10])}): name "
-                f"another one as {SCHEMA_FIELD}"
-            )
+        refuse_strangers(connection, own, files)
         if home is not None:
             applied = moving.applied_in(connection, home)
             moving.move(connection, home, own, [each for each in files if each.stem in applied])
+
+
+def refuse_strangers(connection: Connection, own: str, files: Sequence[Path]) -> None:
+    """Refuse a schema in which somebody else has something that has a name of ours."""
+    if found := moving.strangers(connection, own, files):
+        raise Unavailable(
+            f"the schema {own} has something of others that we would make there ({', '.join(found[:10])}): name "
+            f"another one as {SCHEMA_FIELD}"
+        )
 
 
 def refuse_second_home(connection: Connection, own: str, home: str | None) -> None:
@@ -139,13 +144,41 @@ def refuse_second_home(connection: Connection, own: str, home: str | None) -> No
         )
 
 
-def waiting_to_move(url: str, directory: Path = MIGRATIONS) -> str | None:
-    """Return the schema from which the next migration would move the tables that an older version has made."""
+@dataclass(frozen=True)
+class Surroundings:
+    """Our schema: whether our tables are there, from where `bulk migrate` would move them, what others have put there,
+    and which tables of people have the names of ours."""
+
+    own: str
+    settled: bool
+    former: str | None
+    others: list[str]
+    alike: list[str]
+
+
+def look_around(url: str, directory: Path = MIGRATIONS) -> Surroundings:
+    """Tell what stands where our tables stand, or are to stand. Raise `Unavailable` if they could not be made there.
+    This only reads."""
+    own, files = own_schema(), sorted(directory.glob("*.sql"))
     with backend(url) as yoyo:
-        if has_marks(yoyo.connection, own_schema()):
-            return None
-        return moving.former_home(
-            yoyo.connection, [str(migration.id) for migration in migrations(directory)], own_schema()
+        connection = yoyo.connection
+        applied_names(connection)
+        settled = has_marks(connection, own)
+        former = None
+        if not settled:
+            schemas.exists(connection, own)
+            former = moving.former_home(connection, [each.stem for each in files], own)
+            refuse_second_home(connection, own, former)
+            refuse_strangers(connection, own, files)
+        names = moving.names_of(files)
+        others = queries.text("homes", "others_there"), {"own": own, "names": names}
+        alike = queries.text("homes", "named_alike"), {"own": own, "names": names, "former": former}
+        return Surroundings(
+            own,
+            settled,
+            former,
+            [name for (name,) in connection.execute(*others)],
+            [name for (name,) in connection.execute(*alike)],
         )
 
 

@@ -104,8 +104,11 @@ def staged(connection: Connection, schema: str) -> list[str]:
     return [name for (name,) in connection.execute(queries.text("homes", "staged_there"), {"home": schema})]
 
 
+def names_of(files: Iterable[Path]) -> list[str]:
+    return [each.name.partition("(")[0] for each in made(files)] + list(KEPT)
+
+
 def strangers(connection: Connection, own: str, files: Iterable[Path]) -> list[str]:
     """Return what stands in the schema that is to be ours, and has the name of something that we would make there."""
-    names = [each.name.partition("(")[0] for each in made(files)] + list(KEPT)
-    values = {"own": own, "names": names}
+    values = {"own": own, "names": names_of(files)}
     return [name for (name,) in connection.execute(queries.text("homes", "same_names"), values)]

@@ -2,6 +2,8 @@
 `index_data` to distribute. They are made among the tables of people, when somebody asks for them or the embedded
 database is new."""
 
+from collections.abc import Sequence
+
 from psycopg import sql
 
 from bulk_pipelines.database import namespaces, pool, queries
@@ -38,11 +40,15 @@ def make_index_data(connection: Connection) -> None:
         connection.execute(queries.text("samples", "index_data").encode())
 
 
+def are_there(connection: Connection, names: Sequence[str]) -> bool:
+    """Whether people have a table with one of these names where they look first."""
+    with namespaces.theirs(connection):
+        return bool(connection.execute(queries.text("samples", "there"), {"names": list(names)}).fetchall())
+
+
 def furnish(url: str) -> None:
     """Make all samples in a database that is new. Tables of other people are no reason to fail."""
     with pool.single(url) as connection, connection.transaction():
-        with namespaces.theirs(connection):
-            found = connection.execute(queries.text("samples", "there"), {"names": list(SAMPLES)}).fetchall()
-        if not found:
+        if not are_there(connection, SAMPLES):
             make(connection)
             make_index_data(connection)
