@@ -23,10 +23,10 @@ ORDER BY 1 LIMIT 1;
 -- name: things_there
 -- Of these things, those that are in a schema, each named as ALTER wants it. Functions and types come before the tables
 -- that they name.
-SELECT thing.kind, format('%I.%s', :home::text, CASE thing.kind WHEN 'FUNCTION' THEN thing.name ELSE quote_ident(thing.name) END)
+SELECT thing.kind, format('%%I.%%s', :home::text, CASE thing.kind WHEN 'FUNCTION' THEN thing.name ELSE quote_ident(thing.name) END)
 FROM unnest(:kinds::text[], :names::text[]) WITH ORDINALITY AS thing (kind, name, place)
 WHERE CASE thing.kind
-    WHEN 'FUNCTION' THEN to_regprocedure(format('%I.%s', :home::text, thing.name)) IS NOT NULL
+    WHEN 'FUNCTION' THEN to_regprocedure(format('%%I.%%s', :home::text, thing.name)) IS NOT NULL
     WHEN 'TYPE' THEN EXISTS (
         SELECT FROM pg_type WHERE typnamespace = to_regnamespace(quote_ident(:home)) AND typname = thing.name AND typtype = 'e'
     )
@@ -76,7 +76,7 @@ SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :own
 
 -- name: named_alike
 -- Tables of people that are found by a name that one of ours has, too.
-SELECT format('%I.%I', n.nspname, c.relname)
+SELECT format('%%I.%%I', n.nspname, c.relname)
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname = ANY (:names::text[])
     AND n.nspname = ANY (current_schemas(false)) AND n.nspname <> :own AND n.nspname IS DISTINCT FROM :former::text

@@ -8,7 +8,7 @@ SELECT name, EXISTS (
 )
 FROM unnest(:names::text[]) AS name WHERE to_regclass(name) IS NOT NULL;
 
--- name: resources
+-- name: resources!
 -- The resources. Text that is compared is compared by its bytes: quick, and the same in every locale. Users are looked up
 -- in articles, and both in comments, when they are removed or named in a filter.
 CREATE TABLE users (
@@ -57,7 +57,7 @@ CREATE TABLE comments (
 CREATE INDEX comments_article_id ON comments (article_id);
 CREATE INDEX comments_user_id ON comments (user_id);
 
--- name: index_data
+-- name: index_data!
 -- What the default query of a distribution reads: the constituents of an index on a day.
 CREATE TABLE IF NOT EXISTS index_data (
     index_key text NOT NULL,

@@ -65,7 +65,8 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 ABOUT = """\
 Users, articles and comments are declared once, in `bulk_pipelines/resources/`. Reading, checking, loading, exports,
 filters and this page follow the declaration; the tables hold the same rules as constraints. A file must have every
-required column, may leave out the others, and may have them in any order."""
+required column, may leave out the others, and may have them in any order. An embedded database has these tables; in
+another one `bulk resources sample` makes them."""
 
 
 def page(notice: str) -> str:
