@@ -13,7 +13,7 @@ from bulk_pipelines.database import migrations, moving, pool, ready, samples
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
-from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.resources import adoption
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.integration.database.migrations_test import query, schema
@@ -98,8 +98,8 @@ def test_tables_of_people_may_be_called_as_ours(crowded: str, tmp_path: Path, ta
     engine = pool.connect(crowded)
     imports = Imports(engine, tmp_path)
     first = loaded(imports, table, "id,title,status\n1,one,open\n2,two,lost\n2,again,done\n3,three,done\n3,late,done\n")
-    again = loaded(imports, table, "id,title,n\n1,uno,1\n4,quattro,12345\n5,cinque,5\n", mode=Mode.UPSERT)
-    tried = loaded(imports, table, "id,title,status\n1,one,open\n9,nine,open\n", mode=Mode.VALIDATE)
+    again = loaded(imports, table, "id,title,n\n1,uno,1\n4,quattro,12345\n5,cinque,5\n", mode="upsert")
+    tried = loaded(imports, table, "id,title,status\n1,one,open\n9,nine,open\n", validate_only=True)
     assert [each.status for each in (first, again, tried)] == ["COMPLETED_WITH_ERRORS"] * 3
     assert query(crowded, "SELECT id, title, status::text, n FROM public.job ORDER BY id") == [
         (1, "uno", "open", 1),
@@ -128,7 +128,7 @@ def test_tables_of_people_that_are_called_as_ours_are_traced_and_exported(
     done = CliRunner().invoke(main, ["resources", "adopt", "job", "--name", "tasks", "--provenance"])
     assert done.exit_code == 0, done.output
     engine = pool.connect(crowded)
-    job = loaded(Imports(engine, tmp_path), "job", "id,title\n1,one\n2,two\n")
+    job = loaded(Imports(engine, tmp_path, known_kinds()), "job", "id,title\n1,one\n2,two\n")
     assert job.kind == "import_tasks"
     with psycopg.connect(crowded, autocommit=True) as stranger:
         stranger.execute("UPDATE job SET title = 'mine' WHERE id = 2")
