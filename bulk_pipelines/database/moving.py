@@ -84,7 +84,7 @@ def move(connection: Connection, home: str, own: str, files: Sequence[Path]) -> 
             connection.execute(
                 sql.SQL("ALTER {} {} SET SCHEMA {}").format(sql.SQL(kind), sql.SQL(name), sql.Identifier(own))
             )
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             raise Unavailable(
                 f"{name} cannot be moved into the schema {own}, because others are at work on it: stop the workers, "
                 "and migrate again. Nothing was moved"
