@@ -22,7 +22,8 @@ from bulk_pipelines.database import moving, pool, queries, schemas
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.database.session import SCHEMA_FIELD, own_schema
 from bulk_pipelines.errors import BulkError, Unavailable
-from bulk_pipelines.settings import DEFAULT_SCHEMA, shipped
+from bulk_pipelines.settings import shipped
+from bulk_pipelines.settings.installation import DEFAULT_SCHEMA
 
 MIGRATIONS = shipped("sql/migrations")
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
