@@ -1,5 +1,7 @@
 """Reading arrays as PostgreSQL writes them, `{1,2,NULL}` or `{"a b",c}`, by columns."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -28,19 +30,22 @@ def lists(text: Column) -> Column | None:
     in_quotes = data[begins] == QUOTE
     lengths = ends - begins - 2 * in_quotes
     # An element without quotes has a character. One in quotes has a quote at either end, and no other.
-    if (lengths < ~in_quotes).any() or (data[ends[in_quotes] - 1] != QUOTE).any() or quotes.sum() != 2 * in_quotes.sum():
+    if (lengths < ~in_quotes).any() or (data[ends[in_quotes] - 1] != QUOTE).any():
+        return None
+    if np.count_nonzero(quotes) != 2 * np.count_nonzero(in_quotes):
         return None
     kept = ~quotes
-    for places in (commas, starts, stops - 1):
-        kept[places] = False
+    for marks in (commas, starts, stops - 1):
+        kept[marks] = False
     valid = ~is_null(data, begins, lengths, in_quotes)
     elements = pa.StringArray.from_buffers(
         len(begins), buffer(edges(lengths)), buffer(data[kept]), None if valid.all() else bitmap(valid)
     )
     counts = np.zeros(len(text), dtype=np.int64)
     counts[given] = full + np.diff(np.searchsorted(commas, offsets))[given]
-    missing = None if given.all() else pa.array(~given)
-    return pa.ListArray.from_arrays(pa.array(edges(counts)), elements, mask=missing)
+    missing: Any = None if given.all() else pa.array(~given)
+    places: Any = pa.array(edges(counts))
+    return pa.ListArray.from_arrays(places, elements, mask=missing)
 
 
 def is_plain(data: Bytes, quoted: Mask, starts: Numbers, stops: Numbers) -> bool:

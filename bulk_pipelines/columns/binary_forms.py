@@ -1,6 +1,8 @@
 """Writing texts in the binary form of PostgreSQL's types, by columns, if all of them are written plainly, as nearly all
 values in files are. Texts of any other form are left to PostgreSQL."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,6 +18,8 @@ GROUP = np.uint64(10**GROUP_DIGITS)
 MOST_DECIMALS = 16
 NEGATIVE = 0x4000
 JSONB_VERSION = b"\x01"
+OFTEN = 4
+"""If values stand there so many times on average, it is quicker to write each of them once."""
 MISSING = pa.scalar(None, pa.binary())
 PLAIN_BYTES = r"^\\x(?:[0-9a-fA-F]{2})*$"
 
@@ -40,18 +44,8 @@ def written(text: Column, type_name: str) -> Column | None:
     written plainly, or if we do not know how to write the type."""
     if type_name.endswith("[]"):
         return arrays(text, type_name.removesuffix("[]"))
-    match type_name:
-        case "numeric":
-            return numerics(text)
-        case "json":
-            return text.cast(pa.binary())
-        case "jsonb":
-            return compute.binary_join_element_wise(JSONB_VERSION, text.cast(pa.binary()), b"")
-        case "time without time zone":
-            return times(text)
-        case "bytea":
-            return hexadecimal(text)
-    return None
+    writer = WRITERS.get(type_name)
+    return None if writer is None else writer(text)
 
 
 def numerics(text: Column) -> Column | None:
@@ -84,11 +78,18 @@ def numerics(text: Column) -> Column | None:
     records = np.zeros(len(text), np.dtype([*layout, ("digits", ">i2", (before + behind,))]))
     records["groups"], records["weight"], records["decimals"] = before + behind, before - 1, decimals
     records["sign"][signed < 0] = NEGATIVE
-    for value, first, stop in ((whole, 0, before), (parts, before, before + behind)):
-        for place in reversed(range(first, stop)):
-            value, records["digits"][:, place] = np.divmod(value, GROUP)
+    records["digits"][:, :before] = digits_of(whole, before)
+    records["digits"][:, before:] = digits_of(parts, behind)
     missing = bitmap(text.is_valid().to_numpy(zero_copy_only=False)) if text.null_count else None
     return pa.Array.from_buffers(pa.binary(records.itemsize), len(text), [missing, buffer(records.view(np.uint8))])
+
+
+def digits_of(numbers: npt.NDArray[np.uint64], groups: int) -> npt.NDArray[np.uint64]:
+    """Return the last groups of digits of each number."""
+    found = np.empty((len(numbers), groups), dtype=np.uint64)
+    for place in reversed(range(groups)):
+        numbers, found[:, place] = np.divmod(numbers, GROUP)
+    return found
 
 
 def decimals_of(text: Column) -> npt.NDArray[np.int64]:
@@ -101,6 +102,10 @@ def decimals_of(text: Column) -> npt.NDArray[np.int64]:
 
 def groups_of(number: int) -> int:
     return max(1, -(-len(str(number)) // GROUP_DIGITS))
+
+
+def jsonb(text: Column) -> Column:
+    return compute.binary_join_element_wise(JSONB_VERSION, text.cast(pa.binary()), b"")
 
 
 def times(text: Column) -> Column | None:
@@ -124,9 +129,17 @@ def hexadecimal(text: Column) -> Column | None:
 
 
 def arrays(text: Column, element_type: str) -> Column | None:
-    """Write arrays of one dimension."""
+    """Write arrays of one dimension. If most of them are like others, as lists of tags are, each is written once."""
     if element_type not in ELEMENTS:
         return None
+    different = text.dictionary_encode()
+    if len(different.dictionary) * OFTEN > len(text):
+        return each_array(text, element_type)
+    values = each_array(different.dictionary, element_type)
+    return None if values is None else values.take(different.indices)
+
+
+def each_array(text: Column, element_type: str) -> Column | None:
     found = array_texts.lists(text)
     if found is None:
         return None
@@ -139,3 +152,12 @@ def arrays(text: Column, element_type: str) -> Column | None:
     filled = pa.ListArray.from_arrays(found.offsets, elements)
     values = binary_copy.lists(filled, number)
     return compute.if_else(text.is_valid(), values, MISSING) if text.null_count else values
+
+
+WRITERS: dict[str, Callable[[Column], Column | None]] = {
+    "numeric": numerics,
+    "json": lambda text: text.cast(pa.binary()),
+    "jsonb": jsonb,
+    "time without time zone": times,
+    "bytea": hexadecimal,
+}

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import compute
 from bulk_pipelines.formats import rows, xlsx_book, xlsx_scan
+from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.formats.sheets import KEPT, Sheet
 from bulk_pipelines.formats.xlsx_book import Book, Unpack, damaged
 from bulk_pipelines.formats.xlsx_scan import Cells, Ints
@@ -41,7 +42,7 @@ class Reader:
     def table(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches. Rows without any value are left out."""
         shared = xlsx_book.shared(self.unpack)
-        grids = (self.grid(cells, shared) for cells in self.cells())
+        grids = (self.grid(cells, shared) for cells in ahead(self.cells()))
         begun: list[Grid] = []
         for grid in grids:
             begun.append(grid)

@@ -206,6 +206,8 @@ def csv_records(data: bytes, is_end: bool, dialect: Dialect) -> tuple[Positions 
         return None, False
     judged = structure if is_end else structure[: dialect.judgeable_length(data)]
     ends, state = csv_ends.record_ends(judged)
+    if not state.quoted and len(ends) == csv_ends.count_newlines(judged) and not csv_ends.has_lone_return(judged):
+        return None, False
     if is_end and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     return ends, is_end and state.quoted

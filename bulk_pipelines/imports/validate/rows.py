@@ -19,9 +19,9 @@ def encoded(resource: Resource, columns: dict[str, Column], given: pa.Table | No
     if forms is not None:
         rows = binary_copy.encode(columns | forms)
     else:
-        ids = resource.id_columns
-        texts = {name: arrow.column(given, name) for name in given.column_names if name not in ids} if given is not None else {}
-        rows = text_copy.encode(columns | texts)
+        texts = {} if given is None else {name: arrow.column(given, name) for name in given.column_names}
+        texts = {name: text for name, text in texts.items() if name not in resource.id_columns}
+        rows = text_copy.encode(columns | {name: arrow.without_empty(text) for name, text in texts.items()})
     if len(resource.id_columns) != 1 or resource.id_columns[0] not in columns:
         return rows
     ids = columns[resource.id_columns[0]]
