@@ -143,7 +143,9 @@ def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
     missing = None
     if values.null_count:
         missing = values.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_list(values.type):
+    if not len(values):
+        written = pa.array([], pa.binary())
+    elif pa.types.is_list(values.type):
         written = lists(values)
     elif pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         written = values.cast(pa.binary()).fill_null(b"")

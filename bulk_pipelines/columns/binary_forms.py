@@ -21,6 +21,7 @@ JSONB_VERSION = b"\x01"
 OFTEN = 4
 """If values stand there so many times on average, it is quicker to write each of them once."""
 MISSING = pa.scalar(None, pa.binary())
+PLAIN_TIME = r"^\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?$"
 PLAIN_BYTES = r"^\\x(?:[0-9a-fA-F]{2})*$"
 
 # The types whose arrays we write: the number that PostgreSQL has for the type of the elements, and its kind.
@@ -109,10 +110,14 @@ def jsonb(text: Column) -> Column:
 
 
 def times(text: Column) -> Column | None:
+    """Write times of day as the microseconds of the first day that Arrow knows."""
+    if compute.all(compute.match_substring_regex(text, PLAIN_TIME)).as_py() is False:
+        return None
     try:
-        return text.cast(pa.time64("us")).cast(pa.int64())
+        moments = compute.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
         return None
+    return moments.cast(pa.int64())
 
 
 def hexadecimal(text: Column) -> Column | None:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 from sqlalchemy import Engine
 
 from bulk_pipelines.columns import binary_copy, binary_forms
+from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.database import pool
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9)
@@ -52,28 +52,46 @@ KINDS: dict[str, st.SearchStrategy[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_the_binary_form_is_what_the_text_means(engine: Engine, kind: str, data: st.DataObject) -> None:
-    texts = data.draw(st.lists(st.none() | KINDS[kind], min_size=1, max_size=6))
-    texts = data.draw(st.sampled_from([texts, texts * 5]))
-    base = kind.replace("(9,3)", "").replace("varchar(3)", "character varying").replace("char(3)", "bpchar")
-    given = pa.array([None, *texts], pa.string())[1:]
-    written = binary_forms.written(given, base.replace("time", "time without time zone"))
-    if written is None:
-        # It is left to PostgreSQL, which is always right, but must not happen to the plainest of values.
-        assert any(map(is_odd, filter(None, texts))), texts
-        return
+@st.composite
+def columns(draw: st.DrawFn) -> dict[str, list[str | None]]:
+    count, times = draw(st.integers(1, 4)), draw(st.sampled_from([1, 5]))
+    return {
+        kind: draw(st.lists(st.none() | values, min_size=count, max_size=count)) * times
+        for kind, values in KINDS.items()
+    }
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(given_texts=columns())
+def test_the_binary_form_is_what_the_text_means(engine: Engine, given_texts: dict[str, list[str | None]]) -> None:
+    forms = {kind: form for kind, texts in given_texts.items() if (form := written(kind, texts)) is not None}
+    count = len(given_texts["json"])
+    names = {kind: f"c{number}" for number, kind in enumerate(forms)}
     with pool.transaction(engine) as connection:
-        connection.execute(f"CREATE TEMP TABLE target (n bigint, value {kind}) ON COMMIT DROP".encode())
-        columns = {"n": pa.array(range(len(texts)), pa.int64()), "value": written}
-        binary_copy.copy(connection, sql.Identifier("target"), binary_copy.encode(columns))
-        found = connection.execute("SELECT value::text FROM target ORDER BY n").fetchall()
-        query = f"SELECT value::{kind}::text FROM unnest(%s::text[]) WITH ORDINALITY AS given (value, n) ORDER BY n"
-        assert found == connection.execute(query.encode(), [texts]).fetchall()
+        listed = "".join(f", {name} {kind}" for kind, name in names.items())
+        connection.execute(f"CREATE TEMP TABLE target (n bigint{listed}) ON COMMIT DROP".encode())
+        numbered = {"n": pa.array(range(count), pa.int64())} | {names[kind]: form for kind, form in forms.items()}
+        binary_copy.copy(connection, sql.Identifier("target"), binary_copy.encode(numbered))
+        for kind, name in names.items():
+            found = connection.execute(f"SELECT {name}::text FROM target ORDER BY n".encode()).fetchall()
+            query = f"SELECT value::{kind}::text FROM unnest(%s::text[]) WITH ORDINALITY AS given (value, n) ORDER BY n"
+            assert found == connection.execute(query.encode(), [given_texts[kind]]).fetchall()
+
+
+def written(kind: str, texts: list[str | None]) -> Column | None:
+    """Write the values of a kind. What is left to PostgreSQL must not be of the plainest."""
+    base = kind.replace("(9,3)", "").replace("varchar(3)", "character varying").replace("char(3)", "bpchar")
+    sliced = pa.array([None, *texts], pa.string())[1:]
+    form = binary_forms.written(sliced, base.replace("time", "time without time zone"))
+    assert form is not None or any(map(is_odd, filter(None, texts))), texts
+    return form
 
 
 def is_odd(text: str) -> bool:
     digits = sum(map(str.isdigit, text))
-    return digits > len("1234567890123456") or any(character in text for character in '\\ +eExNI["') or text[0] == "{"
+    return (
+        text == "24:00:00"
+        or digits > len("1234567890123456")
+        or any(character in text for character in '\\ +eExNI["')
+        or text[0] == "{"
+    )
