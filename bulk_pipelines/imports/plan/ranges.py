@@ -74,7 +74,7 @@ def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Borde
         data = dialect.structure(raw)
         if csv_ends.is_plain(data) and not state.quoted:
             ends, state = None, csv_ends.QuoteState(False, data[-1])
-            count = partial(count_plain, data)
+            count = partial(count_plain, data if layout.numbered else raw)
         else:
             ends, state = csv_ends.record_ends(data, state)
             count = partial(count_ends, ends) if layout.numbered else partial(count_lines, raw)
