@@ -23,6 +23,7 @@ ID = "00000000-0000-0000-0000-00000000000a"
 OTHER = "00000000-0000-0000-0000-00000000000B"
 USER = {"id": ID, "email": "Ann@Example.org", "name": "Ann", "role": "admin", "active": "true"}
 ARTICLE = {"id": ID, "slug": "a-slug-1", "title": "T", "body": "B", "author_id": OTHER, "status": "published"}
+NOTHING_TOLD = Reading()
 COMMENT = {"id": ID, "article_id": ID, "user_id": OTHER, "body": "Hm"}
 
 
@@ -48,7 +49,7 @@ def outcome(
     rows: int = 1_000,
     max_record_bytes: int = 1 << 20,
     range_bytes: int = 1 << 30,
-    reading: Reading = Reading(),
+    reading: Reading = NOTHING_TOLD,
 ) -> Outcome:
     path.write_bytes(data)
     declared = resources.find(resource)
