@@ -136,7 +136,7 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
     several files those that fit are imported."""
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.imports.plan import beforehand
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports.report.preview import preview
 
     here = len(files) == 1 and beforehand.local_path(files[0].source) is not None
     if here and (files[0].size or SMALL) < SMALL and not options.reading.expressions:
@@ -149,8 +149,9 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     """Print how each file would be read. A database is needed for expressions, and for the values of a table that only
     PostgreSQL can read."""
     from bulk_pipelines import resources
-    from bulk_pipelines.imports import printing, submission
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.report import printing
+    from bulk_pipelines.imports.report.preview import preview
 
     declared = options.declaration or resources.find(options.resource)
     pool = connected() if options.reading.expressions or not declared.built_in else None
@@ -183,7 +184,7 @@ def errors(
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.load import rejects
     from bulk_pipelines.imports.load.rejects import Download
-    from bulk_pipelines.imports.report import row_of
+    from bulk_pipelines.imports.report.report import row_of
 
     pool = connected()
     with transaction(pool) as connection:
@@ -298,7 +299,7 @@ def undo(job_key: str, yes: bool) -> None:
 def follow(pool: "Engine", job_key: str) -> None:
     """Work the import under Dagster, show how it goes, and exit with the code that tells how it ended."""
     from bulk_pipelines.engine.states import JobState
-    from bulk_pipelines.imports import watching
+    from bulk_pipelines.imports.report import watching
 
     seen = watching.work_and_watch(
         pool, job_key, click.get_current_context().find_root().obj, quiet=output.chosen(output.QUIET)

@@ -13,7 +13,7 @@ from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.definitions import ImportConfig
-from bulk_pipelines.imports.printing import flags_of
+from bulk_pipelines.imports.report.printing import flags_of
 from bulk_pipelines.remote.commands import IMPORTS
 
 VALUES: dict[str, Any] = {

@@ -17,10 +17,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports import commands, printing, submission
+from bulk_pipelines.imports import commands, submission
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.preview import preview
+from bulk_pipelines.imports.report import printing
+from bulk_pipelines.imports.report.preview import preview
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.settings import current
