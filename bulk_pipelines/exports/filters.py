@@ -190,20 +190,7 @@ def moment(text: str) -> datetime:
 
 
 CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?(\s*(Z|[+-]\d{1,2}(:?\d\d)?))?")
-UNITS = [
-    "microseconds?",
-    "milliseconds?",
-    "seconds?",
-    "secs?",
-    "minutes?",
-    "mins?",
-    "hours?",
-    "days?",
-    "weeks?",
-    "months?",
-    "mons?",
-    "years?",
-]
+UNITS = "(micro|milli)?seconds?|secs?|minutes?|mins?|hours?|days?|weeks?|months?|mons?|years?"
 SPAN = re.compile(
     rf"""P(?=.) (-?\d+(\.\d+)?[YMWD])* (T(-?\d+(\.\d+)?[HMS])+)?
         | (?=.) ([+-]?\d+(\.\d+)?\s*({UNITS})\s*)* ([+-]?\d+:\d\d(:\d\d(\.\d{{1,6}})?)?)?""",

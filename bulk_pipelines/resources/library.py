@@ -54,8 +54,9 @@ def reached(resource: Resource, among: Mapping[str, Resource]) -> set[tuple[str,
     found: set[tuple[str, ...]] = set()
     waiting = [resource]
     while waiting:
-        for reference in waiting.pop().references:
-            if reference.table in places and reference.table not in found:
+        each = waiting.pop()
+        for reference in each.references:
+            if reference.table in places and reference.table not in {*found, each.place}:
                 found.add(reference.table)
                 waiting.append(places[reference.table])
     return found

@@ -92,7 +92,6 @@ KINDS: dict[str, st.SearchStrategy[str]] = {
     "int4multirange": st.sampled_from(["{}", "{[1,3),[5,7)}"]),
     "money": st.just("$1.50"),
     "macaddr": st.just("08:00:2b:01:02:03"),
-    "xml": st.just("<a>&amp; b</a>"),
     "tsvector": st.just("'a b':1A c:2"),
     "bit varying(5)": st.sampled_from(["", "10110"]),
     "oid": st.just("4294967295"),
