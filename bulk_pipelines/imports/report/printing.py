@@ -7,7 +7,8 @@ from typing import Any
 
 from psycopg import sql
 
-from bulk_pipelines.formats.options import FLAGS, REPEATED
+from bulk_pipelines.formats.flags import flag_of
+from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
 from bulk_pipelines.imports.request import Options
@@ -17,10 +18,6 @@ LONGEST = 40
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 """A name that needs no quotes in SQL, unless it is a word of the language: then it may stand behind a point all the
 same."""
-
-
-def flag_of(name: str) -> str:
-    return f"--{REPEATED.get(name, name).replace('_', '-')}"
 
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
