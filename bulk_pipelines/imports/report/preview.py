@@ -41,6 +41,8 @@ JUDGED = 1_000
 """So many records are judged."""
 SHOWN = 10
 REMEDIES = 5
+PACKED_TABLE = "parquet or arrow"
+"""What is said of a table that came out of an archive: its rows do not tell what it was."""
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 
@@ -159,7 +161,7 @@ def looked_at(
         )
         told = described(source, found, request.reading)
         recognised = {**known.recognised, **told}
-        known = replace(known, format=recognised.pop("format"), recognised=recognised)
+        known = replace(known, format=recognised.pop("format", PACKED_TABLE), recognised=recognised)
         return with_records(with_mapping(known, request, found), context, source, found, pool)
 
 
