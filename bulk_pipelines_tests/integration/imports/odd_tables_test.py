@@ -45,7 +45,6 @@ HOSTILE = [
     "🍺",
     "number of the row",
     "{}",
-    "import_held",
     "chunk",
     "wanted",
     "O'Neil\\",
@@ -153,6 +152,13 @@ def test_an_empty_table_and_one_without_columns(shop: Shop, imports: Imports) ->
     for table in ("shop.nothing", "shop.made"):
         with pytest.raises(InvalidInput, match="has no column that a file could give values for"):
             shop.declared(table)
+
+
+@pytest.mark.parametrize("name", ["import_job", "import_held"])
+def test_a_column_with_a_name_of_ours_is_refused(shop: Shop, name: str) -> None:
+    shop.do(f"CREATE TABLE shop.same (id integer, {name} text)")
+    with pytest.raises(InvalidInput, match=f"has a column {name}, which is a name of imports"):
+        shop.declared("shop.same")
 
 
 def test_generated_and_identity_columns(shop: Shop, imports: Imports) -> None:
