@@ -49,11 +49,23 @@ def download(request: Request, door: Door, job_key: str, caller: Caller) -> Resp
 
     def pieces(_gone: Gone) -> Iterator[bytes]:
         with finished.opened(job, door.settings) as again:
-            yield from again.pieces(start, stop, file.entry.version)
+            yield from last_held_back(again.pieces(start, stop, file.entry.version))
 
     streams: Streams = request.app.state.streams
     headers["Content-Length"] = str(stop - start)
     return Stream(streams, caller.actor.name, pieces, requests.media_type(file.request), headers, status)
+
+
+def last_held_back(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the last piece only when `pieces` has ended without an error. A client takes an answer for whole when it
+    has as many bytes as were promised: an error that comes after the last of them would reach nobody."""
+    held = b""
+    for piece in pieces:
+        if held:
+            yield held
+        held = piece
+    if held:
+        yield held
 
 
 def headers_of(file: Finished, finished_at: datetime) -> dict[str, str]:
