@@ -1,7 +1,7 @@
 """Every endpoint, asked by everybody: without a key, with a revoked, an expired and a read-only one, by another owner
 and by an administrator. A new endpoint without a row here fails the test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,12 @@ from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.settings import Settings
-from bulk_pipelines_tests.scenes.api import Api, bearer
+from bulk_pipelines_tests.scenes import databases
+from bulk_pipelines_tests.scenes.api import NO_TLS, Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_exports import asked, completed
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
 from bulk_pipelines_tests.scenes.api_items import sent_rows, shop
@@ -195,6 +198,18 @@ ENDLESS = {"GET /v1/jobs/events"}
 """Streams of news have no end of their own: events_test.py asks them as everybody."""
 
 
+@pytest.fixture(scope="module")
+def api(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """One server for all endpoints: each test makes what it asks for."""
+    home = tmp_path_factory.mktemp("access") / "home"
+    with databases.fresh(server, template) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BULK_HOME", str(home))
+        engine = pool.connect(url, application="test")
+        with serving_here(engine, home) as serving:
+            yield serving
+        engine.dispose()
+
+
 def declared() -> set[str]:
     routes = [route for router in routers(Settings()) for route in router.routes if isinstance(route, APIRoute)]
     return {f"{method} {route.path}" for route in routes for method in route.methods or ()}
@@ -215,7 +230,7 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
         places = made(api) if made else {}
         options = dict(row.ask or {})
         options["headers"] = options.get("headers", {}) | headers
-        return httpx.request(method, api.url + path.format(**places), timeout=30, **options)
+        return httpx.request(method, api.url + path.format(**places), timeout=30, verify=NO_TLS, **options)
 
     good = ask(bearer(api.text("ada", row.scope)))
     assert good.status_code == row.good, good.text

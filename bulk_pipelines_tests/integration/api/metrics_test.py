@@ -26,6 +26,7 @@ from bulk_pipelines.engine.measures.catalogue import FLUSH_ITEMS, ITEMS, Form
 from bulk_pipelines.engine.measures.recording import Measures
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater
 from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
@@ -86,8 +87,6 @@ def worked(engine: Engine, kind: Kind, items: int) -> Job:
 
 
 def test_outcomes_are_counted_as_the_job_has_them(api: Api, engine: Engine) -> None:
-    from bulk_pipelines.engine.worker.retry import RetryPolicy
-
     job = worked(engine, engine_jobs.kind(mixed, retry=RetryPolicy(not_found_attempts=1)), 500)
     found = fresh(api, engine)
     assert value(found, "bulk_items_total", kind="work", outcome="succeeded") == job.succeeded_items == 400
@@ -233,7 +232,7 @@ def test_dagster_is_left_out_where_it_keeps_its_runs_elsewhere(engine: Engine) -
 
 
 def test_a_scrape_names_what_the_catalogue_has(api: Api, engine: Engine) -> None:
-    worked(engine, engine_jobs.kind(mixed), 30)
+    worked(engine, engine_jobs.kind(mixed, retry=RetryPolicy(not_found_attempts=1)), 30)
     found = scraped(api)
     declared = {each.name for each in catalogue.ALL if each.form is not Form.HISTOGRAM} | {
         f"{each.name}_{end}"

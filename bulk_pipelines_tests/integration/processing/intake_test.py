@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.intake.persist import Encoded
@@ -19,6 +20,7 @@ from bulk_pipelines.errors import Conflict, InvalidInput, Transient
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines.processing.intake.rows import UNREADABLE
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.processing import Scene, lines
 
 
@@ -26,6 +28,9 @@ from bulk_pipelines_tests.scenes.processing import Scene, lines
 def shop(scene: Scene) -> None:
     scene.shop("http://127.0.0.1:9/")
 
+
+LOOK = queries.text("items", "job_to_fill")
+"""The statement with which each batch begins."""
 
 ROWS = [{"title": "lamp", "brand": 'a "b", c\\d\te'}, {"title": "stuhl", "brand": "ä\nö"}, {"title": "x", "brand": ""}]
 CSV = 'title,brand\r\nlamp,"a ""b"", c\\d\te"\r\n"stuhl","ä\nö"\nx,\n'
@@ -156,27 +161,20 @@ def test_a_file_that_cannot_be_read_at_all(scene: Scene, content: bytes, why: st
         scene.planned(source=scene.file(content))
 
 
-def test_an_intake_that_was_cut_short_goes_on_with_the_same_bytes(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_intake_that_was_cut_short_goes_on_with_the_same_bytes(scene: Scene) -> None:
     titles = [f"t{number}" for number in range(5_000)]
     source = scene.products(*titles)
     job = scene.submitted(source=source)
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
 
-    def dying(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        if before >= 2_000:
-            raise KeyboardInterrupt
-        real(connection, job_id, batch, before)
+    def die() -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(persist, "copy_batch", dying)
-    with pytest.raises(KeyboardInterrupt):
-        planning.plan(scene.pool, job)
+    with listening(scene.pool, before(LOOK, die, number=3)) as dying, pytest.raises(KeyboardInterrupt):
+        planning.plan(dying, job)
     there = scene.job(job.job_key).total_items
     assert 0 < there < 5_000
-    monkeypatch.setattr(persist, "copy_batch", real)
     scene.products("other", "rows")  # the source has changed meanwhile, which does not matter
     planning.plan(scene.pool, job)
     assert [row["title"] for row in scene.inputs(job)] == titles
@@ -200,58 +198,42 @@ def test_two_intakes_of_one_job_add_each_row_once(scene: Scene) -> None:
     assert scene.job(job.job_key).total_items == 2_000
 
 
-def test_a_plan_that_meets_another_one_goes_on_behind_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_meets_another_one_goes_on_behind_it(scene: Scene) -> None:
     """The orphan of an earlier try, or a kick-off, adds rows at the same time. That must not fail the job."""
     titles = [f"t{number}" for number in range(1_500)]
     job = scene.submitted(source=scene.products(*titles))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
 
-    def beside(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        if before == 0:
-            with transaction(scene.pool) as other:
-                real(other, job_id, batch[:7], 0)
-        real(connection, job_id, batch, before)
+    def beside() -> None:
+        rows = list(records.items(({"title": title, "brand": "Acme"} for title in titles[:7]), 1))
+        with transaction(scene.pool) as other:
+            persist.copy_batch(other, job.job_id, rows, 0)
 
-    monkeypatch.setattr(persist, "copy_batch", beside)
-    with pytest.raises(Transient, match="somebody else"):
-        planning.plan(scene.pool, job)
+    with listening(scene.pool, before(LOOK, beside)) as heard, pytest.raises(Transient, match="somebody else"):
+        planning.plan(heard, job)
     assert scene.job(job.job_key).total_items == 7
     assert planning.plan(scene.pool, job).planned_at is not None
     assert [row["title"] for row in scene.inputs(job)] == titles
     engine_jobs.check_counters(scene.pool, job)
 
 
-def test_a_plan_that_another_one_overtakes_is_done(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_another_one_overtakes_is_done(scene: Scene) -> None:
     job = scene.submitted(source=scene.products("a", "b"))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
-
-    def overtaken(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        monkeypatch.setattr(persist, "copy_batch", real)
-        planning.plan(scene.pool, job)
-        real(connection, job_id, batch, before)
-
-    monkeypatch.setattr(persist, "copy_batch", overtaken)
-    assert planning.plan(scene.pool, job).planned_at is not None
+    with listening(scene.pool, before(LOOK, lambda: planning.plan(scene.pool, job))) as overtaken:
+        assert planning.plan(overtaken, job).planned_at is not None
     assert [row["title"] for row in scene.inputs(job)] == ["a", "b"]
 
 
-def test_a_plan_of_a_job_that_was_cancelled_meanwhile_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_a_job_that_was_cancelled_meanwhile_says_so(scene: Scene) -> None:
     job = scene.submitted(source=scene.products("a", "b"))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
-
-    def cancelled(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        jobs.cancel(scene.pool, job.job_key)
-        real(connection, job_id, batch, before)
-
-    monkeypatch.setattr(persist, "copy_batch", cancelled)
-    with pytest.raises(Conflict, match="is over"):
-        planning.plan(scene.pool, job)
+    cancel = before(LOOK, lambda: jobs.cancel(scene.pool, job.job_key))
+    with listening(scene.pool, cancel) as heard, pytest.raises(Conflict, match="is over"):
+        planning.plan(heard, job)
 
 
 def test_the_answer_to_a_commit_that_was_lost_does_not_double_a_batch(scene: Scene) -> None:

@@ -22,6 +22,7 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.import_runs import finished
+from bulk_pipelines_tests.scenes.today import examples
 
 JOBS = itertools.count(1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12) | st.sampled_from(
@@ -141,7 +142,7 @@ NOT_IN: dict[Format, dict[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("format_", NOT_IN)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=rows())
 def test_every_kind_comes_back(
     engine: Engine, table: list[str], format_: Format, values: list[list[str | None]]
