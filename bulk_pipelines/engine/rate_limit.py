@@ -183,6 +183,10 @@ class Use:
         self.number = number
         self.failed = False
         self.block: float | None = None
+        self.status = ""
+        """What the other side answered, if it did."""
+        self.blocked_seconds = 0.0
+        """For how much longer nobody is to use the limit, because of this use."""
 
     def fail(self) -> None:
         """Say that the other side did not do its work, which counts for the circuit breaker."""
@@ -272,5 +276,7 @@ class Limiter:
     def end(self, use: Use) -> None:
         with transaction(self.pool) as connection:
             state, now = read(connection, self.limit.name)
+            before = max(state.blocked_until or now, now)
             state = ended(self.limit, state, use.number, now, failed=use.failed, block=use.block)
             write(connection, self.limit.name, state)
+        use.blocked_seconds = max(state.blocked_until or now, now) - before

@@ -38,7 +38,7 @@ def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, c
     desk = Desk(
         pool,
         found.providers,
-        lambda provider: limiters.setdefault(provider.name, Limiter(pool, provider.limit)),
+        lambda limit: limiters.setdefault(limit.name, Limiter(pool, limit)),
         stored=False,
         tried=calls.append,
     )

@@ -78,7 +78,10 @@ def serving(lease: Lease, job: Job) -> Serving:
 
 
 def desk(tools: Tools, declared: Library) -> Desk:
-    return Desk(tools.pool, declared.providers, lambda provider: tools.limiter(provider.limit), stopping=tools.stopping)
+    def count(provider: str, status: str, waited: float, throttled: float) -> None:
+        tools.counting.add((provider, status), 1, waited, throttled)
+
+    return Desk(tools.pool, declared.providers, tools.limiter, stopping=tools.stopping, count=count)
 
 
 @lru_cache(maxsize=1)

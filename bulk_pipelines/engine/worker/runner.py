@@ -104,7 +104,7 @@ class Worker:
         self.looked_at = clock()
         self.status = job.status
         self.observer = Observer(pool, job.kind)
-        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, self.kind.count)
         with telling.about(job, worker=self.name):
             self.settler = Settler(
                 pool,
@@ -114,6 +114,7 @@ class Worker:
                 settler_limits or self.kind.settling,
                 clock,
                 self.kind.record,
+                self.tools.counting,
             )
         self.settler.flushed = self.observer.flushed
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None

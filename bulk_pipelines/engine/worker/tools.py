@@ -11,6 +11,10 @@ from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.rate_limit import Limit, Limiter
+from bulk_pipelines.engine.worker.counting import Counting, WriteSums
+
+MOST_LIMITERS = 1_000
+"""How many limits a worker remembers: a source may name another web server in each row."""
 
 
 class Tools:
@@ -23,6 +27,7 @@ class Tools:
         worker: str,
         lease_seconds: Callable[[], float],
         stopping: Callable[[], bool],
+        count: WriteSums | None = None,
     ) -> None:
         self.pool = pool
         self.job = job
@@ -34,6 +39,7 @@ class Tools:
         self.checkpointed: set[tuple[int, int]] = set()
         self.prepared: Any = None
         """Whatever Kind.prepare left here for the items of its claim."""
+        self.counting = Counting(job.job_id, count)
         self.limiters: dict[Limit, Limiter] = {}
         self.limiters_lock = threading.Lock()
 
@@ -42,6 +48,8 @@ class Tools:
         stop."""
         with self.limiters_lock:
             if limit not in self.limiters:
+                if len(self.limiters) >= MOST_LIMITERS:
+                    self.limiters.clear()  # whoever uses one goes on with it
                 self.limiters[limit] = Limiter(self.pool, limit, stopping=self.stopping)
             return self.limiters[limit]
 

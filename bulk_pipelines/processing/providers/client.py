@@ -174,6 +174,7 @@ class Client:
                 data=None if request.form is None else dict(request.form),
             ) as response,
         ):
+            use.status = str(response.status_code)
             refuse(provider, response, request, use)
             if response.status_code in request.nothing:
                 return Reply(None)
@@ -258,8 +259,8 @@ def parsed(provider: Provider, data: bytes, response: httpx.Response) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        kind = response.headers.get("Content-Type", "nothing said")[:SHOWN]
-        raise Transient(f"{provider.name} answered with something that is not JSON ({kind})") from None
+        kind = response.headers.get("Content-Type", "nothing said")
+        raise Transient(f"{provider.name} answered with something that is not JSON ({kind[:SHOWN]})") from None
 
 
 def checked(provider: Provider, value: Any, response: httpx.Response, use: Use) -> Any:
