@@ -139,7 +139,9 @@ class ProcessingConfig(SubmissionConfig):
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
     table: str | None = Field(default=None, description="A table of this database, in place of a file.")
-    format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
+    format: str | None = Field(
+        default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
+    )
     compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
 
 
