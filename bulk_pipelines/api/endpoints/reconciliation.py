@@ -15,8 +15,8 @@ from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.documentation import templates
 from bulk_pipelines.errors import InvalidInput, NotFound, Unauthenticated
 from bulk_pipelines.processing import results
-from bulk_pipelines.processing.serving import draft, extending, service, stable, suggesting
-from bulk_pipelines.processing.serving.service import Service
+from bulk_pipelines.processing.serving import draft, extending, offered, stable, suggesting
+from bulk_pipelines.processing.serving.offered import Service
 
 PREFIX = REFERENCES
 router = APIRouter(prefix=PREFIX, tags=["reconciliation"])
@@ -43,14 +43,14 @@ def service_of(door: Door, request: Request, name: str, version: str = "") -> Se
     key = getattr(request.state, "key_in_address", None)
     within = "" if key is None else f"/~{key}"
     address = f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{name}{version}"
-    return service.opened(door.pool, door.settings, name, address)
+    return offered.opened(door.pool, door.settings, name, address)
 
 
 def shown(found: Service, manifest: Callable[[Service], Json], request: Request, caller: Caller | None) -> Json:
     """Return a manifest, which says how a key is shown unless it stands in the address or none is needed. Nobody makes
     us load a file without a key."""
     if caller is not None:
-        service.refreshed(found)
+        offered.refreshed(found)
     needless = caller is not None and "authorization" not in request.headers
     if needless or hasattr(request.state, "key_in_address"):
         return manifest(found)
@@ -60,7 +60,7 @@ def shown(found: Service, manifest: Callable[[Service], Json], request: Request,
 @router.get("", summary="The references that can be asked")
 def list_services(door: TheDoor, _: Reader) -> Json:
     """Lists the references of this installation: one for each recipe of the type match."""
-    return {"services": service.names(door.settings)}
+    return {"services": offered.names(door.settings)}
 
 
 @router.get("/{name}", summary="The manifest, or answers, in version 0.2")
