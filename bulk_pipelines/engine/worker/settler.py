@@ -206,8 +206,7 @@ class Settler:
 
     def write(self, batch: list[Settled], since: float) -> None:
         """Write a batch of which the first outcome was there at the time `since`."""
-        vain_tries = 0
-        counted = self.counting.take()
+        vain_tries, counted = 0, self.counting.take()
         deadline = self.clock() + self.limits.outage_patience
         while True:
             begun = connected = self.clock()
@@ -219,8 +218,7 @@ class Settler:
                         self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
                     known = settling.settled_before(connection, written.lost) if vain_tries and written.lost else set()
-                    if len(written.lost) < len(batch):
-                        self.counting.write(connection, counted)
+                    self.counting.write(connection, counted if len(written.lost) < len(batch) else {})
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise

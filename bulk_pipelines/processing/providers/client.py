@@ -1,9 +1,8 @@
 """Calling a provider: one client for each provider and process, with connections that are used again.
 
-Nothing that a server sends can hold a worker or fill its memory: each request has a time limit as a whole, an answer a
-size limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
-`storage.http.guard`). A redirect is not followed: it would be a second request that no limit counted, and could carry
-secrets elsewhere.
+Nothing that a server sends can hold a worker or fill its memory: a request has a time limit as a whole, an answer a size
+limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
+`storage.http.guard`). No redirect is followed: no limit would count it, and it could carry secrets elsewhere.
 """
 
 import json
