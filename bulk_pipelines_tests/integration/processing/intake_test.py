@@ -1,13 +1,18 @@
 """Rows become items: from every format, whatever they hold, once, and on from where an earlier intake stopped."""
 
 import gzip
+import io
 import itertools
 import json
 import random
 import tracemalloc
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bulk_pipelines.database import queries
@@ -17,8 +22,11 @@ from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.errors import Conflict, InvalidInput, Transient
+from bulk_pipelines.processing import trial
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines.processing.intake.rows import UNREADABLE
+from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.processing import Scene, lines
@@ -54,6 +62,95 @@ def test_every_format_comes_to_the_same_rows(scene: Scene, content: bytes) -> No
     assert job.planned_at is not None
     engine_jobs.check_counters(scene.pool, job)
     assert not list((scene.folder / "home" / "landed").rglob("rows*")), "the copy is not needed any more"
+
+
+def workbook(*sheets: list[Any]) -> bytes:
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for number, rows in enumerate(sheets):
+        sheet = book.active if number == 0 else book.create_sheet()
+        assert sheet is not None
+        for row in rows:
+            sheet.append(row)
+    book.save(out)
+    return out.getvalue()
+
+
+TABLE = pa.table(
+    {
+        "title": ["lamp", "stuhl", "x"],
+        "price": [9.5, None, 3.0],
+        "made": [date(2026, 1, 2), None, date(2026, 3, 4)],
+        "tags": [["a", "b"], [], None],
+    }
+)
+
+
+def stored(kind: str) -> bytes:
+    out = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(TABLE, out, row_group_size=2)
+    else:
+        writer = (pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream)(out, TABLE.schema)
+        writer.write_table(TABLE)
+        writer.close()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_tables_come_as_the_texts_of_their_values(scene: Scene, kind: str) -> None:
+    job = scene.planned(source=scene.file(stored(kind), "rows.bin"))
+    assert scene.inputs(job) == [
+        {"title": "lamp", "price": "9.5", "made": "2026-01-02", "tags": '["a", "b"]'},
+        {"title": "stuhl", "price": None, "made": None, "tags": "[]"},
+        {"title": "x", "price": "3", "made": "2026-03-04", "tags": None},
+    ]
+    engine_jobs.check_counters(scene.pool, job)
+    with pytest.raises(InvalidInput, match="said to be csv"):
+        scene.planned(source=scene.file(stored(kind), "rows.bin"), format="csv")
+
+
+def test_a_sheet_is_read_with_what_is_wrong_in_it(scene: Scene) -> None:
+    rows = [["title", "price"], ["lamp", 9.5], [], ["stuhl", None], ["x", 3, "surplus"], [date(2026, 1, 2), True]]
+    job = scene.planned(source=scene.file(workbook(rows, []), "rows.xlsx"), format="xlsx")
+    first, second, third, fourth = scene.inputs(job)
+    assert (first, second) == ({"title": "lamp", "price": "9.5"}, {"title": "stuhl", "price": None})
+    assert third[UNREADABLE] == "3 values instead of 2"
+    assert fourth == {"title": "2026-01-02", "price": "true"}
+    found = library.load(current())
+    told = list(trial.run(scene.pool, found, found.recipe("products"), str(scene.folder / "rows.xlsx"), 2, current()))
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (workbook([["title"], ["a"]], [["title"], ["b"]]), "several sheets"),
+        (workbook([["brand"], ["a"]]), "needs the column title"),
+        (workbook([["title", "title"], ["a", "b"]]), "same name"),
+        (workbook([["title"]]), "no records"),
+        (workbook([]), "is empty"),
+        (workbook([["title"], ["a"]])[:2_000], "cannot be read"),
+        (stored("parquet")[:-20], "cannot be read"),
+        (stored("arrow")[:200], "cannot be read"),
+    ],
+)
+def test_a_table_that_cannot_be_read(scene: Scene, content: bytes, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        scene.planned(source=scene.file(content, "rows.bin"))
+
+
+def test_a_table_that_was_cut_short_goes_on(scene: Scene) -> None:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"title": [f"t{number}" for number in range(5_000)]}), out, row_group_size=700)
+    job = scene.submitted(source=scene.file(out.getvalue(), "rows.parquet"))
+    with transaction(scene.pool) as connection:
+        jobs.start(connection, job.job_key)
+    there = []
+    while scene.job(job.job_key).planned_at is None:
+        planning.plan(scene.pool, job, lambda: True)
+        there.append(scene.job(job.job_key).total_items)
+    assert len(there) > 2
+    assert [row["title"] for row in scene.inputs(job)] == [f"t{number}" for number in range(5_000)]
 
 
 def test_a_table_and_a_query(scene: Scene) -> None:
@@ -152,7 +249,7 @@ def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> 
         (b"title,title\na,b\n", "same name"),
         (b"title,,x\na,b,c\n", "no name"),
         (b"brand\na\n", "needs the column title"),
-        (b"PK\x03\x04abc", "zip archive"),
+        (b"PK\x03\x04abc", "cannot be read"),
         ("title\na\n".encode("utf-16"), "UTF-16"),
     ],
 )
