@@ -10,8 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
+from bulk_pipelines.api.imports import described
 from bulk_pipelines.api.imports.receiving import in_a_thread
-from bulk_pipelines.api.imports.requests import PLAIN, media_type
+from bulk_pipelines.api.imports.requests import media_type
 from bulk_pipelines.api.imports.resumption import content_length
 from bulk_pipelines.api.items import lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
@@ -41,34 +42,9 @@ MEDIA_TYPES = {
     GridFormat.PARQUET: "application/vnd.apache.parquet",
 }
 
-OPTIONS = {
-    name: {"type": "string", "description": says, **({"example": "products"} if name == "recipe" else {})}
-    for name, says in requests.FIELDS.items()
-}
-BODIES: dict[str, Any] = {
-    "parameters": [
-        {"name": name, "in": "query", "required": False, "description": says, "schema": {"type": "string"}}
-        for name, says in requests.FIELDS.items()
-    ],
-    "requestBody": {
-        "required": True,
-        "description": "The rows in a form, the rows as the body, or where their file is.",
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary"}, **OPTIONS},
-                }
-            },
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in PLAIN},
-            "application/json": {
-                "schema": requests.Address.model_json_schema(),
-                "example": {"recipe": "products", "url": "https://example.org/products.csv"},
-            },
-        },
-    },
-}
+BODIES = described.sent(
+    requests.FIELDS, {"recipe": "products"}, requests.Address, {"url": "https://example.org/products.csv"}
+)
 
 
 @router.post(
