@@ -6,7 +6,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import Connection, statements
 from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.intake import payload
@@ -27,7 +27,7 @@ def of_job(
     `next`, although it may be the last one."""
     limit = payload.size("size", size, pages.MOST)
     scope = f"files:{job_key}"
-    with transaction(pool) as connection:
+    with statements(pool) as connection:
         position = cursors.START if after is None else cursors.decode(cursors.cursor_secret(connection), scope, after)
         values = {
             "job_key": payload.text("job", job_key),

@@ -21,9 +21,11 @@ from bulk_pipelines.api.exports.requests import (
     Order,
     Packing,
     Resource,
+    Table,
     Where,
 )
 from bulk_pipelines.api.idempotency import Key, checked
+from bulk_pipelines.api.imports import tables
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
@@ -72,6 +74,7 @@ def stream_or_list(
     door: TheDoor,
     caller: Reader,
     resource: Resource = None,
+    table: Table = None,
     format: FormatName = None,  # noqa: A002
     fields: Fields = None,
     where: Where = None,
@@ -91,7 +94,7 @@ def stream_or_list(
     """With `resource`, streams its rows, all of one moment, from the first one on, in the format that is named or
     liked best. An error in the middle breaks the answer off, so that no client takes it for whole; a client that goes
     away ends the query. Without `resource`, lists the exports that are jobs, the newest first."""
-    if resource is None:
+    if resource is None and table is None:
         wanted = Wanted(
             looking_at(caller, owner),
             answer.kinds_of(resource_type),
@@ -105,7 +108,7 @@ def stream_or_list(
         format,
         filters,
         {
-            "resource": resource,
+            **requests.named(resource, table, tables.declare_of(door, admin=caller.actor.admin)),
             "fields": fields,
             "where": where,
             "order": order,

@@ -24,7 +24,7 @@ from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Stream
 from bulk_pipelines.api.submissions import answered
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import statements, transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
@@ -244,5 +244,5 @@ def export_grid(
 
 
 def found(door: Door, job_key: str, owner: str | None = None) -> Job:
-    with transaction(door.pool) as connection:
+    with statements(door.pool) as connection:
         return jobs.find(connection, job_key, owner)

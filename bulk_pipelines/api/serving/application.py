@@ -20,6 +20,7 @@ from bulk_pipelines.api.endpoints import (
     metrics,
     pending,
     reconciliation,
+    subscriptions,
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
@@ -36,19 +37,21 @@ from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.settings import Settings
 
 ROUTERS = (
-    imports.router,
-    uploads.router,
-    exports.router,
     distribution.router,
-    events.router,
+    imports.router,
     items.router,
+    exports.router,
+    uploads.router,
+    events.router,
     pending.router,
     ingestion.router,
     audit.router,
     reconciliation.router,
+    subscriptions.router,
     health.router,
     documentation.router,
 )
+"""The routers, those first that are asked most: each that stands before the one that is meant costs some time."""
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
