@@ -89,7 +89,7 @@ class Preview(Answer):
     resource: str
     format: str | None
     recognised: dict[str, str]
-    columns: list[dict[str, str | None]]
+    columns: list[dict[str, Any]]
     """Each `column`, and the `field`, `constant` or `expression` that it gets its values from."""
     left_out: list[str]
     without: list[str]

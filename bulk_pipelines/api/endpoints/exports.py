@@ -30,6 +30,7 @@ from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.streams import Gone, Stream
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
@@ -173,9 +174,9 @@ def submit(door: Door, caller: Caller, sender: Sender, asked: requests.Export) -
 
 
 @router.get("/{job_id}", summary="One export", response_model=Export)
-def show_export(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
+async def show_export(job_id: JobKey, request: Request, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an export is, and where its file can be fetched."""
-    return shown_at_once(Export(**answers.found(door.pool, job_id, caller)))
+    return await read(request, lambda: shown_at_once(Export(**answers.found(door.pool, job_id, caller))))
 
 
 @router.get("/{job_id}/download", summary="The file of an export", response_class=Response, responses=DOWNLOADED)

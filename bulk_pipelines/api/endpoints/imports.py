@@ -21,6 +21,7 @@ from bulk_pipelines.api.imports.submitting import Mended
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import words
@@ -136,9 +137,11 @@ def list_imports(
 
 
 @router.get("/{job_id}", summary="One import", response_model=ImportWithErrors)
-def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
+async def show_import(job_id: JobKey, request: Request, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an import is, and its first rejects."""
-    return shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
+    return await read(
+        request, lambda: shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
+    )
 
 
 class Errors(BaseModel):

@@ -244,6 +244,8 @@ def sent_of(
         if coding(request) is not None:
             raise Refusal("unsupported-media-type", "Content-Encoding does not go with a form: compress the file in it")
         return SentForm(Form(request.headers["content-type"], fields), Body(request), given, expected, read)
+    if kind not in PLAIN:
+        raise Refusal("unsupported-media-type", "here the file itself is sent, not its address")
     read(given)
     compression = coding(request) or PLAIN[kind]
     return SentBody(Body(request), given, expected, read, file_name(request), compression)

@@ -91,6 +91,7 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
+    app.state.reading = CapacityLimiter(door.settings.pool_size)
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)

@@ -17,7 +17,7 @@ from bulk_pipelines_tests.scenes.api_imports import HEADER, count, landed, line
 from bulk_pipelines_tests.scenes.today import one_of
 from bulk_pipelines_tests.scenes.waiting import until
 
-SIZE = int(os.environ.get("UPLOAD_BYTES", 2 << 30))
+SIZE = int(os.environ.get("UPLOAD_BYTES") or 2 << 30)
 """UPLOAD_BYTES=10000000000 sends 10 GB, for which the disk must have room."""
 GROWTH = 120 << 20
 READERS = 8

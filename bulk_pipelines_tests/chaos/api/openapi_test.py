@@ -1,6 +1,6 @@
 """Whatever a request holds, the answer is one that /openapi.json declares, and no failure of ours. Schemathesis makes
-the requests from that description: examples, the bounds of every parameter, what is drawn by chance, and sequences in which
-one answer leads to the next request.
+the requests from that description: examples, the bounds of every parameter, what is drawn by chance, and sequences in
+which one answer leads to the next request.
 
 `SCHEMATHESIS_EXAMPLES=1000` draws a thousand requests for each operation, which takes hours."""
 

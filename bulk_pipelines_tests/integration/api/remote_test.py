@@ -98,7 +98,7 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     refused = bulk("import", str(file), "--resource", "users", "--map", "email", code=1)
     assert "'email' is not of this form" in refused.output
     assert "only an administrator" in bulk("import", str(file), "--table", "users", code=1).output
-    looked = bulk("import", str(file), "--resource", "users", "--preview", "--map", "email=mail", code=1).stdout
+    looked = bulk("import", str(file), "--resource", "users", "--preview", code=1).stdout
     assert "cannot be imported like this" in looked
     looked = bulk("import", str(file), "--resource", "users", "--preview", *told).stdout
     assert "email" in looked
