@@ -47,8 +47,9 @@ def command(
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.errors import InvalidInput
-    from bulk_pipelines.exports import printing, submission, watching
+    from bulk_pipelines.exports import printing, submission
     from bulk_pipelines.exports.publish import target
+    from bulk_pipelines.exports.report import watching
     from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
     from bulk_pipelines.resources import adoption
 

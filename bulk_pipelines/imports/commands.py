@@ -1,12 +1,13 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
+from bulk_pipelines.formats.flags import reading_options
+from bulk_pipelines.formats.options import HELP
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -39,17 +40,6 @@ def connected() -> "Engine":
     from bulk_pipelines.database import ready
 
     return ready.opened(settings.current(), "bulk cli")
-
-
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that tell how a file is to be read."""
-    for name, told in reversed(HELP.items()):
-        flag = f"--{REPEATED.get(name, name).replace('_', '-')}"
-        if name in FLAGS:
-            command = click.option(flag, name, is_flag=True, help=told)(command)
-        else:
-            command = click.option(flag, name, multiple=name in SEVERAL, help=told)(command)
-    return command
 
 
 def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +126,7 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
     several files those that fit are imported."""
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.imports.plan import beforehand
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports.report.preview import preview
 
     here = len(files) == 1 and beforehand.local_path(files[0].source) is not None
     if here and (files[0].size or SMALL) < SMALL and not options.reading.expressions:
@@ -147,8 +137,9 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
 
 def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     """Print how each file would be read. A database is needed only for expressions."""
-    from bulk_pipelines.imports import printing, submission
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.report import printing
+    from bulk_pipelines.imports.report.preview import preview
 
     pool = connected() if options.reading.expressions else None
     failed = False
@@ -180,7 +171,7 @@ def errors(
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.load import rejects
     from bulk_pipelines.imports.load.rejects import Download
-    from bulk_pipelines.imports.report import row_of
+    from bulk_pipelines.imports.report.report import row_of
 
     pool = connected()
     with transaction(pool) as connection:
@@ -295,7 +286,7 @@ def undo(job_key: str, yes: bool) -> None:
 def follow(pool: "Engine", job_key: str) -> None:
     """Work the import under Dagster, show how it goes, and exit with the code that tells how it ended."""
     from bulk_pipelines.engine.states import JobState
-    from bulk_pipelines.imports import watching
+    from bulk_pipelines.imports.report import watching
 
     seen = watching.work_and_watch(
         pool, job_key, click.get_current_context().find_root().obj, quiet=output.chosen(output.QUIET)

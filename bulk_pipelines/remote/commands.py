@@ -110,7 +110,7 @@ def file(
 
 def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
     """Print how each file would be read, as the command that works on the database does."""
-    from bulk_pipelines.imports import printing
+    from bulk_pipelines.imports.report import printing
     from bulk_pipelines.remote import previews
 
     asked = {name: value for name, value in given.items() if value is not None}

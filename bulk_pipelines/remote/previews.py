@@ -5,7 +5,7 @@ from typing import Any
 
 from bulk_pipelines import client
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports.preview import Mapped, Preview, Rejected
+from bulk_pipelines.imports.report.preview import Mapped, Preview, Rejected
 from bulk_pipelines.imports.request import Options
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports.requests import SentBody, SentForm, flag
-from bulk_pipelines.imports.preview import Preview, preview
+from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.storage.errors import OverLimit
 

@@ -4,16 +4,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bulk_pipelines.formats.options import FLAGS, REPEATED
+from bulk_pipelines.formats.flags import flag_of
+from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports.preview import Mapped, Preview
+from bulk_pipelines.imports.report.preview import Mapped, Preview
 from bulk_pipelines.imports.request import Options
 
 LONGEST = 40
-
-
-def flag_of(name: str) -> str:
-    return f"--{REPEATED.get(name, name).replace('_', '-')}"
 
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
