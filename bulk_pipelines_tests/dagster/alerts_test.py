@@ -89,6 +89,7 @@ def test_a_mail_says_why(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     port = free_port()
     said: dict[str, Any] = {"authenticator": box.login, "auth_required": True, "hostname": "localhost", "port": port}
     if way == "SSL":
+        said["auth_required"] = False  # the server does not know that TLS is around it
         server = Controller(box, ssl_context=tls, auth_require_tls=False, **said)
     else:
         server = Controller(box, tls_context=tls, require_starttls=True, **said)
