@@ -138,7 +138,8 @@ async def known(
     if credentials is None:
         shown = ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
-    here = (*shown, is_from_here(request))
+    # A key says it all. A cookie may be over, and then it counts whether this machine asks.
+    here = (*shown, not shown[0] and is_from_here(request))
     found = remembered.get(here, seconds)
     if found is None:
         look = partial(looked_up, request, door, *shown)

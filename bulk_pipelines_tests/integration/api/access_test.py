@@ -84,6 +84,14 @@ def reference(api: Api) -> dict[str, str]:
     return {"name": "people", "kind": "entity"}
 
 
+HOOK = {"address": "http://127.0.0.1:9/hook", "types": ["job.failed"]}
+
+
+def subscription(api: Api) -> dict[str, str]:
+    made = api.client("ada").post("/v1/subscriptions", json=HOOK)
+    return {"subscription_id": made.json()["subscription_id"]}
+
+
 def waiting_export(api: Api) -> dict[str, str]:
     return {"job_id": asked(api.client("ada"), resource="users").json()["job_id"]}
 
@@ -173,6 +181,7 @@ ROWS: dict[str, Row] = {
     "GET /api/audit": Row(Scope.READ),
     "GET /metrics": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
+    "POST /v1/imports/preview": Row(Scope.WRITE, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
     "GET /v1/imports/{job_id}": Row(Scope.READ, of_owner=waiting_import),
     "GET /v1/imports/{job_id}/errors": Row(Scope.READ, of_owner=ended_import),
@@ -188,6 +197,11 @@ ROWS: dict[str, Row] = {
     "GET /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
     "HEAD /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
     "POST /v1/exports/{job_id}/cancel": Row(Scope.WRITE, of_owner=waiting_export),
+    "GET /v1/subscriptions": Row(Scope.READ),
+    "POST /v1/subscriptions": Row(Scope.WRITE, 201, ask={"json": HOOK}),
+    "GET /v1/subscriptions/{subscription_id}": Row(Scope.READ, of_owner=subscription),
+    "DELETE /v1/subscriptions/{subscription_id}": Row(Scope.WRITE, 204, of_owner=subscription),
+    "POST /v1/subscriptions/{subscription_id}/test": Row(Scope.WRITE, of_owner=subscription),
     "POST /jobs": Row(Scope.WRITE, 202, ask={"json": INPUTS}),
     "GET /jobs/{job_id}": Row(Scope.READ, of_owner=distribution),
     "GET /v1/jobs/{job_id}/events": Row(Scope.READ, of_owner=ended_job),
