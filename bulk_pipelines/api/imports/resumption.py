@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import answers, requests
+from bulk_pipelines.api.imports import answers, requests, tables
 from bulk_pipelines.api.imports.receiving import Body, in_a_thread
 from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
 from bulk_pipelines.api.items import answers as row_answers
@@ -57,10 +57,10 @@ def content_length(request: Request) -> int | None:
     return number_of(request, "content-length")
 
 
-def options_of(request: Request, *, admin: bool) -> dict[str, Any]:
+def options_of(request: Request, door: Door, *, admin: bool) -> dict[str, Any]:
     """Return what an upload keeps of the import that it asks for."""
     given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
-    options = requests.options_of(given, admin=admin)
+    options = requests.options_of(given, tables.declare_of(door, admin=admin), admin=admin)
     options.request((RequestedFile("checked"),))
     return {"options": options.as_json()}
 
@@ -151,6 +151,8 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
     upload = await in_a_thread(request, work)
     if not complete_of(request):
         first = request.method == "POST"
+        if first:
+            await run_in_threadpool(told, door, upload)
         return Response(
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
@@ -206,6 +208,11 @@ def taken_over(door: Door, upload_id: str, owner: str | None) -> Upload:
         if not found.resumable or (taken is None and not found.submitted):
             raise NotFound(f"there is no upload {upload_id!r}, or it is over")
         return found
+
+
+def told(door: Door, upload: Upload) -> None:
+    with transaction(door.pool) as connection:
+        uploads.tell(connection, upload)
 
 
 def length_noted(door: Door, upload: Upload, length: int) -> bool:

@@ -15,12 +15,13 @@ from starlette.responses import HTMLResponse, Response
 
 from bulk_pipelines import resources
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.imports import submitting
+from bulk_pipelines.api.imports import submitting, tables
 from bulk_pipelines.api.imports.requests import FIELDS, Address, options_of
 from bulk_pipelines.api.owners.callers import Caller
-from bulk_pipelines.console import beginnings, frame
+from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer, refuse_strange
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.imports.report import beginnings
 from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.resources.declaration import Resource
@@ -80,7 +81,9 @@ def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, sent
             path.write_bytes(data)
             file = RequestedFile(str(path), len(data), name=name)
             said = {each: value for each, value in given.items() if not (cut and each == "compression")}
-            found = preview(door.pool, options_of(said, admin=caller.actor.admin), file, door.settings)
+            admin = caller.actor.admin
+            options = options_of(said, tables.declare_of(door, admin=admin), admin=admin)
+            found = preview(door.pool, options, file, door.settings)
         except BulkError as error:
             found = Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
     problem = None if found.problem is None else OPTIONS.sub("", found.problem.replace(str(path), name))

@@ -9,8 +9,8 @@ from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import SentByAdmin, Viewer
-from bulk_pipelines.database import migrations
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.session import own_schema
 from bulk_pipelines.engine.jobs import audit
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.resources import adoption, reflection
@@ -38,11 +38,9 @@ async def listed(
     return frame.page(request, caller, "resources.html", 400 if wrong else 200, **values)
 
 
-def refuse_own(connection: Connection, table: Resource) -> None:
+def refuse_own(table: Resource) -> None:
     """Refuse a table of the program or of the database itself: whoever has a key that may act would get at all keys."""
-    row = connection.execute("SELECT current_schema()").fetchone()
-    is_ours = row is not None and table.schema == row[0] and table.table in migrations.tables()
-    if is_ours or table.schema in SYSTEM:
+    if table.schema in (own_schema(), *SYSTEM):
         raise InvalidInput(
             "table", f"{'.'.join(table.place)} belongs to the program or to the database: it stays theirs"
         )
@@ -56,7 +54,7 @@ async def adopt(request: Request, door: TheDoor, sent: SentByAdmin) -> Response:
 
     def adopted() -> Resource:
         with transaction(door.pool) as connection:
-            refuse_own(connection, reflection.reflect(connection, table))
+            refuse_own(reflection.reflect(connection, table))
             made, _ = adoption.adopt(connection, door.settings, table, name or None, provenance=provenance, again=False)
             audit.note_other(connection, by, "adopt", by.name, resource=made.name, table=".".join(made.place))
         return made
