@@ -39,9 +39,10 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 `has` a value.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
-  words. Rows whose kinds we know go in by binary COPY; if a column has values that only PostgreSQL can read
-  (numeric, intervals, JSON, arrays, `infinity`), the rows of that batch go in by text COPY. Only the real kinds are
-  rounded to the nearest number that they have, as everywhere.
+  words. Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
+  nineteen digits, ISO dates and times, JSON, arrays of one dimension. If a column of a batch has values that only
+  PostgreSQL can read (intervals, addresses of networks, ranges, `infinity`, longer numbers), the rows of that batch go
+  in by text COPY. Only the real kinds are rounded to the nearest number that they have, as everywhere.
 - **Constraints that nobody declared** (CHECK, EXCLUDE, partial and expression indexes, triggers) name the records
   that break them: `refused_by_table`, with the constraint. Which of two records that exclude each other stays is
   then a matter of which batch came first; for keys it is always the first in the file (insert) or the last
@@ -58,9 +59,12 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 - A file needs the columns that the table needs. A column with a default that the file has must have a value in
   every record; a JSON file has such a column if its first record has it. All files of one import must have the same
   columns.
-- What is exported as CSV, NDJSON or JSON imports to the identical table, with one exception: JSON's own `null` in a
-  json column is no value in NDJSON and JSON. Arrays are written in PostgreSQL's form there; JSON arrays are read as
-  well."""
+- What is exported as CSV, NDJSON, JSON or Parquet imports to the identical table, with two exceptions: JSON's own
+  `null` in a json column is no value in NDJSON and JSON, and Parquet refuses infinite dates and times. Arrays are
+  written in PostgreSQL's form; JSON arrays are read as well.
+- Rows may refer to rows of their own table, in any order and across batches: a record is rejected
+  (`invalid_reference`) if the row that it names is neither there nor loaded with it. So all records of such a table
+  that had to wait for others go in by one statement."""
 
 ABOUT = """\
 Users, articles and comments are declared once, in `bulk_pipelines/resources/`. Reading, checking, loading, exports,

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.read.listening import listening
 from bulk_pipelines.exports.read.preview import Record, first_rows
@@ -99,9 +99,21 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
         select=query.composed(query.rows(request), connection),
         count=query.composed(query.count(request), connection),
         expected_rows=0,
-        preview=tuple(first_rows(connection, request, preview)),
     )
-    return replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
+    expected = asked_with(request, lambda: estimate(connection, plan.select_part(0)))
+    return replace(plan, expected_rows=expected, preview=tuple(first_rows(connection, request, preview)))
+
+
+def asked_with(request: ExportRequest, ask: Callable[[], int]) -> int:
+    """Ask PostgreSQL for what a request selects. If a filter has a value that it cannot read, or compare with the
+    column, raise `InvalidInput`: another try would find the same."""
+    try:
+        return ask()
+    except (psycopg.errors.DataError, psycopg.errors.UndefinedFunction) as error:
+        if not request.filters:
+            raise
+        conditions = ", ".join(map(str, request.filters))
+        raise InvalidInput("where", f"{conditions}: {error.diag.message_primary}") from None
 
 
 def cut(connection: Connection, plan: Plan) -> Plan:
