@@ -49,7 +49,7 @@ def test_all_is_well(prepared: Settings) -> None:
     subjects = [each.subject for each in findings]
     assert subjects == [
         *("python", "packages", "settings", "storage", "drops", "definitions"),
-        *("database", "migrations", "distribution query", "dagster instance"),
+        *("database", "schema", "migrations", "distribution query", "dagster instance"),
     ]
 
 
