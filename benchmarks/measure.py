@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.server import Server
 
@@ -32,6 +32,7 @@ def database(running: Server, *, migrated: bool = True) -> Iterator[str]:
         try:
             if migrated:
                 migrations.apply(running.url(name))
+                samples.furnish(running.url(name))
             yield running.url(name)
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

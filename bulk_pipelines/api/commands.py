@@ -45,7 +45,7 @@ def group() -> None:
 @click.option("--owner", required=True, help="Whose jobs the key shows and submits.")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "write", "admin"]),
+    type=click.Choice(["reconcile", "read", "write", "admin"]),
     default="write",
     show_default=True,
     help="Each may do what those before it may.",
@@ -79,7 +79,7 @@ def list_keys() -> None:
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
         ends = f", expires {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else ""
         click.echo(
-            f"{key.key_id}  {key.scope:5}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
+            f"{key.key_id}  {key.scope:9}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
         )
 
 

@@ -9,10 +9,12 @@ from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.kind import known_kinds
 from bulk_pipelines.exports.request import ExportRequest, kind_name
+from bulk_pipelines.resources import adoption
 
 
 def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
     """Submit an export. The same key with the same request names the job that is there already."""
+    adoption.refuse_unmade(connection, request.declared)
     wanted = sender.asks(kind_name(request.resource), request.as_params())
     return submission.submit(connection, known_kinds(), wanted, persist.checked([("file", {})]))
 

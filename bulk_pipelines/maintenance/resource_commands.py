@@ -40,6 +40,17 @@ def adopt(table: str, name: str | None, provenance: bool, again: bool) -> None:
 
 
 @group.command()
+def sample() -> None:
+    """Make the tables of users, articles and comments, to try the program with. An embedded database has them."""
+    from bulk_pipelines.database import ready, samples
+    from bulk_pipelines.database.pool import transaction
+
+    with transaction(ready.opened(settings.current(), "bulk cli")) as connection:
+        made = samples.make(connection)
+    click.echo(f"made {', '.join(made)}" if made else "the tables are there already")
+
+
+@group.command()
 @click.argument("names", nargs=-1, metavar="[RESOURCE]...")
 def check(names: tuple[str, ...]) -> None:
     """Say where declarations and tables have come apart; exit with status 1 if any import could not work."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing import conditions
 from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, written
+from bulk_pipelines.remote.file_commands import FILES
 
 if TYPE_CHECKING:
     from bulk_pipelines.client import Job
@@ -78,7 +80,8 @@ def show(job_key: str, watch: bool) -> None:
         seen = client.jobs.get(job_key)
         if watch:
             with watching.screen() as screen:
-                seen = screen.watch(seen, lambda: client.jobs.get(job_key), lambda: None, watching.gauge_of_job)
+                news = client.news(job_key)
+                seen = screen.watch(seen, news, lambda: client.jobs.get(job_key), lambda: None, watching.gauge_of_job)
     shown = shown_of(seen)
     output.show(shown, job_answers.shown_text(shown))
     if watch:
@@ -146,7 +149,8 @@ def process(
         click.echo(f"job {key}" + ("" if made else ", submitted before"))
         if submit_only:
             return
-        seen = screen.watch(seen, lambda: client.jobs.get(key), lambda: client.jobs.cancel(key), watching.gauge_of_job)
+        look, cancel = partial(client.jobs.get, key), partial(client.jobs.cancel, key)
+        seen = screen.watch(seen, client.news(key), look, cancel, watching.gauge_of_job)
     parts = [f"{count:,} {word.lower().replace('_', ' ')}" for word, count in seen.items.items() if count]
     click.echo(f"{key} {seen.status}: {', '.join(parts) or 'no rows'}")
     if seen.last_error:
@@ -209,4 +213,4 @@ COMMANDS["job"] = group_of(job_commands.job, JOB)
 
 def every() -> dict[str, click.Command]:
     """Return all commands that a server can do, by their names."""
-    return COMMANDS
+    return {**COMMANDS, **FILES}

@@ -10,9 +10,9 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.read.listening import listening
 from bulk_pipelines.exports.read.preview import Record, first_rows
@@ -64,6 +64,7 @@ class Plan:
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
         yield PATIENCE
+        yield namespaces.TURN
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
@@ -89,6 +90,7 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
+    namespaces.turn_to_theirs(connection)
     table = sql.Identifier(*request.declared.place).as_string(connection)
     connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
     plan = Plan(
@@ -97,9 +99,21 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
         select=query.composed(query.rows(request), connection),
         count=query.composed(query.count(request), connection),
         expected_rows=0,
-        preview=tuple(first_rows(connection, request, preview)),
     )
-    return replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
+    expected = asked_with(request, lambda: estimate(connection, plan.select_part(0)))
+    return replace(plan, expected_rows=expected, preview=tuple(first_rows(connection, request, preview)))
+
+
+def asked_with(request: ExportRequest, ask: Callable[[], int]) -> int:
+    """Ask PostgreSQL for what a request selects. If a filter has a value that it cannot read, or compare with the
+    column, raise `InvalidInput`: another try would find the same."""
+    try:
+        return ask()
+    except (psycopg.errors.DataError, psycopg.errors.UndefinedFunction) as error:
+        if not request.filters:
+            raise
+        conditions = ", ".join(map(str, request.filters))
+        raise InvalidInput("where", f"{conditions}: {error.diag.message_primary}") from None
 
 
 def cut(connection: Connection, plan: Plan) -> Plan:

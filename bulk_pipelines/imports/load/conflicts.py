@@ -15,6 +15,7 @@ from psycopg import errors, sql
 
 from bulk_pipelines.columns import arrow, binary_copy, text_copy
 from bulk_pipelines.columns.arrow import Column, Mask, compute
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import checks, conflict_reasons, rejects, tables, writing
@@ -113,11 +114,12 @@ def stage(connection: Connection, resource: Resource, validated: Validated, more
     names = list(dict.fromkeys([*conflict_reasons.telling_columns(resource), *more]))
     if not names:
         return
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA"
-        ).format(tables.plain(resource, names), tables.table(resource))
-    )
+    with namespaces.theirs(connection):
+        connection.execute(
+            sql.SQL(
+                "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA"
+            ).format(tables.plain(resource, names), tables.table(resource))
+        )
     columns = {name: arrow.column(validated.good, name) for name in names}
     columns["import_line"] = pa.array(np.arange(len(validated.lines)))
     binary_copy.copy(connection, STAGED, rows.encoded(resource, columns))

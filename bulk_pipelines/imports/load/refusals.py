@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import Engine
 
-from bulk_pipelines.database import faults
-from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database import faults, namespaces
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.imports.plan import agreement
@@ -58,16 +59,6 @@ def at_once(connection: Connection) -> None:
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-@contextmanager
-def savepoint(connection: Connection) -> Iterator[psycopg.Transaction]:
-    """Open a savepoint for a statement that may fire triggers. If a trigger sets the `search_path`, and does not set it
-    back, this ends with the block: otherwise our next statements would find other tables, or none."""
-    with connection.transaction() as made:
-        path = connection.execute("SELECT pg_catalog.current_setting('search_path')").fetchone()
-        yield made
-        connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", path)
-
-
 def about_rows(error: psycopg.Error) -> bool:
     """Tell whether the server refused the rows it was given, and is itself able to go on."""
     if faults.is_raised_on_purpose(error):
@@ -77,10 +68,26 @@ def about_rows(error: psycopg.Error) -> bool:
 
 def judge(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
     """Raise the error if it is not about a row, or `InvalidInput` if the table no longer fits its declaration."""
-    if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
-        agreement.check(connection, context.resource, context.mode)
+    check_table(connection, context, error)
     if not about_rows(error):
         raise error
+
+
+@contextmanager
+def explained(pool: Engine, context: ImportContext) -> Iterator[None]:
+    """Say what has become of the table, and what to do about it, if an error in this block comes of that."""
+    try:
+        yield
+    except psycopg.Error as error:
+        with transaction(pool) as connection:
+            check_table(connection, context, error)
+        raise
+
+
+def check_table(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
+    """Raise `InvalidInput` if the error comes of a table that no longer fits its declaration."""
+    if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
+        agreement.check(connection, context.resource, context.mode)
 
 
 def write(
@@ -95,7 +102,7 @@ def write(
     refuses it, find the refused rows by trying, and write the others. If it is `exact`, rows that are left out without
     an error count as refused."""
     try:
-        with savepoint(connection) as made, tables.planned(connection, "seqscan"):
+        with namespaces.theirs(connection) as made, tables.planned(connection, "seqscan"):
             # The statement may name the lines more than once.
             command = statement(sql.Placeholder("wanted"))
             written = connection.execute(command, {"wanted": wanted}, prepare=False).rowcount
@@ -104,7 +111,22 @@ def write(
             return Attempt(written)
     except psycopg.Error as error:
         judge(connection, context, error)
-    return attempt(connection, statement(CHUNK), wanted, exact=exact)
+    return attempt_in_turns(connection, context, statement(CHUNK), wanted, exact=exact)
+
+
+def attempt_in_turns(
+    connection: Connection, context: ImportContext, statement: sql.Composable, wanted: list[int], *, exact: bool = False
+) -> Attempt:
+    """Do what `attempt` does, and try rows again that name rows of the same table which have come in meanwhile."""
+    own = {each.constraint for each in context.resource.own_references}
+    result = attempt(connection, statement, wanted, exact=exact)
+    while again := sorted(line for line, each in result.refused.items() if each.constraint in own):
+        more = attempt(connection, statement, again, exact=exact)
+        if not more.written:
+            break
+        result.refused = {line: each for line, each in result.refused.items() if line not in again} | more.refused
+        result.written += more.written
+    return result
 
 
 # An error that a RAISE made is about a row, whatever its code. It is recognised by the word RAISE at the end of the
@@ -178,13 +200,14 @@ def attempt(connection: Connection, statement: sql.Composable, wanted: list[int]
     connection.execute(head, prepare=False)
     result = Attempt()
     query = sql.SQL("SELECT * FROM pg_temp.attempt(%s::bigint[])")
-    # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
-    for begin in range(0, len(wanted), AT_ONCE):
-        values = [wanted[begin : begin + AT_ONCE]]
-        for number, message, constraint, written in connection.execute(query, values, prepare=False):
-            if number is None:
-                result.written += written
-            else:
-                result.refused[number] = Refusal(message or "refused without a word", constraint or None)
+    with namespaces.theirs(connection):
+        # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
+        for begin in range(0, len(wanted), AT_ONCE):
+            values = [wanted[begin : begin + AT_ONCE]]
+            for number, message, constraint, written in connection.execute(query, values, prepare=False):
+                if number is None:
+                    result.written += written
+                else:
+                    result.refused[number] = Refusal(message or "refused without a word", constraint or None)
     connection.execute("DROP FUNCTION pg_temp.attempt(bigint[])")
     return result

@@ -20,11 +20,21 @@ LONGEST_SHOWN = 80
 
 
 class Unfit(InvalidInput):
-    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might."""
+    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might;
+    `fields` are the names of its fields, and `columns` where each would go, as far as that was found out."""
 
-    def __init__(self, field: str, message: str, remedy: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        field: str,
+        message: str,
+        remedy: Mapping[str, Any],
+        fields: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> None:
         super().__init__(field, message)
         self.remedy = dict(remedy)
+        self.fields = tuple(fields)
+        self.columns = tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -52,9 +62,9 @@ class FieldMapping:
 
 
 def alike(name: str) -> str:
-    """Return what is left of a name without case, spaces and punctuation."""
+    """Return what is left of a name without case, spaces and punctuation. A name that has nothing else stays."""
     folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(mark for mark in folded if mark.isalnum())
+    return "".join(mark for mark in folded if mark.isalnum()) or folded
 
 
 def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
@@ -89,10 +99,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     some field fits no column, or a column that needs a value has none."""
     known = resource.column_names
     names = sql_names(fields)
-    for option, told in (("map", reading.map), ("constants", reading.constants), ("expressions", reading.expressions)):
-        for column, _ in told:
-            if column not in known:
-                raise InvalidInput(option, f"{resource.name} has no column {with_hint(column, known)}")
+    check_columns(resource, reading)
     check_told(fields, resource, reading)
     made = {column for column, _ in (*reading.constants, *reading.expressions)}
     left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
@@ -117,10 +124,16 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     return FieldMapping(names, columns, *made_of, titles=tuple(fields))
 
 
+def check_columns(resource: Resource, reading: Reading) -> None:
+    """Refuse what was told of columns that there are none of."""
+    known = resource.column_names
+    for option in ("map", "constants", "expressions", "dates"):
+        for column, _ in getattr(reading, option):
+            if column not in known:
+                raise InvalidInput(option, f"{resource.name} has no column {with_hint(column, known)}")
+
+
 def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
-    for column, _ in reading.dates:
-        if column not in resource.column_names:
-            raise InvalidInput("dates", f"{resource.name} has no column {with_hint(column, resource.column_names)}")
     if reading.no_header and not reading.fields and len(fields) != len(resource.columns):
         told = f"{resource.name} has {len(resource.columns)} columns, and the first record has {len(fields)} fields"
         raise InvalidInput("fields", f"{told}: name the fields with --fields {','.join(resource.column_names[:3])},…")
@@ -179,9 +192,8 @@ def refuse(
         remedy = {}
     if problems:
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
-        raise Unfit(
-            "source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}", remedy
-        )
+        told = f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}"
+        raise Unfit("source", told, remedy, fields, columns)
 
 
 def first_of(names: list[str], said: Callable[[str], str]) -> str:

@@ -7,12 +7,13 @@ table and the place aside, so each step below can be done alone, and done again.
 
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, staging, tables, writing
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, trial
+from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.resources.declaration import Key
@@ -38,6 +39,7 @@ def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, cont
 def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
     with begin() as connection:
         objections.mark(connection, context)
+        own_references.mark(connection, context)
         rejected = late_rejects.reject(connection, context, layout)
         trial.refuse(connection, context)
         rejected += late_rejects.reject(connection, context, layout)
@@ -127,7 +129,7 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             ), kept AS (
                 INSERT INTO {aside} ({names}, import_job, import_line) SELECT * FROM gone RETURNING import_line
             )
-            INSERT INTO rejected_row (job_id, line, reasons)
+            INSERT INTO {rejects} (job_id, line, reasons)
             SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
             """
         ).format(
@@ -137,6 +139,7 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             conditions=free(context, key),
             columns=tables.listed(sql.Identifier("t", name) for name in resource.column_names),
             aside=tables.aside(context),
+            rejects=namespaces.own("rejected_row"),
             names=tables.listed(map(sql.Identifier, resource.column_names)),
             job=context.job_id,
             code=key.code,
@@ -157,6 +160,7 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
     the table says of a record that it refuses is noted with the record."""
     with begin() as connection:
         refusals.at_once(connection)
+        own_references.mark(connection, context)
         lines = ready(connection, context)
         loaded = conflicts.persistently(
             connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, context, lines)
@@ -180,7 +184,9 @@ def ready(connection: Connection, context: ImportContext) -> list[int]:
         conditions.append(sql.SQL("a.{} = a.import_line").format(late_rejects.owner(number)))
         conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
-        late_rejects.with_owners(context, keys), tables.listed(conditions, " AND "), AT_ONCE
+        late_rejects.with_owners(context, keys),
+        tables.listed(conditions, " AND "),
+        own_references.together(resource, AT_ONCE),
     )
     with tables.planned(connection, "seqscan"):
         return [line for (line,) in connection.execute(query, prepare=False)]

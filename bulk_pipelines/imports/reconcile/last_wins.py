@@ -14,13 +14,14 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside
+from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
 
@@ -108,6 +109,7 @@ def resolve(connection: Connection, context: ImportContext, layout: Layout, cont
         prepare=False,
     ).rowcount
     objections.mark(connection, context)
+    own_references.mark(connection, context)
     rejected = late_rejects.reject(connection, context, layout)
     if superseded or rejected:
         control.note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
@@ -165,7 +167,7 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
     a search from the beginning would pass over all of them."""
     query = sql.SQL(
         "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
-    ).format(tables.aside(context), context.job_id, AT_ONCE)
+    ).format(tables.aside(context), context.job_id, own_references.together(context.resource, AT_ONCE))
     return [line for (line,) in connection.execute(query, [last])]
 
 
@@ -176,7 +178,7 @@ def merge_lines(
     noted with the record."""
     exact = not context.resource.provenance
     try:
-        with refusals.savepoint(connection) as made:
+        with namespaces.theirs(connection) as made:
             result = Attempt(merge_together(connection, context, match_on, layout, lines))
             if result.written < len(lines) and exact:
                 raise psycopg.Rollback(made)
@@ -189,7 +191,7 @@ def merge_lines(
     if is_refused:
         with tables.planned(connection, "hashjoin", "mergejoin"):
             statement = merge(context, match_on, layout, refusals.CHUNK)
-            result = refusals.attempt(connection, statement, lines, exact=exact)
+            result = refusals.attempt_in_turns(connection, context, statement, lines, exact=exact)
     if patient and any(tables.is_declared(context.resource, each.constraint) for each in result.refused.values()):
         raise Changed
     taken = objections.outcome(connection, context, lines, result, match_on)

@@ -17,7 +17,7 @@ from bulk_pipelines.imports.plan import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch
-from bulk_pipelines.imports.sent.receiving import Admit
+from bulk_pipelines.imports.sent.receiving import Admit, kept_alive
 from bulk_pipelines.imports.sent.uploads import TakenOver, Upload
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
@@ -27,6 +27,8 @@ from bulk_pipelines.storage.errors import OverLimit
 
 PART_BYTES = 16 << 20
 MOST_PARTS = 20_000
+ROWS = "rows"
+"""What an upload of rows that are to be processed has in its request, in place of the options of an import."""
 
 
 def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[bytes], count: Admit) -> Upload:
@@ -35,7 +37,7 @@ def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[byte
     before = upload
     with locations.folder(landed_files.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         try:
-            for part in in_parts(pieces, room_of(upload, chosen)):
+            for part in in_parts(kept_alive(pool, upload, pieces), room_of(upload, chosen)):
                 if len(upload.part_terms) >= MOST_PARTS:
                     raise OverLimit("upload", f"has {MOST_PARTS} parts: send larger ones")
                 upload = add(pool, storage, upload, part, count)
@@ -111,6 +113,10 @@ def repeated(connection: Connection, job: Job, wanted: Mapping[str, Any], length
     """Return the job of an idempotency key if an upload of this request may be what it came from. Else raise
     `IdempotencyConflict`: what the upload is going to send would be lost."""
     before = uploads.of_job(connection, job.job_key)
+    if ROWS in wanted:
+        if before is None or before.request != wanted or length not in (None, before.bytes):
+            raise IdempotencyConflict(str(job.idempotency_key), job.job_key)
+        return job
     request = Options.from_json(wanted["options"]).request((RequestedFile("repeated"),))
     same = (
         before is not None

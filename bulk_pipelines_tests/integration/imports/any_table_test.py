@@ -126,7 +126,7 @@ def test_the_first_record_of_a_key_wins_without_provenance_and_with(
     shop: Shop, imports: Imports, tables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tables == "shop.traced":
-        shop.do("CREATE TABLE shop.traced (LIKE shop.orders INCLUDING ALL); SELECT trace_imports('shop.traced')")
+        shop.do("CREATE TABLE shop.traced (LIKE shop.orders INCLUDING ALL); SELECT bulk.trace_imports('shop.traced')")
         shop.do("ALTER TABLE shop.traced ADD FOREIGN KEY (customer_id) REFERENCES shop.customers")
     shop.do(f"INSERT INTO {tables} (id, customer_id, number, total, ordered) VALUES (7, 1, 'N7', 1, '2026-01-01')")
     monkeypatch.setattr("bulk_pipelines.imports.plan.planning.RANGE_BYTES", 1_000)
