@@ -5,7 +5,8 @@ unless it says that the server cannot work now. Which row it is about is found b
 are written in small pieces, and in smaller ones where a piece is refused, each piece in a savepoint of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
