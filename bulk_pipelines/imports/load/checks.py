@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Refusal
@@ -59,7 +59,7 @@ def broken(
         " (SELECT import_line, {} FROM {}) given) judged WHERE broken IS NOT NULL"
     ).format(sql.SQL(" ").join(cases), tables.listed(named), staged)
     try:
-        with refusals.savepoint(connection):
+        with namespaces.theirs(connection):
             rows = connection.execute(query, prepare=False).fetchall()
     except psycopg.Error as error:
         if not refusals.about_rows(error):
