@@ -1,7 +1,6 @@
 """The console: how quick its pages are with ten million items in the table against ten thousand, how heavy the list of
 jobs is, and what open pages cost the database. `BENCH_ITEMS` makes the large table smaller."""
 
-import json
 import os
 import statistics
 import tempfile
@@ -16,6 +15,7 @@ import psycopg
 from playwright.sync_api import Browser
 from sqlalchemy import Engine
 
+from benchmarks.measure import report
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database import migrations, pool
 from bulk_pipelines.database.embedded import binaries, shared
@@ -154,16 +154,11 @@ def main() -> None:
         ):
             peer, ours = paints(browser, few), paints(browser, many)
             for place in PLACES:
-                tell(f"console-paint {place}", ours[place], peer[place], "ms")
+                report(f"console-paint {place}", ours[place], peer[place], "ms")
             worst = max(PLACES, key=lambda each: ours[each] / peer[each])
-            tell("console-scale", ours[worst], peer[worst], "ms")
-            tell("console-weight", weight(browser, many), MOST_BYTES, "bytes")
-            tell("console-live", queries_a_second(many), 2.0, "transactions/s")
-
-
-def tell(name: str, ours: float, peer: float, unit: str) -> None:
-    figures = {"ours": round(ours, 2), "peer": round(peer, 2), "unit": unit, "ratio": round(ours / peer, 3)}
-    print(json.dumps({"name": name, **figures}), flush=True)
+            report("console-scale", ours[worst], peer[worst], "ms")
+            report("console-weight", weight(browser, many), MOST_BYTES, "bytes")
+            report("console-live", queries_a_second(many), 2.0, "transactions/s")
 
 
 if __name__ == "__main__":

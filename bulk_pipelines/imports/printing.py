@@ -1,15 +1,29 @@
 """What the command line prints of a preview."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bulk_pipelines.formats.options import FLAGS, REPEATED
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.preview import Mapped, Preview
 from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.shown import ImportShown
 
 LONGEST = 40
+
+
+@dataclass(frozen=True)
+class FilePreviewed:
+    """How a file would be read, and the command that imports it so."""
+
+    preview: Preview
+    command: str
+
+
+FileShown = ImportShown | Sequence[FilePreviewed]
+"""What `bulk import` prints for programs: the import, or with `--preview` each of the files."""
 
 
 def flag_of(name: str) -> str:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
+from bulk_pipelines.notices.shown import NoticeTested, SubscriptionAdded, SubscriptionRemoved, SubscriptionShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -33,6 +34,7 @@ def group() -> None:
     "--silent-hours", default=24.0, show_default=True, help="source.silent: after how long without a dropped file."
 )
 @click.option("--private", is_flag=True, help="The receiver may lie in a private network or on this machine.")
+@output.shows(SubscriptionAdded)
 def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, **options: float) -> None:
     """Send notices to ADDRESS. The secret that signs them is shown once."""
     from bulk_pipelines.database.pool import transaction
@@ -51,10 +53,11 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
             **options,
         )
     click.echo(f"subscription {made.subscription_id}; keep its secret now, it is not shown again:", err=True)
-    click.echo(made.secret)
+    output.show(SubscriptionAdded(made.subscription_id, made.secret), made.secret)
 
 
 @group.command("list")
+@output.shows(SubscriptionShown, many=True)
 def list_subscriptions() -> None:
     """All subscriptions."""
     from bulk_pipelines.database.pool import transaction
@@ -62,19 +65,32 @@ def list_subscriptions() -> None:
 
     with transaction(connected()) as connection:
         found = subscriptions.every(connection)
-    if not found:
-        click.echo("nobody is told of anything")
-    for each in found:
-        whose = "all owners" if each.all_owners else each.owner
-        private = ", private" if each.private else ""
-        click.echo(
-            f"{each.subscription_id}  {each.shown}  {whose}  {' '.join(each.types)}"
-            f"  (errors above {each.error_rate:.0%}, silent after {each.silent_seconds / 3600:g} h{private})"
+    shown = [
+        SubscriptionShown(
+            each.subscription_id,
+            each.shown,
+            None if each.all_owners else each.owner,
+            [str(name) for name in each.types],
+            each.error_rate,
+            each.silent_seconds / 3600,
+            each.private,
         )
+        for each in found
+    ]
+    output.show(shown, "\n".join(map(line_of, shown)) or "nobody is told of anything")
+
+
+def line_of(each: SubscriptionShown) -> str:
+    private = ", private" if each.private else ""
+    return (
+        f"{each.subscription}  {each.address}  {each.owner or 'all owners'}  {' '.join(each.types)}"
+        f"  (errors above {each.error_rate:.0%}, silent after {each.silent_hours:g} h{private})"
+    )
 
 
 @group.command()
 @click.argument("subscription_id")
+@output.shows(SubscriptionRemoved)
 def remove(subscription_id: str) -> None:
     """Send no more notices to a subscription."""
     from bulk_pipelines.database.pool import transaction
@@ -83,11 +99,12 @@ def remove(subscription_id: str) -> None:
 
     with transaction(connected()) as connection:
         subscriptions.remove(connection, commanding.actor(), subscription_id)
-    click.echo(f"subscription {subscription_id} is removed")
+    output.show(SubscriptionRemoved(subscription_id), f"subscription {subscription_id} is removed")
 
 
 @group.command()
 @click.argument("subscription_id")
+@output.shows(NoticeTested)
 def test(subscription_id: str) -> None:
     """Send a notice of the type `test` now, and say what was answered."""
     import secrets
@@ -106,4 +123,5 @@ def test(subscription_id: str) -> None:
         "owner": found.owner,
         "data": {},
     }
-    click.echo(f"answered {sending.send(found, notice_id, body, settings.current())}")
+    answered = sending.send(found, notice_id, body, settings.current())
+    output.show(NoticeTested(subscription_id, answered), f"answered {answered}")

@@ -18,7 +18,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import completion, submission, winding_up
 from bulk_pipelines.imports.plan import landing
-from bulk_pipelines.imports.reconcile import last_wins
+from bulk_pipelines.imports.reconcile import last_wins, standing
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.import_jobs import Imports, Row, counts, file_of, imports_of
 
@@ -168,15 +168,15 @@ def test_a_row_that_others_add_while_it_is_merged_is_changed_by_the_next_try(
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)
     job = upsert(imports, *GOOD)
-    statement = last_wins.targets
+    statement = standing.compared
 
-    def targets(*arguments: Any) -> Any:
+    def compared(*arguments: Any) -> Any:
         found = statement(*arguments)
         if not imports.users():
             imports.have({"c5@x.org": "theirs"})
         return found
 
-    monkeypatch.setattr(last_wins, "targets", targets)
+    monkeypatch.setattr(standing, "compared", compared)
     ended = imports.worked(job)
     assert (ended.status, imports.users()) == (JobState.COMPLETED, dict.fromkeys(EMAILS, "new"))
     assert counts(ended) == {"read": 8, "loaded": 8}

@@ -26,7 +26,7 @@ def test_times_are_never_cut(width: int) -> None:
     output = io.StringIO()
     console = Console(file=output, width=width, force_terminal=True, color_system=None, legacy_windows=False)
     bar = progress_bar.bar(console)
-    task = bar.add_task("", total=100, rows=0, rate=0.0, also="", state="")
+    task = bar.add_task("", total=100, rows=0, rate=0.0, also="", state="", what="rows")
     found = LARGE.gauge
     bar.update(task, completed=30.0, rows=found.rows, rate=LARGE.rate, also=found.also, state=LARGE.state)
     console.print(bar.get_renderable())
