@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -116,6 +117,8 @@ def main(context: click.Context, server: str | None, quiet: bool, verbose: bool)
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
+    if not verbose:  # what a library has to say to programmers is nothing for people
+        warnings.simplefilter("ignore")
     context.obj = Runs()
     context.meta.update({output.QUIET: quiet, output.VERBOSE: verbose})
     with suppress(BulkError):  # whatever is wrong with a setting, the command itself says

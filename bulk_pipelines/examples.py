@@ -1,4 +1,4 @@
-"""Examples of commands: each command has some, and each option stands in one. `bulk COMMAND --help` and docs/cli.md show
+"""Examples of commands: each command has some, and each option stands in one. The help and docs/cli.md show
 them; a test parses them as the command line does."""
 
 import click

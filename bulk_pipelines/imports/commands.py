@@ -105,31 +105,31 @@ def file(
     **options: Any,
 ) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
+    from bulk_pipelines.imports.plan import beforehand
+
+    if idempotency_key is None:  # a file that was imported before under its key may be gone
+        beforehand.require_files(sources)  # before modules are imported that take time
+    from bulk_pipelines import resources
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.plan import beforehand
     from bulk_pipelines.imports.request import Options
     from bulk_pipelines.resources import adoption
 
     options = with_reading(options)
     files = tuple(submission.local_file(source) for source in sources)
-    if resource is not None:
-        Options(resource, **options).request(files)  # a mistake is told before a server is started
-    if idempotency_key is None:  # a file that was imported before under its key may be gone
-        beforehand.require_files([each.source for each in files])
-    if resource is not None and table is None and preview:
-        show_preview(tuple(sources), Options(resource, **options))
-        return
-    pool = connected()
-    with transaction(pool) as connection:
-        declared = adoption.chosen(connection, resource, table)
+    if resource is not None and table is None:  # a mistake is told before a server is started
+        declared = resources.find(resource)
+    else:
+        with transaction(connected()) as connection:
+            declared = adoption.chosen(connection, resource, table)
     asked = Options(declared.name, **options, declaration=None if declared.built_in else declared)
+    request = asked.request(files)
     if preview:
         show_preview(tuple(sources), asked)
         return
-    request = asked.request(files)
     refuse_unfit(asked, files)
+    pool = connected()
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(

@@ -39,7 +39,8 @@ WITHOUT = {
 }
 """The commands that print no answer, and why."""
 
-KEY = "asked before"
+KEY = "asked before: "
+"""The beginning of the idempotency keys: a key of an owner names one request."""
 SOURCES = """
 [[source]]
 name = "inbox"
@@ -83,7 +84,7 @@ class House:
         path = self.file("again.csv", "email,name,role\njson@example.org,J,reader\nking@example.org,K,king\n")
         with transaction(self.engine) as connection:
             asked = Options("users").request((imports.local_file(path),))
-            job = imports.submit(connection, asked, commanding.sender(KEY, 0)).job
+            job = imports.submit(connection, asked, commanding.sender(KEY + "import", 0)).job
         worked(self.engine, begun(self.engine, job))
         return path
 
@@ -91,14 +92,16 @@ class House:
         path = self.file("mended.csv", "id,email,name,role,active\n,mended@example.org,M,reader,true\n")
         with transaction(self.engine) as connection:
             file = imports.local_file(path)
-            job = imports.replay_mended(connection, self.key("rejected"), [file], commanding.actor(), KEY).job
+            job = imports.replay_mended(
+                connection, self.key("rejected"), [file], commanding.actor(), KEY + "replay"
+            ).job
         worked(self.engine, begun(self.engine, job))
         return path
 
     def exported(self) -> str:
         with transaction(self.engine) as connection:
             asked = ExportRequest.parse({"resource": "users", "to": f"{self.folder}/"})
-            job = exports.submit(connection, asked, commanding.sender(KEY, 0)).job
+            job = exports.submit(connection, asked, commanding.sender(KEY + "export", 0)).job
             jobs.start(connection, job.job_key)
         export_scenes.worked(self.engine, job)
         return f"{self.folder}/"
@@ -107,7 +110,7 @@ class House:
         source = self.file("rows.csv", "title,brand\nVase Erika,Acme\n")
         request = ProcessingRequest.parse(library.load(current()).recipe("products"), source=source)
         with transaction(self.engine) as connection:
-            job = processing.submit(connection, request, commanding.sender(KEY, 0)).job
+            job = processing.submit(connection, request, commanding.sender(KEY + "process", 0)).job
             jobs.start(connection, job.job_key)
         planning.plan(self.engine, job)
         jobs.cancel(self.engine, job.job_key)
@@ -160,10 +163,16 @@ QUICK: dict[str, Ask] = {
     "distribute run": lambda house: [house.key("distributed")],
     "import errors": lambda house: [house.key("rejected"), "--limit", "2"],
     "import undo": lambda house: [house.key("loaded"), "--yes"],
-    "import file": lambda house: [house.users(), "--resource", "users", "--idempotency-key", KEY],
-    "import replay": lambda house: [house.key("rejected"), "--from", house.mended(), "--idempotency-key", KEY],
-    "export": lambda house: ["users", "--to", house.exported(), "--idempotency-key", KEY],
-    "process": lambda house: [house.processed(), "--recipe", "products", "--idempotency-key", KEY],
+    "import file": lambda house: [house.users(), "--resource", "users", "--idempotency-key", KEY + "import"],
+    "import replay": lambda house: [
+        house.key("rejected"),
+        "--from",
+        house.mended(),
+        "--idempotency-key",
+        KEY + "replay",
+    ],
+    "export": lambda house: ["users", "--to", house.exported(), "--idempotency-key", KEY + "export"],
+    "process": lambda house: [house.processed(), "--recipe", "products", "--idempotency-key", KEY + "process"],
     "reprocess": lambda house: [house.key("processed"), "--dry-run"],
     "kickoff": lambda house: [house.key("processed"), "--seconds", "1"],
     "recipes list": lambda _: [],

@@ -24,11 +24,11 @@ class Standing:
     """What the rows said when the records were compared with them. Whoever changes them before the merge is not seen
     here: what is merged is right all the same."""
 
-    ids: Sequence[Any]
+    ids: Sequence[Any] = ()
     """The ids of the rows of one of our own tables."""
-    same: frozenset[int]
+    same: frozenset[int] = frozenset()
     """The lines of the records whose rows say the same."""
-    other: frozenset[int]
+    other: frozenset[int] = frozenset()
     """The lines of the records whose rows say something else."""
 
     def counts(self, taken: Collection[int]) -> Counts:
@@ -42,26 +42,24 @@ def compared(
 ) -> Standing:
     """Look up the rows that these records are about, each through the index of the key."""
     resource = context.resource
-    row = connection.execute(
-        sql.SQL(
-            """
+    query = sql.SQL(
+        """
             SELECT {ids}, array_agg(a.import_line) FILTER (WHERE found.same),
                 array_agg(a.import_line) FILTER (WHERE NOT found.same)
             FROM (SELECT * FROM {aside} WHERE import_job = {job} AND import_line = ANY (%s)) a
                 CROSS JOIN LATERAL (SELECT {id} AS id, {same} AS same FROM {table} t WHERE {about} LIMIT 1) found
             """
-        ).format(
-            ids=sql.SQL("array_agg(found.id)" if resource.built_in else "NULL"),
-            aside=tables.aside(context),
-            job=context.job_id,
-            id=sql.SQL("t.id" if resource.built_in else "NULL"),
-            same=says_the_same(changing(context, layout)),
-            table=tables.table(resource),
-            about=tables.same(match_on, "t", "a"),
-        ),
-        [lines],
-        prepare=False,
-    ).fetchone()
+    ).format(
+        ids=sql.SQL("array_agg(found.id)" if resource.built_in else "NULL"),
+        aside=tables.aside(context),
+        job=context.job_id,
+        id=sql.SQL("t.id" if resource.built_in else "NULL"),
+        same=says_the_same(changing(context, layout)),
+        table=tables.table(resource),
+        about=tables.same(match_on, "t", "a"),
+    )
+    with tables.planned(connection, "seqscan"):
+        row = connection.execute(query, [lines], prepare=False).fetchone()
     ids, same, other = row or (None, None, None)
     return Standing(ids or [], frozenset(same or ()), frozenset(other or ()))
 

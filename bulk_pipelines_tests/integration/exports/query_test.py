@@ -175,7 +175,7 @@ def test_all_rows_are_of_one_moment(engine: Engine, tmp_path: Path) -> None:
     (text,) = (tmp_path / "csv").iterdir()
     assert sum(int(row["amount"]) for row in csv.DictReader(io.StringIO(text.read_text()))) == 0
     (table,) = (tmp_path / "parquet").iterdir()
-    assert sum(pq.read_table(table)["amount"].to_pylist()) == 0
+    assert sum(row["amount"] for row in pq.read_table(table).to_pylist()) == 0
     with watching(engine) as connection:
         row = connection.execute("SELECT amount FROM account WHERE id = 1").fetchone()
     assert row is not None

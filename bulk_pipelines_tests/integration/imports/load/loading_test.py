@@ -123,7 +123,7 @@ def test_a_constraint_that_nobody_declared(engine: Engine, tmp_path: Path) -> No
         engine, users(tmp_path / "more.csv", [(1, "bob9@x.org"), (2, "new@x.org")]), mode=Mode.UPSERT, job_id=2
     )
     assert merged.codes() == {2: ["refused_by_table"]}
-    assert merged.counts == Counts(read=2, loaded=1, rejected=1)
+    assert merged.counts == Counts(read=2, loaded=1, rejected=1, updated=1)
 
 
 def test_an_upsert_changes_what_the_file_gives(engine: Engine, tmp_path: Path) -> None:
