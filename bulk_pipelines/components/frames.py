@@ -14,7 +14,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.imports import definitions as importing
-from bulk_pipelines.imports import report
+from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.orchestration.pipeline import reported
 from bulk_pipelines.orchestration.resources import Database, process_pool

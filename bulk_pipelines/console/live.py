@@ -16,10 +16,10 @@ from bulk_pipelines.engine.jobs import overview
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.overview import Holder
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.imports import answer
-from bulk_pipelines.imports.answer import Figures
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.report import answer
+from bulk_pipelines.imports.report.answer import Figures
 
 log = logging.getLogger(__name__)
 

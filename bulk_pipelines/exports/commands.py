@@ -7,7 +7,7 @@ from typing import Any, TextIO
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.exports.shown import ExportShown
+from bulk_pipelines.exports.report.shown import ExportShown
 
 
 @click.command(name="export")
@@ -50,8 +50,9 @@ def command(
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.errors import InvalidInput
-    from bulk_pipelines.exports import printing, submission, watching
+    from bulk_pipelines.exports import printing, submission
     from bulk_pipelines.exports.publish import target
+    from bulk_pipelines.exports.report import watching
     from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
 
     given = {name: value for name, value in options.items() if value is not None}

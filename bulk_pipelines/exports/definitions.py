@@ -15,9 +15,10 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict
-from bulk_pipelines.exports import completion, report, submission
+from bulk_pipelines.exports import completion, submission
 from bulk_pipelines.exports.kind import kinds_of
 from bulk_pipelines.exports.publish import recount, target
+from bulk_pipelines.exports.report import report
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow

@@ -7,7 +7,7 @@ import click
 
 from bulk_pipelines import output, settings
 from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
-from bulk_pipelines.imports.shown import ImportShown, RejectShown, RejectsShown, UndoShown
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -94,7 +94,7 @@ def group() -> None:
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
 @click.option("--preview", is_flag=True, help="Submit nothing: show how the file is read, and what would be rejected.")
 @reading_options
-@output.shows("bulk_pipelines.imports.printing.FileShown")
+@output.shows("bulk_pipelines.imports.report.printing.FileShown")
 def file(
     sources: Sequence[str],
     resource: str | None,
@@ -146,7 +146,7 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
     several files those that fit are imported."""
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.imports.plan import beforehand
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports.report.preview import preview
 
     here = len(files) == 1 and beforehand.local_path(files[0].source) is not None
     if here and (files[0].size or SMALL) < SMALL and not options.reading.expressions:
@@ -157,8 +157,9 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
 
 def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     """Print how each file would be read. A database is needed only for expressions."""
-    from bulk_pipelines.imports import printing, submission
-    from bulk_pipelines.imports.preview import preview
+    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.report import printing
+    from bulk_pipelines.imports.report.preview import preview
 
     pool = connected() if options.reading.expressions else None
     shown = []
@@ -192,7 +193,7 @@ def errors(
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.load import rejects
     from bulk_pipelines.imports.load.rejects import Download
-    from bulk_pipelines.imports.report import row_of
+    from bulk_pipelines.imports.report.report import row_of
 
     pool = connected()
     with transaction(pool) as connection:
@@ -309,7 +310,7 @@ def undo(job_key: str, yes: bool) -> None:
 def follow(pool: "Engine", job_key: str, *, submitted_before: bool) -> None:
     """Work the import under Dagster, show how it goes, and exit with the code that tells how it ended."""
     from bulk_pipelines.engine.states import JobState
-    from bulk_pipelines.imports import watching
+    from bulk_pipelines.imports.report import watching
 
     seen = watching.work_and_watch(
         pool, job_key, click.get_current_context().find_root().obj, quiet=output.chosen(output.QUIET)

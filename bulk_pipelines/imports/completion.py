@@ -11,7 +11,7 @@ from bulk_pipelines.engine.jobs import telling
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
-from bulk_pipelines.imports import progress, report
+from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import rejects, staging
@@ -20,6 +20,7 @@ from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.records.parsed import shown
+from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.work import Plan, plan_of
 from bulk_pipelines.telemetry import events

@@ -10,9 +10,10 @@ from bulk_pipelines.engine.jobs.jobs import Job, Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports import completion, progress, report, submission, winding_up
+from bulk_pipelines.imports import completion, progress, submission, winding_up
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow

@@ -13,7 +13,7 @@ import click
 from bulk_pipelines import output, settings
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
-from bulk_pipelines.imports.shown import ImportShown, RejectShown, RejectsShown, UndoShown
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
     from bulk_pipelines.client import Client, Import

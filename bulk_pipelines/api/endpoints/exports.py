@@ -35,7 +35,8 @@ from bulk_pipelines.engine import words
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.jobs.listing import Wanted
-from bulk_pipelines.exports import answer, submission
+from bulk_pipelines.exports import submission
+from bulk_pipelines.exports.report import answer
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.exports.streaming import stream
 

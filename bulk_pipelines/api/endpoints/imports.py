@@ -25,12 +25,13 @@ from bulk_pipelines.engine import words
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.listing import Wanted
-from bulk_pipelines.imports import answer, submission
+from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import outcomes, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
 from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.report import answer
 from bulk_pipelines.storage.access import access_of
 
 router = APIRouter(prefix="/v1/imports", tags=["imports"])

@@ -15,8 +15,8 @@ from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.documentation import templates
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.processing import results
-from bulk_pipelines.processing.serving import draft, extending, service, stable, suggesting
-from bulk_pipelines.processing.serving.service import Service
+from bulk_pipelines.processing.serving import draft, extending, offered, stable, suggesting
+from bulk_pipelines.processing.serving.offered import Service
 
 PREFIX = "/reconcile"
 router = APIRouter(prefix=PREFIX, tags=["reconciliation"], dependencies=[Depends(Needs(Scope.READ))])
@@ -33,13 +33,13 @@ Json = dict[str, Any]
 
 def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
     address = f"{str(request.base_url).rstrip('/')}{PREFIX}/{name}{version}"
-    return service.opened(door.pool, door.settings, name, address)
+    return offered.opened(door.pool, door.settings, name, address)
 
 
 @router.get("", summary="The references that can be asked")
 def list_services(door: TheDoor, _: Reader) -> Json:
     """Lists the references of this installation: one for each recipe of the type match."""
-    return {"services": service.names(door.settings)}
+    return {"services": offered.names(door.settings)}
 
 
 @router.get("/{name}", summary="The manifest, or answers, in version 0.2")
@@ -53,7 +53,7 @@ def stable_manifest(
     """Returns the service's manifest. With `queries` or `extend` it answers them, as a POST does."""
     found = service_of(door, request, name)
     if queries is None and extend is None:
-        service.refreshed(found)
+        offered.refreshed(found)
         return stable.manifest(found)
     return answered(found, queries, extend)
 
@@ -135,7 +135,7 @@ DRAFT = f"/{draft.VERSION}"
 def draft_manifest(name: Name, door: TheDoor, request: Request) -> Json:
     """Returns the service's manifest."""
     found = service_of(door, request, name, DRAFT)
-    service.refreshed(found)
+    offered.refreshed(found)
     return draft.manifest(found)
 
 

@@ -13,8 +13,9 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.submissions import Status
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.exports import answer, submission
-from bulk_pipelines.exports.answer import NOT_BEGUN
+from bulk_pipelines.exports import submission
+from bulk_pipelines.exports.report import answer
+from bulk_pipelines.exports.report.answer import NOT_BEGUN
 
 
 class Export(BaseModel):

@@ -15,8 +15,9 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Gone, Stream, Streams
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.exports import finished, submission
-from bulk_pipelines.exports.finished import Finished
+from bulk_pipelines.exports import submission
+from bulk_pipelines.exports.report import finished
+from bulk_pipelines.exports.report.finished import Finished
 
 RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
 NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
@@ -48,11 +49,23 @@ def download(request: Request, door: Door, job_key: str, caller: Caller) -> Resp
 
     def pieces(_gone: Gone) -> Iterator[bytes]:
         with finished.opened(job, door.settings) as again:
-            yield from again.pieces(start, stop, file.entry.version)
+            yield from last_held_back(again.pieces(start, stop, file.entry.version))
 
     streams: Streams = request.app.state.streams
     headers["Content-Length"] = str(stop - start)
     return Stream(streams, caller.actor.name, pieces, requests.media_type(file.request), headers, status)
+
+
+def last_held_back(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the last piece only when `pieces` has ended without an error. A client takes an answer for whole when it
+    has as many bytes as were promised: an error that comes after the last of them would reach nobody."""
+    held = b""
+    for piece in pieces:
+        if held:
+            yield held
+        held = piece
+    if held:
+        yield held
 
 
 def headers_of(file: Finished, finished_at: datetime) -> dict[str, str]:

@@ -12,9 +12,10 @@ from bulk_pipelines.api import submissions
 from bulk_pipelines.api.submissions import Status
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.imports import answer, submission
-from bulk_pipelines.imports.answer import Figures
+from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.report import answer
+from bulk_pipelines.imports.report.answer import Figures
 
 
 class RecordError(BaseModel):

@@ -24,11 +24,12 @@ from bulk_pipelines.engine.jobs.listing import Run
 from bulk_pipelines.exports import completion as exports
 from bulk_pipelines.exports.kind import KINDS as EXPORTS
 from bulk_pipelines.exports.request import ExportRequest
-from bulk_pipelines.imports import picture, progress
+from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.kind import KINDS as IMPORTS
-from bulk_pipelines.imports.picture import Batch
 from bulk_pipelines.imports.progress import ImportFile
-from bulk_pipelines.imports.report import worth_showing
+from bulk_pipelines.imports.report import picture
+from bulk_pipelines.imports.report.picture import Batch
+from bulk_pipelines.imports.report.report import worth_showing
 from bulk_pipelines.processing import report as processing
 from bulk_pipelines.processing.kind import KINDS as PROCESSING
 from bulk_pipelines.settings import addresses as pages_of

@@ -18,7 +18,7 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer, refuse_strange
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.imports.preview import Preview, preview
+from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.resources.declaration import Resource

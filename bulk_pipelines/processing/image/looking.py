@@ -14,7 +14,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.rate_limit import Stopped
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import results
-from bulk_pipelines.processing.image import children, commons, doubles, fetching, options
+from bulk_pipelines.processing.image import children, doubles, fetching, licences, options
 from bulk_pipelines.processing.image.children import Children, Unknown
 from bulk_pipelines.processing.image.fetching import Place
 from bulk_pipelines.processing.image.options import FORMATS, Options, options_of
@@ -81,12 +81,12 @@ def asked_of_commons(chosen: Options, tries: Iterable[Try], desk: Desk) -> dict[
     found: dict[str, Answer | Failure] = {}
     for serving in dict.fromkeys(each.serving for each in tries):
         written = (templates.filled(chosen.title, each.row) for each in tries if each.serving == serving)
-        titles = list(dict.fromkeys(commons.title_of(each) for each in written if each and "|" not in each))
-        for start in range(0, len(titles), commons.TOGETHER):
-            some = titles[start : start + commons.TOGETHER]
+        titles = list(dict.fromkeys(licences.title_of(each) for each in written if each and "|" not in each))
+        for start in range(0, len(titles), licences.TOGETHER):
+            some = titles[start : start + licences.TOGETHER]
             try:
                 found |= desk.ask(
-                    chosen.commons, some, commons.information, place="imageinfo", batch=len(some), serving=serving
+                    chosen.commons, some, licences.information, place="imageinfo", batch=len(some), serving=serving
                 )
             except Failure as error:
                 found |= dict.fromkeys(some, error)
@@ -113,11 +113,11 @@ def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
     answer: dict[str, Any] = {}
     origin = None
     if written is not None:
-        said = looking.known.get(commons.title_of(written))
+        said = looking.known.get(licences.title_of(written))
         if isinstance(said, Failure):
             raise said
         if said is None or said.value is None:
-            return Looked(Finding(Outcome.NO_MATCH, reason=f"Commons has no {commons.title_of(written)}"))
+            return Looked(Finding(Outcome.NO_MATCH, reason=f"Commons has no {licences.title_of(written)}"))
         answer = dict(said.value)
         origin = Origin("title", chosen.commons, said.cached, said.asked_at)
     if text is not None:

@@ -18,8 +18,9 @@ from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import Recipe, Source, Variant
 from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
-from bulk_pipelines.processing.reconcile import service
-from bulk_pipelines.processing.reconcile.service import Service
+from bulk_pipelines.processing.reconcile import protocol
+from bulk_pipelines.processing.reconcile import protocol as service
+from bulk_pipelines.processing.reconcile.protocol import Service
 from bulk_pipelines.processing.results import Finding, Origin, Outcome
 from bulk_pipelines.storage.errors import Refused
 
@@ -106,7 +107,7 @@ class Row:
 def look_all(recipe: Recipe, tries: Sequence[Try], desk: Desk) -> dict[int, Looked]:
     rows = [Row(each, queries_of(each)) for each in tries]
     try:
-        spoken = service.opened(desk, options_of(recipe).provider, options_of(recipe).path)
+        spoken = protocol.opened(desk, options_of(recipe).provider, options_of(recipe).path)
     except Failure as error:
         return {row.tried.item_id: Looked(results.failed(error), error) for row in rows}
     for number in range(max((len(row.queries) for row in rows), default=0)):
@@ -170,7 +171,7 @@ def question(options: Options, spoken: Service, row: Row, number: int) -> str:
         value = templates.filled(template, row.tried.row)
         if value is not None:
             properties.append((pid, value))
-    asked = service.query(
+    asked = protocol.query(
         spoken.version,
         row.queries[number][1],
         entity_type=options.entity_type,

@@ -7,7 +7,7 @@ from bulk_pipelines.processing.matching.index import Index
 from bulk_pipelines.processing.matching.model import Model
 from bulk_pipelines.processing.serving import asking, extending
 from bulk_pipelines.processing.serving.asking import COMPARED, PROPERTIES, Asked, Json, Said, texts
-from bulk_pipelines.processing.serving.service import Service
+from bulk_pipelines.processing.serving.offered import Service
 from bulk_pipelines.processing.serving.stable import PREVIEW
 
 VERSION = "1.0-draft"

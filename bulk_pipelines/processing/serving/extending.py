@@ -6,7 +6,7 @@ from typing import Any
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing import results
 from bulk_pipelines.processing.serving.asking import Json
-from bulk_pipelines.processing.serving.service import Service
+from bulk_pipelines.processing.serving.offered import Service
 
 MOST_ENTRIES = 10_000
 

@@ -7,7 +7,7 @@ from bulk_pipelines.processing.matching.index import Index
 from bulk_pipelines.processing.matching.model import Model
 from bulk_pipelines.processing.serving import asking, extending
 from bulk_pipelines.processing.serving.asking import Asked, Json, Said, texts
-from bulk_pipelines.processing.serving.service import Service
+from bulk_pipelines.processing.serving.offered import Service
 
 VERSION = "0.2"
 STRICT = ("any", "should", "all")

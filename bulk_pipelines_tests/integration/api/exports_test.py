@@ -298,6 +298,24 @@ def test_a_part_of_the_file_and_conditions(api: Api) -> None:
     assert (gone.status_code, gone.json()["type"]) == (410, "/problems/gone")
 
 
+@pytest.mark.long
+def test_a_file_that_is_replaced_while_it_is_fetched_is_not_taken_for_whole(api: Api) -> None:
+    insert_users(api.engine, MANY)
+    client = api.client("ada")
+    key = asked(client, resource="users").json()["job_id"]
+    completed(api.engine, key)
+    with client.stream("GET", f"/v1/exports/{key}/download") as answer:
+        size, received = int(answer.headers["content-length"]), 0
+        assert size > 16 << 20, "this must be more than the buffers between the two hold"
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete|without sending complete"):
+            for piece in answer.iter_raw():
+                if not received:
+                    for path in (api.settings.home / "exports").iterdir():
+                        path.unlink()
+                received += len(piece)
+    assert 0 < received < size
+
+
 def test_a_file_on_s3_is_fetched_from_there(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_bucket: Place
 ) -> None:

@@ -19,7 +19,7 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import outcomes
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import landing, planning
-from bulk_pipelines.imports.preview import preview
+from bulk_pipelines.imports.report.preview import preview
 from bulk_pipelines.imports.request import ImportRequest, Options
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes import people_files

@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports import report
 from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.report import report
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, submitted
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -16,7 +16,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.preview import Preview, preview
+from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines_tests.scenes.people_files import users, workbook, write, zipped
 

@@ -10,7 +10,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job, Sender
-from bulk_pipelines.imports import answer, progress, submission, watching
+from bulk_pipelines.imports import progress, submission
+from bulk_pipelines.imports.report import answer, watching
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import adoption
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked

@@ -66,9 +66,9 @@ def test_the_state_in_a_word() -> None:
 
 
 def test_that_it_is_cancelled_is_said_at_once_in_a_log_too() -> None:
-    output, now = io.StringIO(), 0.0
-    show = progress_bar.lines(output, lambda: now)
-    for now, state in ((1.0, "running"), (2.0, "cancelling"), (2.2, "cancelling"), (10.5, "cancelled")):
+    output, clock = io.StringIO(), iter((0.0, 1.0, 2.0, 2.2, 10.5))
+    show = progress_bar.lines(output, lambda: next(clock))
+    for state in ("running", "cancelling", "cancelling", "cancelled"):
         show(Glance(state, Gauge(5, "", 5, None, what="items"), 2.0))
     assert output.getvalue().splitlines() == ["cancelling…", "10 s: cancelled, 5 items, 2 items/s"]
 

@@ -7,10 +7,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.imports import picture, progress
+from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.progress import ImportFile, Progress
+from bulk_pipelines.imports.report import picture
 
 FIRST_REJECTS = 20
 SHOWN_OF_RECORD = 200

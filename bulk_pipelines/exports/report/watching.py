@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import progress
 from bulk_pipelines.exports.progress import Progress
-from bulk_pipelines.exports.shown import ExportShown
+from bulk_pipelines.exports.report.shown import ExportShown
 
 
 @dataclass(frozen=True)

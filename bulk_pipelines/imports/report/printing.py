@@ -7,9 +7,9 @@ from typing import Any
 
 from bulk_pipelines.formats.options import FLAGS, REPEATED
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports.preview import Mapped, Preview
+from bulk_pipelines.imports.report.preview import Mapped, Preview
+from bulk_pipelines.imports.report.shown import ImportShown
 from bulk_pipelines.imports.request import Options
-from bulk_pipelines.imports.shown import ImportShown
 
 LONGEST = 40
 

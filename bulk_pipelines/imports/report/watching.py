@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.progress import Progress
-from bulk_pipelines.imports.shown import ImportShown
+from bulk_pipelines.imports.report.shown import ImportShown
 
 GOOD = {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}
 

@@ -3,8 +3,8 @@
 import base64
 import xml.etree.ElementTree as ET
 
-from bulk_pipelines.imports import picture
-from bulk_pipelines.imports.picture import Batch
+from bulk_pipelines.imports.report import picture
+from bulk_pipelines.imports.report.picture import Batch
 
 
 def drawn(*batches: Batch) -> ET.Element:
