@@ -7,9 +7,7 @@ import subprocess
 import tempfile
 import traceback
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO
 
@@ -25,6 +23,7 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands, job_commands, resource_commands
+from bulk_pipelines.maintenance.shown import Migrated, PassLine
 from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.review import commands as review
@@ -150,22 +149,6 @@ def up() -> None:
     from bulk_pipelines.up import supervisor
 
     supervisor.run(settings.current(), click.echo)
-
-
-@dataclass(frozen=True)
-class Migrated:
-    """The migrations that were applied."""
-
-    applied: Sequence[str]
-
-
-@dataclass(frozen=True)
-class PassLine:
-    """Something that a pass did, or could not do."""
-
-    what: str
-    count: int
-    problem: str | None
 
 
 @main.command()

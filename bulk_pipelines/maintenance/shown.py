@@ -1,4 +1,4 @@
-"""What the commands that control jobs, dead letters and declarations print for programs."""
+"""What the commands about jobs, dead letters, declarations and upkeep print for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,3 +94,19 @@ class ResourceChecked:
     adopted: bool
     """Whether it was adopted; others are looked at by `bulk doctor`."""
     differences: Sequence[Apart]
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """The migrations that were applied."""
+
+    applied: Sequence[str]
+
+
+@dataclass(frozen=True)
+class PassLine:
+    """Something that a pass of upkeep did, or could not do."""
+
+    what: str
+    count: int
+    problem: str | None

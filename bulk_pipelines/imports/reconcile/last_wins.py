@@ -21,9 +21,9 @@ from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside, standing
+from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside, unchanged
 from bulk_pipelines.imports.reconcile.control import Control
-from bulk_pipelines.imports.reconcile.standing import Standing
+from bulk_pipelines.imports.reconcile.unchanged import RowsBefore
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
 
 AT_ONCE = 20_000
@@ -178,10 +178,10 @@ def merge_lines(
     """Merge these records; return how many of them the table took. What the table says of a record that it refuses is
     noted with the record."""
     exact = not context.resource.provenance
-    before = Standing()
+    before = RowsBefore()
     try:
         with refusals.savepoint(connection) as made:
-            before = standing.compared(connection, context, match_on, layout, lines)
+            before = unchanged.compared(connection, context, match_on, layout, lines)
             result = Attempt(merge_together(connection, context, match_on, layout, lines, before.ids))
             if result.written < len(lines) and exact:
                 raise psycopg.Rollback(made)

@@ -18,7 +18,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import completion, submission, winding_up
 from bulk_pipelines.imports.plan import landing
-from bulk_pipelines.imports.reconcile import last_wins, standing
+from bulk_pipelines.imports.reconcile import last_wins, unchanged
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.import_jobs import Imports, Row, counts, file_of, imports_of
 
@@ -168,7 +168,7 @@ def test_a_row_that_others_add_while_it_is_merged_is_changed_by_the_next_try(
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)
     job = upsert(imports, *GOOD)
-    statement = standing.compared
+    statement = unchanged.compared
 
     def compared(*arguments: Any) -> Any:
         found = statement(*arguments)
@@ -176,7 +176,7 @@ def test_a_row_that_others_add_while_it_is_merged_is_changed_by_the_next_try(
             imports.have({"c5@x.org": "theirs"})
         return found
 
-    monkeypatch.setattr(standing, "compared", compared)
+    monkeypatch.setattr(unchanged, "compared", compared)
     ended = imports.worked(job)
     assert (ended.status, imports.users()) == (JobState.COMPLETED, dict.fromkeys(EMAILS, "new"))
     assert counts(ended) == {"read": 8, "loaded": 8}

@@ -20,7 +20,7 @@ IMAGES = {ColumnKind.TEXT_LIST, ColumnKind.JSON, ColumnKind.ARRAY, ColumnKind.OT
 
 
 @dataclass(frozen=True)
-class Standing:
+class RowsBefore:
     """What the rows said when the records were compared with them. Whoever changes them before the merge is not seen
     here: what is merged is right all the same."""
 
@@ -39,7 +39,7 @@ class Standing:
 
 def compared(
     connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int]
-) -> Standing:
+) -> RowsBefore:
     """Look up the rows that these records are about, each through the index of the key."""
     resource = context.resource
     query = sql.SQL(
@@ -61,7 +61,7 @@ def compared(
     with tables.planned(connection, "seqscan"):
         row = connection.execute(query, [lines], prepare=False).fetchone()
     ids, same, other = row or (None, None, None)
-    return Standing(ids or [], frozenset(same or ()), frozenset(other or ()))
+    return RowsBefore(ids or [], frozenset(same or ()), frozenset(other or ()))
 
 
 def changing(context: ImportContext, layout: Layout) -> list[Column]:
