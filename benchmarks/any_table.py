@@ -18,7 +18,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import reflection

@@ -22,7 +22,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import kind, sample
 from bulk_pipelines.distribution import submission as distributing
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import submission as exporting
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission

@@ -31,7 +31,7 @@ from bulk_pipelines.distribution.files import data
 from bulk_pipelines.distribution.kind import kind_of
 from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.settings import Settings

@@ -30,7 +30,7 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items.leases import Lease
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.worker.drain import End, drain
@@ -79,7 +79,7 @@ def ours(running: Server) -> float:
     with measure.database(running) as url:
         engine = pool.connect(url)
         with pool.transaction(engine) as connection:
-            job = jobs.submit(connection, KINDS, jobs.Request("no-op", "bench", {})).job
+            job = submission.submit(connection, KINDS, submission.Request("no-op", "bench", {})).job
         inputs = ((f"item {number}", {"n": number}) for number in range(ITEMS))
         persist.add_items(engine, job.job_id, inputs, BatchSizer.within(BatchLimits()))
         with pool.transaction(engine) as connection:

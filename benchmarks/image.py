@@ -24,7 +24,7 @@ from benchmarks import measure
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
@@ -65,7 +65,9 @@ def ours(url: str, folder: Path) -> float:
     engine = pool.connect(url, size=10)
     begun = time.perf_counter()
     with transaction(engine) as connection:
-        job = jobs.submit(connection, KINDS, jobs.Request(kind_name("image"), "bench", request.as_params())).job
+        job = submission.submit(
+            connection, KINDS, submission.Request(kind_name("image"), "bench", request.as_params())
+        ).job
         jobs.start(connection, job.job_key)
     job = planning.plan(engine, job)
     with Worker(engine, KINDS, job) as worker:

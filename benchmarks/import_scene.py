@@ -19,7 +19,8 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission

@@ -20,7 +20,7 @@ from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -54,7 +54,7 @@ def job(url: str, source: Path) -> tuple[Engine, jobs.Job]:
     engine = pool.connect(url)
     request = ProcessingRequest.parse(RECIPE, source=str(source))
     with transaction(engine) as connection:
-        found = jobs.submit(connection, KINDS, jobs.Request(KIND, "bench", request.as_params())).job
+        found = submission.submit(connection, KINDS, submission.Request(KIND, "bench", request.as_params())).job
         jobs.start(connection, found.job_key)
     return engine, found
 

@@ -14,7 +14,7 @@ from benchmarks import measure
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.processing.intake import planning
@@ -71,7 +71,9 @@ def used(url: str, folder: Path, workers: int) -> tuple[float, int]:
         request = ProcessingRequest.parse(library.load(settings.current()).recipe("bench"), source=str(source))
         engine = pool.connect(url)
         with transaction(engine) as connection:
-            job = jobs.submit(connection, KINDS, jobs.Request(kind_name("lookup"), "bench", request.as_params())).job
+            job = submission.submit(
+                connection, KINDS, submission.Request(kind_name("lookup"), "bench", request.as_params())
+            ).job
             jobs.start(connection, job.job_key)
         planning.plan(engine, job)
         engine.dispose()

@@ -21,7 +21,7 @@ from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import leases, settling
 from bulk_pipelines.engine.items.settling import Settled
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.states import ItemEvent
@@ -77,7 +77,7 @@ def cost(running: Server, way: Way) -> Cost:
 def claimed(engine: Engine) -> tuple[int, list[list[Settled]]]:
     """Make a job all of whose items are claimed. Return its id and what each worker has to settle."""
     with pool.transaction(engine) as connection:
-        job = jobs.submit(connection, KINDS, jobs.Request("no-op", "bench", {})).job
+        job = submission.submit(connection, KINDS, submission.Request("no-op", "bench", {})).job
     inputs = ((f"item {number}", {"n": number}) for number in range(WORKERS * ITEMS_EACH))
     persist.add_items(engine, job.job_id, inputs, BatchSizer.within(BatchLimits()))
     with pool.transaction(engine) as connection:

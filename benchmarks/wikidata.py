@@ -25,7 +25,7 @@ from benchmarks.brands import Brands, Named
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.rate_limit import Limiter, MustWait
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
@@ -114,7 +114,9 @@ def ours(url: str, folder: Path, rows: Sequence[Named], wiki: Wikimedia) -> tupl
         request = ProcessingRequest.parse(library.load(settings.current()).to_run("brands"), source=str(source))
         engine = pool.connect(url)
         with transaction(engine) as connection:
-            job = jobs.submit(connection, KINDS, jobs.Request(kind_name("wikidata"), "bench", request.as_params())).job
+            job = submission.submit(
+                connection, KINDS, submission.Request(kind_name("wikidata"), "bench", request.as_params())
+            ).job
             jobs.start(connection, job.job_key)
         planning.plan(engine, job)
         process = subprocess.Popen(

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from sqlalchemy import Engine
 
@@ -21,7 +20,7 @@ from bulk_pipelines.database.embedded import binaries as programs
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.locks import locked
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines_tests.scenes import sessions
+from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.today import SEED
 from bulk_pipelines_tests.servers.fixtures import (
     any_key_s3_server,
@@ -84,6 +83,7 @@ def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     way."""
     run = getattr(request.config, "workerinput", {}).get("testrunuid") or request.config.option.testrunuid
     with shared.held(server_folders() / run[:12], binaries) as running:
+        databases.spare_the_disk(running)
         yield running
 
 
@@ -109,7 +109,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
     """The name of a migrated database to copy, which is made once for the session."""
-    with locked(server.data.parent / "template.lock"), admin(server) as connection:
+    with locked(server.data.parent / "template.lock"), databases.admin(server) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone():
             connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}_unfinished WITH (FORCE)")
             connection.execute(f"CREATE DATABASE {TEMPLATE}_unfinished")
@@ -121,13 +121,15 @@ def template(server: Server) -> str:
 @pytest.fixture
 def empty_database_url(server: Server) -> Iterator[str]:
     """The address of an empty database of the test's own."""
-    yield from fresh_database(server, "template1")
+    with databases.fresh(server, "template1") as url:
+        yield url
 
 
 @pytest.fixture
 def database_url(server: Server, template: str) -> Iterator[str]:
     """The address of a migrated database of the test's own."""
-    yield from fresh_database(server, template)
+    with databases.fresh(server, template) as url:
+        yield url
 
 
 @pytest.fixture
@@ -136,18 +138,3 @@ def engine(database_url: str) -> Iterator[Engine]:
     made = pool.connect(database_url, application="test")
     yield made
     made.dispose()
-
-
-def fresh_database(server: Server, template: str) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex[:16]}"
-    with admin(server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    with sessions.as_asked(server, name) as url:
-        yield url
-    with admin(server) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-
-
-def admin(server: Server) -> psycopg.Connection[tuple[object, ...]]:
-    server.start()  # a test that stopped the server and failed must not take the others with it
-    return pool.single(server.url())

@@ -23,7 +23,8 @@ from bulk_pipelines.engine.errors import IdempotencyConflict, InFlight
 from bulk_pipelines.engine.jobs import audit, dispatch, dlq, jobs, runs, telling
 from bulk_pipelines.engine.jobs import end as finish
 from bulk_pipelines.engine.jobs.dlq import Wanted
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker

@@ -17,7 +17,8 @@ from bulk_pipelines.distribution.files import file_urls, target
 from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow

@@ -8,8 +8,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution.request import checked
 from bulk_pipelines.engine.intake import submission
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted, digest_of
 from bulk_pipelines.engine.kinds import Kind, Kinds
 
 Admit = Callable[[Connection, int], None]
@@ -27,7 +26,7 @@ def submit(pool: Engine, kind: Kind, inputs: object, sender: Sender, admit: Admi
     there already.
     """
     wanted = checked(inputs)
-    request = sender.asks(kind.name, {}, jobs.digest_of(each.name for each in wanted))
+    request = sender.asks(kind.name, {}, digest_of(each.name for each in wanted))
     with transaction(pool) as connection:
         admit(connection, len(wanted))
         return submission.submit(connection, Kinds([kind]), request, (each.encoded() for each in wanted))

@@ -43,10 +43,10 @@ def group() -> None:
 def list_files(source: str | None, state: str | None, limit: int) -> None:
     """The ledger of dropped files, the newest first. A mistake in the sources' file, which stops all looks, is told."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.drops import ledger, sources
+    from bulk_pipelines.drops import showing, sources
 
     with transaction(connected()) as connection:
-        found = ledger.page(connection, source, state.upper() if state else None, limit)
+        found = showing.page(connection, source, state.upper() if state else None, limit)
     shown = [DropShown(each.at, each.source, each.path, each.status, each.job_key, each.note) for each in found]
     nothing = "no file is in the ledger" if source is None and state is None else "no such file is in the ledger"
     output.show(shown, "\n".join(map(line_of, shown)) or nothing)

@@ -1,8 +1,11 @@
 """The limits of the engine as the settings have them. A kind takes these, and changes what it has reasons to."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bulk_pipelines.engine.intake.adaptive import BatchLimits
+from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.settler import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
@@ -61,3 +64,14 @@ def limits_of(chosen: EngineSettings) -> Limits:
 def backoff(chosen: EngineSettings, error_class: ErrorClass) -> Backoff:
     base, cap = (getattr(chosen, f"backoff_{error_class}_{end}_ms") for end in ("base", "cap"))
     return Backoff(base / 1000, cap / 1000)
+
+
+def by_default(names: Callable[[], tuple[str, ...]], made: Callable[[Limits], Kinds]) -> Callable[[], Kinds]:
+    """Return a function that returns a slice's kinds with the limits by default. Whoever submits needs no more than
+    their names. The kinds are made anew when there are other names, as after a resource was adopted."""
+
+    @lru_cache(maxsize=4)
+    def of_names(_names: tuple[str, ...]) -> Kinds:
+        return made(limits_of(EngineSettings()))
+
+    return lambda: of_names(names())

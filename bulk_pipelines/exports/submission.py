@@ -4,7 +4,8 @@ the caller gets an answer."""
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist, submission
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import queries
 from bulk_pipelines.exports.kind import known_kinds

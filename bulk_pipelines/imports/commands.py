@@ -1,12 +1,13 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.formats.options import FLAGS, HELP, REPEATED, SEVERAL
+from bulk_pipelines.formats.flags import reading_options
+from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
@@ -49,17 +50,6 @@ def connected() -> "Engine":
     from bulk_pipelines.database import ready
 
     return ready.opened(settings.current(), "bulk cli")
-
-
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that tell how a file is to be read."""
-    for name, told in reversed(HELP.items()):
-        flag = f"--{REPEATED.get(name, name).replace('_', '-')}"
-        if name in FLAGS:
-            command = click.option(flag, name, is_flag=True, help=told)(command)
-        else:
-            command = click.option(flag, name, multiple=name in SEVERAL, help=told)(command)
-    return command
 
 
 def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:

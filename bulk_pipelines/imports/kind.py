@@ -1,14 +1,12 @@
 """The kinds of job that imports are to the engine: one for each resource."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 from bulk_pipelines import resources
 from bulk_pipelines.engine.kinds import Kind, Kinds
-from bulk_pipelines.engine.limits import Limits, limits_of
+from bulk_pipelines.engine.limits import Limits, by_default
 from bulk_pipelines.imports import completion, work
 from bulk_pipelines.imports.request import kind_name
-from bulk_pipelines.settings.engine import EngineSettings
 
 
 def kinds_of(limits: Limits) -> Kinds:
@@ -35,16 +33,7 @@ def kind_names() -> tuple[str, ...]:
     return tuple(kind_name(resource.name) for resource in resources.worked())
 
 
-def known_kinds() -> Kinds:
-    """Return the kinds with the limits by default. Whoever submits needs no more than their names. Resources that were
-    adopted since the last call have theirs too."""
-    return default_kinds(kind_names())
-
-
-@lru_cache(maxsize=4)
-def default_kinds(_names: tuple[str, ...]) -> Kinds:
-    return kinds_of(limits_of(EngineSettings()))
-
+known_kinds = by_default(kind_names, kinds_of)
 
 KINDS = known_kinds()
 """The kinds that were known when this process began."""

@@ -9,10 +9,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import audit, dlq, jobs
+from bulk_pipelines.engine.jobs import audit, dlq, jobs, submission
 from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
-from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
@@ -32,7 +33,7 @@ def submit(
     equal requests have in common; without it, they name the same files."""
     same = request.identity() if identity is None else identity
     asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
-    submitted = jobs.submit(connection, known_kinds(), asked)
+    submitted = submission.submit(connection, known_kinds(), asked)
     if submitted.created:
         progress.add_files(connection, submitted.job.job_id, request.files)
     return submitted
@@ -122,7 +123,7 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
                 f"job {job_key} has ranges in the DLQ: its rejects are not complete before they are tried again "
                 f"(bulk dlq redrive --job {job_key}) or discarded (bulk dlq discard --job {job_key})"
             )
-        before = jobs.find_by_key(connection, job.owner, key)
+        before = submission.find_by_key(connection, job.owner, key)
         if before is not None:
             return Submitted(before, created=False)
         first = ImportRequest.from_params(job.params)

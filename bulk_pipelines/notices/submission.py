@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist, submission
-from bulk_pipelines.engine.jobs.jobs import Request, Submitted
+from bulk_pipelines.engine.jobs.submission import Request, Submitted
 from bulk_pipelines.notices.events import Notice
 from bulk_pipelines.notices.kind import KINDS
 from bulk_pipelines.notices.request import KIND

@@ -8,7 +8,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
-from bulk_pipelines.engine.jobs.jobs import Job, Submitted
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Submitted
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.orchestration.failures import has_failed
 from bulk_pipelines.orchestration.runs import refused

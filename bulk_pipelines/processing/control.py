@@ -22,7 +22,7 @@ from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.processing import work
+from bulk_pipelines.processing import conditions, work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.review import deciding
@@ -62,15 +62,13 @@ class Chosen:
             if status.upper() not in STATES:
                 raise InvalidInput("statuses", f"{status!r} is none of {', '.join(STATES)}")
             found.append(STATES[status.upper()])
-        conditions = {}
-        for each in where:
-            column, equals, value = each.partition("=")
-            if not equals or not column:
-                raise InvalidInput("where", f"{each!r} is not column=value")
-            conditions[column] = value
         keys = tuple(payload.text("items", each) for each in item_keys)
         return cls(
-            tuple(dict.fromkeys(found)) or cls.statuses, keys or None, conditions, error_like or None, error_class
+            tuple(dict.fromkeys(found)) or cls.statuses,
+            keys or None,
+            conditions.parsed(where),
+            error_like or None,
+            error_class,
         )
 
 
@@ -185,7 +183,7 @@ def kick_off(
     left = deadline - time.monotonic()
     if job.planned_at is not None and left > 0:
         with Worker(pool, kinds_of(limits_of(settings.current().engine)), job) as worker:
-            worker.stop_asked = asked
+            worker.standing.asked = asked
             drained = drain.drain(worker, seconds=left, patient=False)
     with transaction(pool) as connection:
         return Kicked(jobs.find(connection, job_key), drained)

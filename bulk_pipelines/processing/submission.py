@@ -6,8 +6,9 @@ from typing import Any
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.recipes import library
@@ -19,7 +20,7 @@ def submit(
 ) -> Submitted:
     """Submit a job. `identity` is what equal requests have in common, where that is not the request as it stands."""
     asked = sender.asks(kind_name(request.recipe.type), request.as_params(), identity=identity)
-    return jobs.submit(connection, KINDS, asked)
+    return submission.submit(connection, KINDS, asked)
 
 
 def submit_drop(

@@ -14,6 +14,7 @@ from bulk_pipelines.maintenance import job_answers, job_commands
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
 from bulk_pipelines.maintenance.shown import JobControlled
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.processing import conditions
 from bulk_pipelines.processing.shown import KickOffShown, ProcessShown, Reprocessed
 from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, written
 
@@ -181,15 +182,9 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
     keep_attempts: bool,
     dry_run: bool,
 ) -> None:
-    conditions = {}
-    for each in where:
-        column, equals, value = each.partition("=")
-        if not equals:
-            raise InvalidInput("where", f"{each!r} is not column=value")
-        conditions[column] = value
     chosen: dict[str, Any] = {
         "statuses": list(statuses) or None,
-        "where": conditions or None,
+        "where": conditions.parsed(where) or None,
         "error": error,
         "errorClass": error_class,
         "variants": list(variants) or None,

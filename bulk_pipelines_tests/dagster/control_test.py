@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
@@ -39,8 +39,8 @@ def execute(tmp_path: Path, database_url: str) -> Iterator[Execute]:
 
 def submitted(engine: Engine, items: int = 4) -> Job:
     with transaction(engine) as connection:
-        request = jobs.Request("patient_echo", "me", {"items": [{}] * items})
-        job = jobs.submit(connection, Kinds([echo_definitions.PATIENT_KIND]), request).job
+        request = submission.Request("patient_echo", "me", {"items": [{}] * items})
+        job = submission.submit(connection, Kinds([echo_definitions.PATIENT_KIND]), request).job
     echo_definitions.plan(engine, job)
     return job
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dlq, jobs
+from bulk_pipelines.engine.jobs import dlq, jobs, submission
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
@@ -35,8 +35,8 @@ class Scene:
 
     def submitted(self, *items: dict[str, Any]) -> str:
         with transaction(self.engine) as connection:
-            request = jobs.Request("patient_echo", "me", {"items": list(items)})
-            return jobs.submit(connection, Kinds([echo_definitions.PATIENT_KIND]), request).job.job_key
+            request = submission.Request("patient_echo", "me", {"items": list(items)})
+            return submission.submit(connection, Kinds([echo_definitions.PATIENT_KIND]), request).job.job_key
 
     def run(
         self, job_key: str, parent: str | None = None, steps: Sequence[str] = (), tags: Mapping[str, str] | None = None

@@ -13,7 +13,8 @@ from sqlalchemy import Engine
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import completion, work
 from bulk_pipelines.exports.publish import writing

@@ -11,7 +11,7 @@ import pytest
 
 from bulk_pipelines.components.frames import file_of, rows_of
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput
 from bulk_pipelines.exports import definitions as exports

@@ -16,7 +16,8 @@ from sqlalchemy import Engine
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy
@@ -324,7 +325,7 @@ def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
     monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
-    monkeypatch.setattr("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("bulk_pipelines.engine.worker.standing.LOOK_SECONDS", 0.0)
     job = installation.submit("users", source)
     written = work.write
 

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import definitions
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs
+from bulk_pipelines.engine.jobs import dispatch, jobs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
@@ -49,7 +49,7 @@ def execute(instance: dg.DagsterInstance, url: str, name: str, **config: Any) ->
 def silent_job(engine: Engine) -> Job:
     """A job that a run began to work a long while ago."""
     with transaction(engine) as connection:
-        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "me", {})).job
+        job = submission.submit(connection, Kinds([echo_definitions.KIND]), submission.Request("echo", "me", {})).job
         jobs.start(connection, job.job_key, "a run")
         connection.execute(
             "UPDATE job SET heartbeat_at = now() - interval '1 hour', created_at = now() - interval '2 hours'"
@@ -123,7 +123,7 @@ def test_a_launch_whose_run_ended_before_it_began_though_the_relay_goes_on_offer
     expected: tuple[JobState, bool],
 ) -> None:
     with transaction(engine) as connection:
-        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "me", {})).job
+        job = submission.submit(connection, Kinds([echo_definitions.KIND]), submission.Request("echo", "me", {})).job
     first = offered(engine)
     run_of(instance, job, status)
     with transaction(engine) as connection:

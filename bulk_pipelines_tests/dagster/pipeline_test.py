@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, dlq, jobs, runs
+from bulk_pipelines.engine.jobs import dispatch, dlq, jobs, runs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.states import JobState
@@ -36,8 +36,8 @@ def instance(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch)
 
 def submitted(engine: Engine, instance: dg.DagsterInstance, **params: Any) -> str:
     with transaction(engine) as connection:
-        request = jobs.Request("echo", "me", params)
-        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        request = submission.Request("echo", "me", params)
+        job = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
     instance.add_dynamic_partitions("echo_jobs", [job.job_key])
     return job.job_key
 
@@ -284,8 +284,8 @@ def test_a_run_whose_budget_is_spent_ends_well_and_another_one_goes_on(
 
 def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engine: Engine) -> None:
     with transaction(engine) as connection:
-        request = jobs.Request("echo", "me", {"items": [{}]})
-        stale = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        request = submission.Request("echo", "me", {"items": [{}]})
+        stale = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
         jobs.start(connection, stale.job_key)
     echo_definitions.plan(engine, stale)
     with pytest.raises(Conflict) as met:
@@ -296,8 +296,8 @@ def test_a_plan_that_an_orphan_of_an_earlier_try_has_finished_is_no_failure(engi
 
 def test_a_job_that_was_cancelled_while_it_was_planned_stays_cancelled(engine: Engine) -> None:
     with transaction(engine) as connection:
-        request = jobs.Request("echo", "me", {"items": [{}]})
-        stale = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        request = submission.Request("echo", "me", {"items": [{}]})
+        stale = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
         jobs.start(connection, stale.job_key)
     jobs.cancel(engine, stale.job_key)
     with pytest.raises(Conflict) as met:
@@ -393,8 +393,8 @@ def test_a_run_that_names_no_job_of_its_kind_says_so_at_once(
     engine: Engine, instance: dg.DagsterInstance, database_url: str, tags: dict[str, str], said: str
 ) -> None:
     with transaction(engine) as connection:
-        request = jobs.Request("other", "me", {})
-        foreign = jobs.submit(connection, Kinds([Kind("other", echo_definitions.handle)]), request).job
+        request = submission.Request("other", "me", {})
+        foreign = submission.submit(connection, Kinds([Kind("other", echo_definitions.handle)]), request).job
     given = {name: foreign.job_key if value == "FOREIGN" else value for name, value in tags.items()}
     instance.add_dynamic_partitions("echo_jobs", sorted({"a", "b", *given.values()}))
     with dg.execute_job(

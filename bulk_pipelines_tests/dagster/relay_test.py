@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import dispatch, jobs, redrive, runs
+from bulk_pipelines.engine.jobs import dispatch, jobs, redrive, runs, submission
 from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
@@ -28,7 +28,9 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def submitted(engine: Engine, owner: str = "me", **params: Any) -> Job:
     with transaction(engine) as connection:
-        return jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", owner, params)).job
+        return submission.submit(
+            connection, Kinds([echo_definitions.KIND]), submission.Request("echo", owner, params)
+        ).job
 
 
 def tick(engine: Engine, url: str, instance: dg.DagsterInstance) -> list[dg.RunRequest]:
@@ -264,12 +266,13 @@ def test_a_priority_is_part_of_the_submission_but_not_of_what_is_asked_for(engin
     submitted(engine, "a")
     with transaction(engine) as connection:
         for priority in (7, -7):
-            request = jobs.Request("echo", "a", {}, idempotency_key="k", priority=priority)
-            urgent = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+            request = submission.Request("echo", "a", {}, idempotency_key="k", priority=priority)
+            urgent = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
     assert offered(engine)[0] == f"{urgent.job_key}:0"
     for wrong in (101, True, "1", 1.5):
+        request = submission.Request("echo", "a", {}, priority=wrong)  # type: ignore[arg-type]
         with transaction(engine) as connection, pytest.raises(InvalidInput, match="priority"):
-            jobs.submit(connection, Kinds([echo_definitions.KIND]), jobs.Request("echo", "a", {}, priority=wrong))  # type: ignore[arg-type]
+            submission.submit(connection, Kinds([echo_definitions.KIND]), request)
 
 
 @pytest.mark.parametrize("by_asset", [False, True])

@@ -12,7 +12,7 @@ import pytest
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines_tests.scenes import installation

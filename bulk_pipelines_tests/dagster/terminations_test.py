@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, runs
+from bulk_pipelines.engine.jobs import jobs, runs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobState
@@ -34,8 +34,8 @@ class Scene:
 
     def submitted(self, items: int = 3) -> Job:
         with transaction(self.engine) as connection:
-            request = jobs.Request("echo", "me", {"items": [{}] * items})
-            job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+            request = submission.Request("echo", "me", {"items": [{}] * items})
+            job = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
         echo_definitions.plan(self.engine, job)
         return job
 
@@ -221,8 +221,8 @@ def test_a_step_that_is_interrupted_pauses_the_job_if_its_run_was_terminated(
     """Dagster starts the step again, because it has a retry policy. If the whole installation was stopped, the job is
     to go on."""
     with transaction(engine) as connection:
-        request = jobs.Request("echo", "me", {"items": [{"do": "last", "steps": 40}]})
-        job = jobs.submit(connection, Kinds([echo_definitions.KIND]), request).job
+        request = submission.Request("echo", "me", {"items": [{"do": "last", "steps": 40}]})
+        job = submission.submit(connection, Kinds([echo_definitions.KIND]), request).job
 
     def interrupt(instance: dg.DagsterInstance) -> None:
         query = "SELECT checkpoint IS NOT NULL FROM job_item"

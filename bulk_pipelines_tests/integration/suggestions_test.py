@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs import submission
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports.kind import KINDS
 
 
@@ -26,7 +26,8 @@ def suggested(url: str, *words: str) -> list[str]:
 def test_jobs_are_suggested(engine: Engine, database_url: str) -> None:
     with transaction(engine) as connection:
         keys = [
-            jobs.submit(connection, KINDS, Sender("me", "cli").asks("import_users", {})).job.job_key for _ in range(2)
+            submission.submit(connection, KINDS, Sender("me", "cli").asks("import_users", {})).job.job_key
+            for _ in range(2)
         ]
     assert suggested(database_url, "pause", "J") == keys[::-1]
     assert suggested(database_url, "job", "show", keys[0]) == [keys[0]]

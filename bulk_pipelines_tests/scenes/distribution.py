@@ -17,7 +17,8 @@ from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.kind import kind_with
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained

@@ -16,8 +16,9 @@ from bulk_pipelines.engine.intake.persist import Item
 from bulk_pipelines.engine.items import leases, settling
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Settled, Written
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.kinds import Handler, Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done, Outcome
 from bulk_pipelines.engine.states import ItemState
@@ -83,7 +84,7 @@ def submitted(
 ) -> Job:
     """Submit a job that nobody has started, with some items. It is not sealed, so it may get more items."""
     with transaction(pool) as connection:
-        job = jobs.submit(connection, kinds, Request(kind, owner, {})).job
+        job = submission.submit(connection, kinds, Request(kind, owner, {})).job
     given = inputs(items) if isinstance(items, int) else items
     persist.add_items(pool, job.job_id, given, BatchSizer.within(BatchLimits(start_rows=1_000)))
     return found(pool, job)

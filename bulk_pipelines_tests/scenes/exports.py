@@ -14,7 +14,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.worker.drain import Drained, drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy

@@ -14,7 +14,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.components.frames import BulkIOManager
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import submission as exporting
 from bulk_pipelines.exports.kind import KINDS as EXPORTS
 from bulk_pipelines.exports.request import ExportRequest

@@ -18,7 +18,8 @@ from bulk_pipelines.distribution.sample import Sample, fill
 from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.engine.worker.drain import drain

@@ -12,8 +12,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.redrive import redrive
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy

@@ -67,7 +67,7 @@ def small(sizes: Sizes) -> Iterator[None]:
         patch.object(first_wins, "AT_ONCE", sizes.rows),
         patch.object(last_wins, "AT_ONCE", sizes.rows),
         patch.object(drain, "IDLE_PAUSE", 0.01),
-        patch("bulk_pipelines.engine.worker.runner.LOOK_SECONDS", 0.0),
+        patch("bulk_pipelines.engine.worker.standing.LOOK_SECONDS", 0.0),
     ):
         yield
 

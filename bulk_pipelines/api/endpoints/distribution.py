@@ -16,7 +16,7 @@ from bulk_pipelines.api.submissions import LOOK_AGAIN, shown_at_once
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution import answer, kind, submission
 from bulk_pipelines.distribution.request import MOST, inputs_of
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 
 router = APIRouter(prefix="/jobs", tags=["distribution"])
 

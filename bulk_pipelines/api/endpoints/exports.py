@@ -33,8 +33,8 @@ from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import words
 from bulk_pipelines.engine.jobs import jobs, listing
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
 from bulk_pipelines.engine.jobs.listing import Wanted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.exports import submission
 from bulk_pipelines.exports.report import answer
 from bulk_pipelines.exports.request import ExportRequest

@@ -19,7 +19,8 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.imports.sent import appending, clearing, digests, uploads

@@ -6,7 +6,7 @@ from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import receiving

@@ -13,7 +13,7 @@ from bulk_pipelines.api.imports.requests import SentBody, SentForm, json_of, sen
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs.jobs import Sender, Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.imports.sent import receiving
 from bulk_pipelines.imports.sent.receiving import Content

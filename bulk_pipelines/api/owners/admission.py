@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.owners import quotas
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs import quotas as limits
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs import submission
 from bulk_pipelines.engine.jobs.quotas import Left
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports.sent import uploads
 
 
@@ -49,4 +49,4 @@ class Admission:
 def known(connection: Connection, sender: Sender) -> bool:
     """Whether the idempotency key stands for a job already."""
     key = sender.idempotency_key
-    return key is not None and jobs.find_by_key(connection, sender.owner, key) is not None
+    return key is not None and submission.find_by_key(connection, sender.owner, key) is not None

@@ -23,7 +23,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import commanding
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import Forbidden, Unauthenticated
 
 bearer = HTTPBearer(auto_error=False, description="A key: `bulk keys create --owner NAME` makes one.")

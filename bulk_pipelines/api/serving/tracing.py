@@ -11,7 +11,7 @@ from random import getrandbits
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bulk_pipelines.engine.jobs.jobs import TRACE_PARENT
+from bulk_pipelines.engine.jobs.submission import TRACE_PARENT
 from bulk_pipelines.engine.measures import catalogue
 from bulk_pipelines.engine.measures.recording import Measures
 from bulk_pipelines.telemetry import context, events, spans

@@ -13,9 +13,9 @@ from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Administrator, SentByAdmin
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import ledger, retry, sources
+from bulk_pipelines.drops import retry, showing, sources
 from bulk_pipelines.drops.commands import STATES
-from bulk_pipelines.drops.ledger import LastLook, LedgerEntry, Listed
+from bulk_pipelines.drops.showing import LastLook, LedgerEntry, Listed
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.resources import RESOURCES
@@ -67,10 +67,10 @@ async def show(
 def read(door: Door, source: str | None, state: str | None, before: int | None) -> Found:
     configured, wrong = configured_sources(door)
     with transaction(door.pool) as connection:
-        looks = ledger.last_looks(connection)
-        entries = [] if state == UNMATCHED else ledger.entries(connection, source, state, SIZE, before)
+        looks = showing.last_looks(connection)
+        entries = [] if state == UNMATCHED else showing.entries(connection, source, state, SIZE, before)
         shows_unmatched = before is None and state in (None, UNMATCHED)
-        unmatched = ledger.page(connection, source, UNMATCHED, SIZE) if shows_unmatched else []
+        unmatched = showing.page(connection, source, UNMATCHED, SIZE) if shows_unmatched else []
     return Found(configured, wrong, looks, entries, unmatched)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.persist import Encoded
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Request, Submitted
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.submission import Request, Submitted
 
 
 def submit(connection: Connection, kinds: Mapping[str, Any], request: Request, items: Iterable[Encoded]) -> Submitted:
     """The job of a request with its items; the job that is there already if the request was made before."""
-    submitted = jobs.submit(connection, kinds, request)
+    submitted = submission.submit(connection, kinds, request)
     if not submitted.created:
         return submitted
     persist.copy_all(connection, submitted.job.job_id, items)

@@ -4,7 +4,7 @@ import getpass
 import os
 
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 
 
 def sender(idempotency_key: str | None, priority: int) -> Sender:

@@ -71,7 +71,7 @@ def drain(
     `seconds`: leave after this time. `patient`: when only items that wait for a retry are left, wait for them;
     otherwise leave.
     """
-    worker.leave_at = deadline = None if seconds is None else worker.clock() + seconds
+    worker.standing.leave_at = deadline = None if seconds is None else worker.clock() + seconds
     worked = 0
     with little_garbage(), telling.about(worker.job, worker=worker.name):
         while True:
@@ -82,7 +82,7 @@ def drain(
             else:
                 on_slice(slice_)
                 reason = None
-            if reason is None and worker.stop_asked.is_set():
+            if reason is None and worker.standing.asked.is_set():
                 reason = Leave(End.STOPPED)
             if reason is None and deadline is not None and worker.clock() >= deadline:
                 reason = Leave(End.OUT_OF_TIME)
@@ -124,7 +124,7 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
         wait = leases.seconds_to_next(connection, job.job_id)
     if not patient and job.retry_wait_items and job.retry_wait_items == job.open_items:
         return Leave(End.WAITING, max(wait or 0.0, 0.0))
-    worker.stop_asked.wait(IDLE_PAUSE if wait is None else min(IDLE_PAUSE, max(wait, SHORTEST_PAUSE)))
+    worker.standing.asked.wait(IDLE_PAUSE if wait is None else min(IDLE_PAUSE, max(wait, SHORTEST_PAUSE)))
     return None
 
 
@@ -136,7 +136,7 @@ def outlasting_outages(worker: Worker, step: Callable[[], Answer]) -> Answer:
             return step()
         except (Unavailable, psycopg.OperationalError) as error:
             lasts = isinstance(error, psycopg.Error) and not faults.passes(error)
-            if lasts or worker.clock() > deadline or worker.stop_asked.is_set():
+            if lasts or worker.clock() > deadline or worker.standing.asked.is_set():
                 raise
             log.warning("worker %s waits for the database: %s", worker.name, error)
-            worker.stop_asked.wait(OUTAGE_PAUSE)
+            worker.standing.asked.wait(OUTAGE_PAUSE)

@@ -16,7 +16,6 @@ from typing import Self
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import claims, leases
 from bulk_pipelines.engine.items.claims import Claims
@@ -30,10 +29,10 @@ from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.worker import pressure, retry, slices, work
 from bulk_pipelines.engine.worker.measuring import Observer
 from bulk_pipelines.engine.worker.pressure import PressureLimits
-from bulk_pipelines.engine.worker.retry import SUCCEED, Random, Tries
+from bulk_pipelines.engine.worker.retry import SUCCEED, Random
 from bulk_pipelines.engine.worker.settler import Settler, SettlerLimits
 from bulk_pipelines.engine.worker.slices import Pace
-from bulk_pipelines.engine.worker.stopping import Stop
+from bulk_pipelines.engine.worker.standing import Standing
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.engine.worker.work import Tally, Worked
 from bulk_pipelines.errors import Unavailable
@@ -44,9 +43,6 @@ GOING_ON = (None, JobState.RUNNING)
 
 COUNTED = (RetryLater, NotFound)
 """Outcomes for which the item's earlier tries decide what becomes of it."""
-
-LOOK_SECONDS = 1.0
-"""The fewest seconds between two looks at the job's state, by which a long item learns whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +93,7 @@ class Worker:
         self.in_work: dict[int, Lease] = {}
         self.claims = Claims()
         self.failed_fast = False
-        self.stop_asked = Stop()
-        self.leave_at: float | None = None
-        """A time of the clock after which no item is begun, and items that have reached a checkpoint are asked to
-        stop."""
-        self.looked_at = clock()
-        self.status = job.status
         self.observer = Observer(pool, job.kind)
-        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
         with telling.about(job, worker=self.name):
             self.settler = Settler(
                 pool,
@@ -116,6 +105,8 @@ class Worker:
                 self.kind.record,
             )
         self.settler.flushed = self.observer.flushed
+        self.standing = Standing(pool, job, clock, self.settler)
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
@@ -155,7 +146,7 @@ class Worker:
             self.failed_fast = False
             self.tell_failure()
         if self.waiting:
-            if self.look() is not JobState.RUNNING:
+            if self.standing.look() is not JobState.RUNNING:
                 self.give_back()
             return 0
         claimed = self.claim()
@@ -163,7 +154,7 @@ class Worker:
             self.settler.hold(claimed)
             self.waiting.extend(claimed)
             self.claims.add(claimed)
-            self.looked_at, self.status = self.clock(), JobState.RUNNING  # a job in another state has nothing to claim
+            self.standing.seen(JobState.RUNNING)  # a job in another state has nothing to claim
             if any(lease.death_count for lease in claimed):
                 # A suspect may kill this process, so the outcomes of other items are written first.
                 self.settler.drain()
@@ -214,7 +205,7 @@ class Worker:
         """Work the waiting items until the deadline, and yield each with its outcome."""
 
         def go_on(lease: Lease) -> bool:
-            if self.clock() >= deadline or self.stop_asked.is_set() or self.called_off:
+            if self.clock() >= deadline or self.standing.asked.is_set() or self.called_off:
                 return False
             self.in_work[lease.item_id] = lease
             return True
@@ -235,24 +226,13 @@ class Worker:
             return
         tally.count(outcome)
         spacing = self.pace.pressure.spacing
-        settlement = retry.decide(self.kind.retry, outcome, self.tries(lease, outcome), self.random, spacing)
+        tries = self.tools.tries(lease) if isinstance(outcome, COUNTED) else lease.tries
+        settlement = retry.decide(self.kind.retry, outcome, tries, self.random, spacing)
         if self.kind.fail_fast and settlement.event is ItemEvent.BURY:
             self.failed_fast = True
         if settlement.event is not SUCCEED:
             self.observer.decided(lease, settlement)
         self.settler.add(Settled(lease.item_id, lease.lease_term, settlement))
-
-    def tries(self, lease: Lease, outcome: Outcome) -> Tries:
-        """Return the tries that the item has behind it. A checkpoint resets them, and only the database knows whether
-        it was committed. When the database cannot be asked, this takes the checkpoint as committed: a try too many is
-        better than one too few."""
-        if not isinstance(outcome, COUNTED) or not self.tools.got_on(lease):
-            return lease.tries
-        try:
-            with transaction(self.pool) as connection:
-                return leases.tries(connection, lease)
-        except (Unavailable, psycopg.OperationalError):
-            return Tries(attempts=1)
 
     def adjust(self, tally: Tally, seconds: float) -> None:
         if not tally.total:
@@ -274,36 +254,13 @@ class Worker:
         own, or by what the last settlement saw."""
         return self.failed_fast or self.settler.job_status not in GOING_ON
 
-    def look(self) -> JobState:
-        """Return the job's state as the database has it now."""
-        with transaction(self.pool) as connection:
-            row = connection.execute(queries.text("jobs", "job_status"), {"job_id": self.job.job_id}).fetchone()
-        assert row is not None, "a job with leased items is not deleted"
-        self.looked_at = self.clock()
-        self.status = JobState(row[0])
-        self.settler.job_status = self.status  # the state that a settlement saw may be out of date
-        return self.status
-
     def stopping(self) -> bool:
         """Whether a long item is to stop; handlers ask this through their tools."""
-        if self.stop_asked.is_set() or self.out_of_time:
-            return True
-        if self.clock() - self.looked_at > LOOK_SECONDS:
-            try:
-                self.look()
-            except (Unavailable, psycopg.OperationalError):
-                self.looked_at = self.clock()  # a handler that needs no database does not stop because it is away
-        return self.status is not JobState.RUNNING
-
-    @property
-    def out_of_time(self) -> bool:
-        """Whether the worker's time is over. Only items that have reached a checkpoint are stopped by it: others would
-        begin anew, and might never come to their end."""
-        return self.leave_at is not None and self.clock() >= self.leave_at and bool(self.tools.checkpointed)
+        return self.standing.stopping(got_on=bool(self.tools.checkpointed))
 
     def stop(self) -> None:
         """Ask the worker to end at the next item. Safe to call from a signal handler or another thread."""
-        self.stop_asked.set()
+        self.standing.asked.set()
 
     def give_back(self) -> None:
         """Give the items that were claimed and not begun back to whoever comes next."""
@@ -312,7 +269,7 @@ class Worker:
 
     def close(self) -> None:
         """Give back what was not begun, write all outcomes, and delete the rows of the claims that are over."""
-        self.stop_asked.set()
+        self.standing.asked.set()
         try:
             self.give_back()
         finally:

@@ -4,13 +4,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.rate_limit import Limit, Limiter
+from bulk_pipelines.engine.worker.retry import Tries
+from bulk_pipelines.errors import Unavailable
 
 
 class Tools:
@@ -58,6 +61,18 @@ class Tools:
         together. Raises LeaseLost."""
         leases.checkpoint(connection, lease, progress, self.lease_seconds())
         self.checkpointed.add((lease.item_id, lease.lease_term))
+
+    def tries(self, lease: Lease) -> Tries:
+        """Return the tries that the item has behind it. A checkpoint resets them, and only the database knows whether
+        it was committed. When the database cannot be asked, this takes the checkpoint as committed: a try too many is
+        better than one too few."""
+        if not self.got_on(lease):
+            return lease.tries
+        try:
+            with transaction(self.pool) as connection:
+                return leases.tries(connection, lease)
+        except (Unavailable, psycopg.OperationalError):
+            return Tries(attempts=1)
 
     def got_on(self, lease: Lease) -> bool:
         """Whether a checkpoint was written under this lease; it need not have been committed. The worker asks once,

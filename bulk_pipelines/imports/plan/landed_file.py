@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import SourceChanged
-from bulk_pipelines.storage.local.storage import entry_of, identity
+from bulk_pipelines.storage.local.stats import entry_of, identity
 
 
 class LandedFile(Protocol):

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bulk_pipelines.formats.options import FLAGS, REPEATED
+from bulk_pipelines.formats.flags import flag_of
+from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
 from bulk_pipelines.imports.report.shown import ImportShown
@@ -24,10 +25,6 @@ class FilePreviewed:
 
 FileShown = ImportShown | Sequence[FilePreviewed]
 """What `bulk import` prints for programs: the import, or with `--preview` each of the files."""
-
-
-def flag_of(name: str) -> str:
-    return f"--{REPEATED.get(name, name).replace('_', '-')}"
 
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:

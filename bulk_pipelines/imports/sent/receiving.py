@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs.jobs import Job, Sender, Submitted
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import landing as landed_files

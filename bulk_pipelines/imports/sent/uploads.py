@@ -14,8 +14,9 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import InFlight
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, SentFile
+from bulk_pipelines.engine.jobs import submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import SentFile
 from bulk_pipelines.errors import Conflict, NotFound
 
 SENDING_SECONDS = 30.0
@@ -104,7 +105,7 @@ def begin(
         "seconds": RESUMABLE_SECONDS if resumable else SENDING_SECONDS,
     }
     if idempotency_key is not None:
-        before = jobs.find_by_key(connection, owner, idempotency_key)
+        before = submission.find_by_key(connection, owner, idempotency_key)
         if before is not None:
             return before
         connection.execute(queries.text("uploads", "free_key"), values)
@@ -115,7 +116,7 @@ def begin(
         return in_use(connection, owner, idempotency_key)
     if idempotency_key is not None:
         # The upload that had the key may have become a job while this one waited for it.
-        before = jobs.find_by_key(connection, owner, idempotency_key)
+        before = submission.find_by_key(connection, owner, idempotency_key)
         if before is not None:
             give_up(connection, begun.upload_id)
             return before
@@ -134,7 +135,7 @@ def refuse_arriving(connection: Connection, owner: str, idempotency_key: str) ->
 def in_use(connection: Connection, owner: str, idempotency_key: str) -> Job:
     """Return the job of a key that another upload had a moment ago; raise `InFlight` if it still has the key."""
     refuse_arriving(connection, owner, idempotency_key)
-    before = jobs.find_by_key(connection, owner, idempotency_key)
+    before = submission.find_by_key(connection, owner, idempotency_key)
     if before is None:
         raise InFlight(idempotency_key, 1.0)  # it was given up at this moment
     return before

@@ -13,34 +13,24 @@ import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bulk_pipelines.database import folders
-from bulk_pipelines.errors import Failure, Permanent, Transient
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, Storage
-from bulk_pipelines.storage.errors import Full, Missing, Refused, SourceChanged, UnsafePath
+from bulk_pipelines.storage.errors import SourceChanged, UnsafePath
 from bulk_pipelines.storage.local import beneath
+from bulk_pipelines.storage.local.errors import GONE, NO_LINKS, error_of, translated
+from bulk_pipelines.storage.local.stats import entry_of, identity, regular, regular_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PIECE = 1 << 20
-GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""The errors of a file that was taken away since it was listed, or of links in circles."""
 LEADS_OUT = "is a link that leads out of the folder"
-KINDS: dict[int, type[Failure]] = {
-    **dict.fromkeys([errno.EACCES, errno.EPERM, errno.EROFS], Refused),
-    **dict.fromkeys([errno.ENOSPC, errno.EDQUOT, errno.EFBIG], Full),
-    **dict.fromkeys([errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE], Transient),
-}
-
-NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""The errors by which systems say that a file cannot have a second name: because of its disk, or because it belongs to
-another user."""
 
 
 class LocalStorage(Storage):
@@ -91,13 +81,21 @@ class LocalStorage(Storage):
     def pieces(self, descriptor: int, found: os.stat_result, key: str, start: int, stop: int | None) -> Iterator[bytes]:
         url = self.url_of(key)
         end = found.st_size if stop is None else min(stop, found.st_size)
+        if start >= end:
+            self.unchanged(descriptor, found, key)
         while start < end:
             with translated(url):
                 piece = os.pread(descriptor, min(PIECE, end - start), start)
             if not piece:
                 raise SourceChanged(f"{url} became shorter while it was read")
             start += len(piece)
+            if start >= end:  # whoever has got as many bytes as were promised has those of one version
+                self.unchanged(descriptor, found, key)
             yield piece
+
+    def unchanged(self, descriptor: int, found: os.stat_result, key: str) -> None:
+        """Raise `SourceChanged` if the file is not what it was when it was opened."""
+        url = self.url_of(key)
         with translated(url):
             if identity(os.fstat(descriptor)) != identity(found):
                 raise SourceChanged(f"{url} was written to while it was read")
@@ -272,30 +270,6 @@ def scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def entry_of(key: str, found: os.stat_result) -> Entry:
-    modified = None
-    with suppress(ValueError, OverflowError, OSError):  # a file system may hold years that no calendar has
-        modified = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
-    return Entry(key, found.st_size, modified, f"{found.st_mtime_ns:x}-{found.st_size:x}")
-
-
-def identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def regular(found: os.stat_result, url: str) -> os.stat_result:
-    if stat.S_ISDIR(found.st_mode):
-        raise Permanent(f"{url} is a folder, not a file")
-    if not stat.S_ISREG(found.st_mode):
-        raise Permanent(f"{url} is a device or a pipe, not a file")
-    return found
-
-
-def regular_folder(folder: Path) -> None:
-    if not stat.S_ISDIR(folder.stat().st_mode):
-        raise Permanent(f"{folder} is a file, not a folder")
-
-
 def synced(folder: int) -> None:
     """Bring the names in a folder to the disk, so that a published file is there after a power cut."""
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
@@ -303,23 +277,3 @@ def synced(folder: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def translated(url: str) -> Iterator[None]:
-    """Translate the system's errors into the errors of `errors`."""
-    try:
-        yield
-    except Failure:
-        raise
-    except OSError as error:
-        raise error_of(error, url) from error
-
-
-def error_of(error: OSError, url: str) -> Failure:
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return Missing(f"{url} does not exist")
-        case IsADirectoryError():
-            return Permanent(f"{url} is a folder, not a file")
-    return KINDS.get(error.errno or 0, Permanent)(f"{url}: {error.strerror}")

@@ -148,3 +148,8 @@ def moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def version_of(etag: str, modified: datetime | None, size: int) -> str:
+    time = f"{modified.timestamp():.0f}" if modified else ""
+    return etag.removeprefix("W/").strip('"') or f"{time}-{size:x}"

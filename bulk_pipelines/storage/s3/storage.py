@@ -21,8 +21,9 @@ from bulk_pipelines.errors import Failure
 from bulk_pipelines.storage import paths
 from bulk_pipelines.storage.contract import Entry, Page, Reader, Sink, Storage, copy
 from bulk_pipelines.storage.errors import Missing, SourceChanged
+from bulk_pipelines.storage.s3 import walk
 from bulk_pipelines.storage.s3.errors import NotSatisfiable, error_of
-from bulk_pipelines.storage.s3.listing import Listed, Listing
+from bulk_pipelines.storage.s3.listing import Listing, version_of
 from bulk_pipelines.storage.s3.ranges import PlainRanges
 from bulk_pipelines.storage.s3.store import store_of
 
@@ -41,7 +42,6 @@ UPLOADS = 4
 LARGEST_COPY = 1 << 30
 """The most bytes that S3 copies within itself in one request and in good time."""
 SIGNED_FOR = timedelta(hours=1)
-LAST = "\U0010ffff"
 FAILURES = (BaseError, OSError, ValueError)
 
 
@@ -164,31 +164,7 @@ class S3Storage(Storage):
         return f"s3://{self.bucket}/{self.root}".rstrip("/")
 
     def pages(self, pattern: str = "**", aside: Collection[str] = ()) -> Iterator[Page]:
-        """List the files that match, as `Storage.pages` says. Names come sorted, so a folder that the pattern does not
-        reach can be skipped without paging through it."""
-        wanted = paths.Pattern(pattern)
-        root = f"{self.root}/" if self.root else ""
-        prefix = f"{root}{wanted.folder}/" if wanted.folder else root
-        after: str | None = None
-        while True:
-            for found in self.listing.pages(prefix, after):
-                page = Page()
-                for each in found:
-                    self.add(page, wanted, aside, each.name.removeprefix(root), each)
-                yield page
-                if useless := unreached(wanted, aside, found[-1].name.removeprefix(root)):
-                    after = f"{root}{useless}/{LAST}"
-                    break
-            else:
-                return
-
-    def add(self, page: Page, wanted: paths.Pattern, aside: Collection[str], key: str, found: Listed) -> None:
-        if found.is_marker or within(aside, key):
-            return
-        if problem := paths.fault(key):
-            page.leave_out(key, problem)
-        elif wanted.matches(key) and not paths.is_unfinished(key):
-            page.add(Entry(key, found.size, found.modified, version_of(found.etag, found.modified, found.size)))
+        return walk.pages(self.listing, self.root, paths.Pattern(pattern), aside)
 
     @contextmanager
     def publish(self, key: str) -> Iterator[Sink]:
@@ -293,20 +269,6 @@ class Abandoned(Exception):
     pass
 
 
-def within(folders: Collection[str], key: str) -> bool:
-    return any(key.startswith(f"{folder}/") for folder in folders)
-
-
-def unreached(wanted: paths.Pattern, aside: Collection[str], key: str) -> str | None:
-    """Return the outermost folder of the key that can hold no match; None if each of them can."""
-    return next((folder for folder in paths.folders_of(key) if folder in aside or not wanted.reaches(folder)), None)
-
-
 def entry_of(key: str, meta: ObjectMeta) -> Entry:
     modified = meta["last_modified"]
     return Entry(key, meta["size"], modified, version_of(meta["e_tag"] or "", modified, meta["size"]))
-
-
-def version_of(etag: str, modified: datetime | None, size: int) -> str:
-    time = f"{modified.timestamp():.0f}" if modified else ""
-    return etag.removeprefix("W/").strip('"') or f"{time}-{size:x}"

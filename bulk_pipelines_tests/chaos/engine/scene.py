@@ -15,8 +15,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.intake.persist import Item
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines_tests.chaos.engine.crew import Crew
@@ -59,7 +60,7 @@ class Scene:
     def job(self, kind: str, items: Iterable[Item]) -> Job:
         """A running job with all its items."""
         with transaction(self.pool) as connection:
-            made = jobs.submit(connection, KINDS, Request(kind, "chaos", {})).job
+            made = submission.submit(connection, KINDS, Request(kind, "chaos", {})).job
             jobs.start(connection, made.job_key)
         persist.add_items(self.pool, made.job_id, items, BatchSizer.within(BatchLimits(start_rows=1_000)))
         with transaction(self.pool) as connection:

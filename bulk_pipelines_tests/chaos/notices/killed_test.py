@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import rescue
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.notices import outbox, subscriptions
@@ -41,7 +41,7 @@ def test_killed_between_sending_and_settling(engine: Engine, database_url: str) 
             by = Actor("me", "cli")
             subscriptions.add(connection, by, "me", address, [EventType.JOB_FAILED], private=True)
             for _ in range(3):
-                job = jobs.submit(connection, engine_jobs.WORK, jobs.Request("work", "me", {})).job
+                job = submission.submit(connection, engine_jobs.WORK, submission.Request("work", "me", {})).job
                 jobs.start(connection, job.job_key)
                 jobs.fail(connection, job.job_key, "no")
         (job_key,) = outbox.run_once(engine).jobs

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.api.imports import requests
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.imports.sent import clearing, receiving

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.furnished import Furnished, furnished
 from bulk_pipelines_tests.servers import chromium
@@ -15,7 +15,7 @@ from bulk_pipelines_tests.servers import chromium
 
 @pytest.fixture(scope="module")
 def house(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Furnished]]:
-    for url in fresh_database(server, template):
+    with databases.fresh(server, template) as url:
         engine = pool.connect(url, application="test")
         with furnished(engine, tmp_path_factory.mktemp("house")) as made:
             yield made

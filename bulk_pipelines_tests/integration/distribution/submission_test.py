@@ -7,7 +7,7 @@ import pytest
 
 from bulk_pipelines.distribution import submission
 from bulk_pipelines.engine.errors import IdempotencyConflict
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines_tests.scenes.distribution import Scene, many, wanted
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.drops import ledger, retention
-from bulk_pipelines.drops.ledger import Listed
+from bulk_pipelines.drops import retention, showing
+from bulk_pipelines.drops.showing import Listed
 from bulk_pipelines.drops.sources import After, Rule
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.settings import Settings
@@ -34,7 +34,7 @@ def shown(engine: Engine, status: str | None = None) -> dict[str, str]:
 
 def page(engine: Engine, status: str | None = None) -> list[Listed]:
     with transaction(engine) as connection:
-        return ledger.page(connection, None, status, 1_000)
+        return showing.page(connection, None, status, 1_000)
 
 
 class Guarded(LocalStorage):

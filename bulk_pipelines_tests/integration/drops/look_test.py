@@ -15,7 +15,7 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import ledger
 from bulk_pipelines.drops.look import File
 from bulk_pipelines.drops.sources import After
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs.submission import Request, submit
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.imports import submission
@@ -174,7 +174,7 @@ def test_files_with_a_long_history_are_more_jobs(inbox: Inbox, engine: Engine) -
         inbox.drop(f"users-{number}.csv")
     inbox.drop("users-old.csv")
     with transaction(engine) as connection:
-        earlier = jobs.submit(connection, KINDS, jobs.Request("import_users", "me", {})).job
+        earlier = submit(connection, KINDS, Request("import_users", "me", {})).job
         connection.execute(
             """INSERT INTO file_drop (source, path, version, size, resource, status, job_id, ended_at, sha256)
                SELECT 'inbox', path, version::text, 1, 'users', 'DONE', %s, now(),

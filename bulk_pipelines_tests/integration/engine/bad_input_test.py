@@ -11,8 +11,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import pages
-from bulk_pipelines.engine.jobs import jobs, redrive
-from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.jobs import jobs, redrive, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines_tests.scenes.engine_jobs import WORK, running
 
@@ -53,7 +54,7 @@ def refused(field: str, act: Callable[[], object]) -> str:
 
 def submit(pool: Engine, **changed: Any) -> object:
     with transaction(pool) as connection:
-        return jobs.submit(connection, WORK, replace(GOOD, **changed))
+        return submission.submit(connection, WORK, replace(GOOD, **changed))
 
 
 MEGABYTES = 10 * 1024 * 1024
@@ -118,7 +119,7 @@ def test_the_longest_texts_are_stored(pool: Engine) -> None:
         longest = "".join(chr(0x10000 + 77 * place + number) for place in range(250))
         request = Request("work", longest, {}, idempotency_key=longest, request_id=longest)
         with transaction(pool) as connection:
-            made = jobs.submit(connection, WORK, request).job
+            made = submission.submit(connection, WORK, request).job
         assert persist.add_items(pool, made.job_id, [(longest, {})], BatchSizer.within(BatchLimits())) == 1
 
 
@@ -145,7 +146,7 @@ ITEMS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("field", "bad"), ITEMS, ids=lambda value: repr(value)[:40].encode("ascii", "replace"))
 def test_an_item(pool: Engine, field: str, bad: Any) -> None:
     with transaction(pool) as connection:
-        open_job = jobs.submit(connection, WORK, GOOD).job
+        open_job = submission.submit(connection, WORK, GOOD).job
     before = everything(pool)
     items = [("good", {"n": 1}), bad, ("also good", {"n": 2})]
     refused(field, lambda: persist.add_items(pool, open_job.job_id, items, BatchSizer.within(BatchLimits())))

@@ -11,12 +11,13 @@ from bulk_pipelines.database import migrations
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.server import Server
-from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.scenes import databases
 
 
 @pytest.fixture(scope="module")
 def pool_url(server: Server, template: str) -> Iterator[str]:
-    yield from fresh_database(server, template)
+    with databases.fresh(server, template) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.states import JOB_MOVES, OPEN_ITEMS, ItemEvent, ItemState, JobEvent, sources
 from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import ErrorClass
-from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.engine_jobs import running
 
 pytestmark = pytest.mark.long
@@ -136,7 +136,7 @@ def one(connection: psycopg.Connection[Any], query: str) -> int:
 
 @pytest.fixture(scope="module", params=SITUATIONS)
 def filled(request: pytest.FixtureRequest, server: Server, template: str) -> Iterator[Filled]:
-    for url in fresh_database(server, template):
+    with databases.fresh(server, template) as url:
         made = pools.connect(url, application="test")
         jobs = [running(made, 0) for _ in range(JOBS)]
         with pools.single(url) as connection:

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Sender
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile

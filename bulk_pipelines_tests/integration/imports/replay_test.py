@@ -12,7 +12,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.audit import Actor
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import submission, work

@@ -10,8 +10,9 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, runs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs import jobs, runs, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
@@ -34,7 +35,7 @@ def submitted(
     engine: Engine, kind: str = "import_users", owner: str = "ada", origin: str = "api", **params: Any
 ) -> Job:
     with transaction(engine) as connection:
-        return jobs.submit(connection, KINDS, Sender(owner, origin).asks(kind, params)).job
+        return submission.submit(connection, KINDS, Sender(owner, origin).asks(kind, params)).job
 
 
 def listed(*arguments: str) -> list[str]:

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.jobs import jobs
+from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
@@ -61,7 +61,7 @@ def old_job(engine: Engine, status: str, item_status: str, items: int) -> int:
 
 def noop_job(engine: Engine, items: int) -> Job:
     with transaction(engine) as connection:
-        job = jobs.submit(connection, KINDS, jobs.Request("noop", "me", {})).job
+        job = submission.submit(connection, KINDS, submission.Request("noop", "me", {})).job
         persist.add_all(connection, job.job_id, ((str(n), {"n": n}) for n in range(items)))
         return jobs.start(connection, job.job_key)
 

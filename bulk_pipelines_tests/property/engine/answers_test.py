@@ -21,7 +21,7 @@ from bulk_pipelines.engine.worker.retry import LONGEST_DELAY
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import BulkError, ErrorClass, Failure, Transient
-from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.engine_jobs import check_counters, kind, only, rows, running
 
 GOOD = 3
@@ -116,7 +116,7 @@ raised = st.one_of(
 
 @pytest.fixture(scope="module")
 def pool(server: Any, template: str) -> Iterator[Engine]:
-    for url in fresh_database(server, template):
+    with databases.fresh(server, template) as url:
         made = pools.connect(url, application="test")
         yield made
         made.dispose()

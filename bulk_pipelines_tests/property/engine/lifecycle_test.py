@@ -32,9 +32,10 @@ from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import leases, rescue, settling
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Settled
-from bulk_pipelines.engine.jobs import dlq, end, jobs, redrive
+from bulk_pipelines.engine.jobs import dlq, end, jobs, redrive, submission
 from bulk_pipelines.engine.jobs.end import verdict
-from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import (
@@ -171,7 +172,7 @@ class Lifecycle(RuleBasedStateMachine):
             request = Request(kind, f"owner {len(self.models) % 2}", {}, idempotency_key=key)
             named = None
             try:
-                given = jobs.submit(connection, KINDS, request)
+                given = submission.submit(connection, KINDS, request)
             except IdempotencyConflict as conflict:
                 named = conflict.job_key
         if named is not None:

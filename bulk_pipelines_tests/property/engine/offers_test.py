@@ -13,7 +13,7 @@ from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dispatch
 from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
-from bulk_pipelines_tests.conftest import fresh_database
+from bulk_pipelines_tests.scenes import databases
 
 KINDS = ["a", "b", "c"]
 
@@ -43,7 +43,7 @@ RETURNING job_id, job_key
 
 @pytest.fixture(scope="module")
 def pool(server: Any, template: str) -> Iterator[Engine]:
-    for url in fresh_database(server, template):
+    with databases.fresh(server, template) as url:
         made = pools.connect(url, application="test")
         yield made
         made.dispose()

@@ -15,7 +15,8 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import rejects

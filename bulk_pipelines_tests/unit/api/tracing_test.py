@@ -4,7 +4,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from bulk_pipelines.api.serving.tracing import trace_of
-from bulk_pipelines.engine.jobs.jobs import TRACE_PARENT
+from bulk_pipelines.engine.jobs.submission import TRACE_PARENT
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -15,8 +15,9 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Reason
 from bulk_pipelines.engine.intake.persist import Item
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Request
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines_tests.scenes.engine_jobs import (
@@ -170,7 +171,7 @@ def test_a_job_that_is_not_there(pool: Engine) -> None:
 
 def test_all_at_once_with_the_job(pool: Engine) -> None:
     with transaction(pool) as connection:
-        job = jobs.submit(connection, WORK, Request("work", "me", {})).job
+        job = submission.submit(connection, WORK, Request("work", "me", {})).job
         assert persist.add_all(connection, job.job_id, inputs(300)) == 300
     whole = found(pool, job)
     assert (whole.total_items, whole.pending_items) == (300, 300)
@@ -233,7 +234,7 @@ def test_a_job_that_is_cancelled_while_its_items_come_gets_none(pool: Engine) ->
 
 def test_all_or_nothing_with_the_job(pool: Engine) -> None:
     with pytest.raises(InvalidInput, match=r"^items\[1\]\.key: "), transaction(pool) as connection:
-        job = jobs.submit(connection, WORK, Request("work", "all or nothing", {})).job
+        job = submission.submit(connection, WORK, Request("work", "all or nothing", {})).job
         persist.add_all(connection, job.job_id, [("k", {}), ("", {})])
     with transaction(pool) as connection:
         assert connection.execute("SELECT count(*) FROM job WHERE owner = 'all or nothing'").fetchone() == (0,)
@@ -242,7 +243,7 @@ def test_all_or_nothing_with_the_job(pool: Engine) -> None:
 def test_text_that_copy_could_take_for_its_own(pool: Engine) -> None:
     odd = {"tab\t": "new\nline", "\\": "\\N", "quote'": '"', "cr\r": "\\."}
     with transaction(pool) as connection:
-        job = jobs.submit(connection, WORK, Request("work", "me", {})).job
+        job = submission.submit(connection, WORK, Request("work", "me", {})).job
         persist.add_all(connection, job.job_id, [("\\N", odd), ("a\tb\nc", {})])
     assert {key: row.input for key, row in rows(pool, job).items()} == {"\\N": odd, "a\tb\nc": {}}
 

@@ -7,8 +7,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake.payload import MAX_BYTES
 from bulk_pipelines.engine.items import leases, rescue, settling
 from bulk_pipelines.engine.items.settling import MOST_JSON, Settled
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Request
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines_tests.scenes.engine_jobs import (
@@ -285,7 +285,7 @@ def test_an_item_under_an_old_term_and_under_its_own_in_one_batch(pool: Engine) 
 
 def test_the_request_says_whether_a_job_is_hasty(pool: Engine) -> None:
     with transaction(pool) as connection:
-        assert jobs.submit(connection, HASTY, Request("work", "me", {})).job.fail_fast
+        assert submission.submit(connection, HASTY, Request("work", "me", {})).job.fail_fast
 
 
 @pytest.mark.long

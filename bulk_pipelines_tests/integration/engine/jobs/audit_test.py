@@ -14,8 +14,9 @@ from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.jobs import audit, dlq, jobs, quotas, redrive, runs
 from bulk_pipelines.engine.jobs.audit import Actor, Wanted
 from bulk_pipelines.engine.jobs.dlq import Wanted as DeadLetters
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.quotas import Quota
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import OverQuota
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options, RequestedFile

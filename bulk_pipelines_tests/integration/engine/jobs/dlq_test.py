@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import WrongState
-from bulk_pipelines.engine.jobs import dispatch, dlq, end, jobs, redrive
+from bulk_pipelines.engine.jobs import dispatch, dlq, end, jobs, redrive, submission
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
@@ -20,7 +20,7 @@ KINDS = Kinds([Kind("a", lambda lease, tools: Done()), Kind("b", lambda lease, t
 def failed_job(engine: Engine, kind: str, letters: list[tuple[str, str]]) -> Job:
     """A job that failed, with one dead letter for each (key, error class)."""
     with transaction(engine) as connection:
-        job = jobs.submit(connection, KINDS, jobs.Request(kind, "me", {})).job
+        job = submission.submit(connection, KINDS, submission.Request(kind, "me", {})).job
         jobs.start(connection, job.job_key, "a-run")
         for key, error_class in letters:
             connection.execute(

@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict, UnknownJob, WrongState
-from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Request, Submitted
+from bulk_pipelines.engine.jobs import jobs, submission
+from bulk_pipelines.engine.jobs.submission import Request, Submitted
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines_tests.scenes.engine_jobs import WORK, found, submitted
@@ -19,7 +19,7 @@ MANY = 16
 
 def ask(pool: Engine, request: Request) -> Submitted:
     with transaction(pool) as connection:
-        return jobs.submit(connection, WORK, request)
+        return submission.submit(connection, WORK, request)
 
 
 def count(pool: Engine, owner: str) -> int:
@@ -136,7 +136,7 @@ def test_many_ask_for_different_things_at_once_and_one_wins(pool: Engine) -> Non
 def test_a_second_submit_waits_for_the_first_and_takes_over_when_it_is_undone(pool: Engine) -> None:
     with ThreadPoolExecutor(1) as executor:
         with pytest.raises(ZeroDivisionError), transaction(pool) as connection:
-            first = jobs.submit(connection, WORK, request("undone", a=1))
+            first = submission.submit(connection, WORK, request("undone", a=1))
             second = executor.submit(ask, pool, request("undone", a=2))
             raise ZeroDivisionError
         answer = second.result(timeout=30)
@@ -149,16 +149,16 @@ def test_a_second_submit_waits_for_the_first_and_takes_over_when_it_is_undone(po
 def test_a_second_submit_waits_for_the_first_and_gets_its_job(pool: Engine) -> None:
     with ThreadPoolExecutor(1) as executor:
         with transaction(pool) as connection:
-            first = jobs.submit(connection, WORK, request("waited for", a=1))
+            first = submission.submit(connection, WORK, request("waited for", a=1))
             second = executor.submit(ask, pool, request("waited for", a=1))
         assert second.result(timeout=30).job.job_key == first.job.job_key
     assert not second.result().created
 
 
 def test_the_digest_of_inputs_knows_their_borders() -> None:
-    assert jobs.digest_of(["ab", "c"]) != jobs.digest_of(["a", "bc"])
-    assert jobs.digest_of([]) != jobs.digest_of([""])
-    assert jobs.digest_of(x for x in "abc") == jobs.digest_of(["a", "b", "c"])
+    assert submission.digest_of(["ab", "c"]) != submission.digest_of(["a", "bc"])
+    assert submission.digest_of([]) != submission.digest_of([""])
+    assert submission.digest_of(x for x in "abc") == submission.digest_of(["a", "b", "c"])
 
 
 def test_an_unknown_job(pool: Engine) -> None:
