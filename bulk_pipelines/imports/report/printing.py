@@ -11,6 +11,7 @@ from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
 from bulk_pipelines.imports.report.shown import ImportShown
 from bulk_pipelines.imports.request import Options
+from bulk_pipelines.resources import written
 
 LONGEST = 40
 
@@ -29,7 +30,8 @@ FileShown = ImportShown | Sequence[FilePreviewed]
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
     """Return the command that imports the files like this."""
-    words = ["bulk", "import", *sources, "--resource", options.resource]
+    named = "--table" if written.job_name(options.resource) == written.UNDECLARED else "--resource"
+    words = ["bulk", "import", *sources, named, options.resource]
     told: Mapping[str, Any] = {
         "mode": None if options.mode == "insert" else options.mode,
         "format": options.format,
