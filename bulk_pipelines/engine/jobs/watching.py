@@ -17,7 +17,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict
 
 LOOK_SECONDS = 0.25
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 1.0
 """For how long the process that worked a job is waited for after the job was cancelled. Then it ends by itself."""
 
 Work = Callable[[str], "subprocess.Popen[bytes]"]
