@@ -17,7 +17,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import submission
 from bulk_pipelines.exports.request import ExportRequest

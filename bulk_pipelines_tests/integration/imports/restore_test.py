@@ -38,7 +38,8 @@ def test_a_dump_in_the_middle_of_an_import(
     source = tmp_path / "users.csv"
     source.write_text("email,name,role\n" + "".join(f"u{number}@x.org,N,reader\n" for number in range(ROWS)))
     job = begun(engine, submitted(engine, "users", [source], mode=mode))
-    written, blocks = work.written, []
+    written = work.written
+    blocks: list[int] = []
 
     def cut_off(*arguments: object) -> object:
         if len(blocks) == 4:

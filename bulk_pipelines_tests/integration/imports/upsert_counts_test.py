@@ -9,7 +9,8 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Job, Sender
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.report import answer, watching
 from bulk_pipelines.imports.request import Options
