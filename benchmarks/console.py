@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from benchmarks.measure import report
 from bulk_pipelines.api.owners.keys import Scope
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import binaries, shared
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.scenes.api import Api, serving_here
@@ -61,6 +61,7 @@ def filled(url: str, name: str, items: int) -> Iterator[Engine]:
         connection.execute(f"CREATE DATABASE {name}".encode())
     there = url.replace("/postgres?", f"/{name}?")
     migrations.apply(there)
+    samples.furnish(there)
     engine = pool.connect(there)
     with transaction(engine) as connection:
         connection.execute(FILL_JOBS, {"each": items // JOBS, "jobs": JOBS})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import shared
 
 INSERT = """
@@ -31,6 +31,7 @@ def users(rows: int) -> Iterator[tuple[Engine, Path]]:
         with shared.held(folder) as server:
             url = server.url()
             migrations.apply(url)
+            samples.furnish(url)
             with pool.single(url) as connection:
                 # The benchmark measures reading, which does not look addresses up, and their index is slow to fill.
                 connection.execute("DROP INDEX users_email_key")

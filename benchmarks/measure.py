@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import figures
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.server import Server
 
@@ -34,6 +34,7 @@ def database(running: Server, *, migrated: bool = True) -> Iterator[str]:
         try:
             if migrated:
                 migrations.apply(running.url(name))
+                samples.furnish(running.url(name))
             yield running.url(name)
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

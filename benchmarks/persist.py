@@ -78,7 +78,7 @@ def peer(running: Server, source: Path, ready: Path) -> float:
         assert made.job_id == 1
         measure.settle_down(url)
         parts = pool.parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        command = f"\\copy job_item (job_id, item_key, owner, kind, input) FROM '{ready}'"
+        command = f"\\copy bulk.job_item (job_id, item_key, owner, kind, input) FROM '{ready}'"
         begun = time.perf_counter()
         subprocess.run([binaries.embedded() / "psql", "-qX", "-d", parts, "-c", command], check=True)
         seconds = time.perf_counter() - begun

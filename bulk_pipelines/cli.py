@@ -155,12 +155,12 @@ def up() -> None:
 @output.shows(Migrated)
 def migrate() -> None:
     """Bring the database to the newest schema."""
-    from bulk_pipelines.database import address, migrations
+    from bulk_pipelines.database import address, ready
     from bulk_pipelines.up import home
 
     chosen = settings.current()
     url = address.url(chosen)
-    applied = migrations.apply(url)
+    applied = ready.migrated(chosen, url)
     home.migrate(chosen, url)
     said = "\n".join(f"applied {name}" for name in applied) or "the schema is up to date"
     output.show(Migrated(applied), said)
@@ -181,6 +181,23 @@ def doctor() -> None:
     output.show(findings, "\n".join(lines))
     if not all(finding.ok for finding in findings):
         raise SystemExit(1)
+
+
+@main.command()
+@click.argument("role", type=click.Choice(["owner", "worker", "reader"]))
+@click.argument("name")
+def grants(role: str, name: str) -> None:
+    """Print the SQL that lets a role of PostgreSQL be the owner, a worker or a reader here (docs/privileges.md).
+
+    bulk grants worker bulk_worker | psql "$OWNERS_DATABASE_URL"
+    """
+    from bulk_pipelines.database import grants as rights
+    from bulk_pipelines.database import pool
+    from bulk_pipelines.orchestration.schema import SCHEMA
+
+    chosen = settings.current()
+    database = pool.parsed(chosen.database_url).database if chosen.database_url else "postgres"
+    click.echo(rights.statements(rights.Role(role), name, database or "", SCHEMA), nl=False)
 
 
 @main.command()

@@ -12,7 +12,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, schemas
+from bulk_pipelines.database import address, folders, logs, migrations, pool, rights, samples, schemas
 from bulk_pipelines.distribution.files import data
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.drops.sources import DropSource
@@ -29,7 +29,7 @@ SMALLEST_DISK = 1_000_000_000
 NO_TABLES = "no tables yet; the first command that needs them makes them"
 
 TABLES = (
-    *(table for each in resources.RESOURCES for table in (each.table, f"{each.table}_aside")),
+    *(f"{each.table}_aside" for each in resources.RESOURCES),
     *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
@@ -37,7 +37,7 @@ TABLES = (
     *("api_key", "console_session", "audit", "sent_bytes", "upload"),
     *("measure", "event", "subscription", "source_notice"),
 )
-"""The tables that this program writes. (It only reads `index_data`, for which there is a check of its own.)"""
+"""The tables of this program. Those of people, the samples among them, are looked at when they are worked with."""
 
 SEQUENCES = ("job_number", "claim_claim_id_seq")
 """The sequences that it draws from by name."""
@@ -62,6 +62,7 @@ def examine(chosen: Settings) -> list[Finding]:
         return findings  # the embedded server keeps its data in that folder
     findings.append(server(chosen))
     if findings[-1].ok:
+        findings.append(room(chosen))
         findings.append(schema(chosen))
         if findings[-1].message != NO_TABLES:
             findings.append(distribution(chosen))
@@ -192,6 +193,23 @@ def remedy_for(message: str, chosen: Settings) -> str:
     return "see that the server runs and can be reached from here, and that BULK_DATABASE_URL is right"
 
 
+def room(chosen: Settings) -> Finding:
+    """Say what stands in the schema of this program, and where names collide, before anything is written."""
+    subject = "schema"
+    try:
+        found = migrations.look_around(address.url(chosen))
+    except BulkError as error:
+        return Finding(subject, False, str(error), "mend that before `bulk migrate`, see docs/privileges.md")
+    said = [f"{found.own}, " + ("which has our tables" if found.settled else "which `bulk migrate` makes ready")]
+    if found.former:
+        said.append(f"the tables of an older version in {found.former} will be moved there by `bulk migrate`")
+    if found.others:
+        said.append(f"it also has {', '.join(found.others)}, not ours, which nobody touches")
+    if found.alike:
+        said.append(f"named like tables of ours, and told apart: {', '.join(found.alike)}")
+    return Finding(subject, True, "; ".join(said))
+
+
 def schema(chosen: Settings) -> Finding:
     """Check that the tables are those of this program, and that its role may work with them."""
     try:
@@ -225,6 +243,9 @@ def missing_rights(chosen: Settings) -> list[str]:
 def distribution(chosen: Settings) -> Finding:
     """The query for the data of distributed files is one that PostgreSQL takes, now."""
     subject, named = "distribution query", chosen.distribution_query
+    if not named and not has_index_data(chosen):
+        said = "none: BULK_DISTRIBUTION_QUERY names one, `bulk distribute sample` makes a table to try it with"
+        return Finding(subject, True, said)
     try:
         engine = pool.connect(address.url(chosen), application="bulk doctor", size=1)
         try:
@@ -232,9 +253,14 @@ def distribution(chosen: Settings) -> Finding:
         finally:
             engine.dispose()
     except BulkError as error:
-        remedy = f"mend {named}, see docs/distribution.md" if named else "let this role read index_data, or migrate"
+        remedy = f"mend {named}, see docs/distribution.md" if named else "let this role read index_data"
         return Finding(subject, False, str(error), f"{remedy}; until then every file fails")
     return Finding(subject, True, f"{named or 'the rows of index_data'}: {', '.join(columns)}")
+
+
+def has_index_data(chosen: Settings) -> bool:
+    with pool.single(address.url(chosen), timeout=chosen.connect_timeout) as connection:
+        return samples.are_there(connection, ["index_data"])
 
 
 def definitions() -> Finding:

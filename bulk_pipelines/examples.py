@@ -6,6 +6,7 @@ import click
 EXAMPLES = """
 bulk up
 bulk migrate
+bulk grants worker bulk_worker
 bulk doctor
 bulk status
 bulk sweep
@@ -53,6 +54,7 @@ bulk notify list
 bulk notify test sub_01
 bulk notify remove sub_01
 bulk resources list
+bulk resources sample
 bulk resources adopt shop.orders --name orders --provenance
 bulk resources adopt shop.orders --again
 bulk resources check orders

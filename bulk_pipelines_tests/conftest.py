@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import binaries as programs
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.locks import locked
@@ -108,12 +108,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
-    """The name of a migrated database to copy, which is made once for the session."""
+    """The name of a migrated database with the samples to copy, which is made once for the session."""
     with locked(server.data.parent / "template.lock"), databases.admin(server) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone():
             connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}_unfinished WITH (FORCE)")
             connection.execute(f"CREATE DATABASE {TEMPLATE}_unfinished")
             migrations.apply(server.url(f"{TEMPLATE}_unfinished"))
+            samples.furnish(server.url(f"{TEMPLATE}_unfinished"))
             connection.execute(f"ALTER DATABASE {TEMPLATE}_unfinished RENAME TO {TEMPLATE}")
     return TEMPLATE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 
 from bulk_pipelines.api.owners.keys import Scope
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import binaries, shared
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.browser import logged_in
@@ -35,6 +35,7 @@ def main() -> None:
         with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE console")
         migrations.apply(server.url("console"))
+        samples.furnish(server.url("console"))
         engine = pool.connect(server.url("console"))
         home = Path(name) / "house"
         home.mkdir()

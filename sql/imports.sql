@@ -167,3 +167,21 @@ SELECT relkind <> 'r' OR row_security_active(oid)
     )
 FROM pg_class AS target
 WHERE oid = to_regclass(:table);
+
+-- name: checks
+-- The CHECK constraints of a table in the order in which PostgreSQL looks at them: the name and the condition of each,
+-- and its columns. None are told of a table whose rows a trigger may change before they are checked, or of one that
+-- hands its rows to partitions, which have constraints of their own.
+SELECT o.conname, pg_get_expr(o.conbin, o.conrelid), named.columns
+FROM pg_class AS c JOIN pg_constraint AS o ON o.conrelid = c.oid,
+    LATERAL (
+        SELECT array_agg(a.attname)::text[] AS columns FROM pg_attribute AS a
+        WHERE a.attrelid = c.oid AND a.attnum = ANY (o.conkey)
+    ) AS named
+WHERE c.oid = to_regclass(:table) AND c.relkind = 'r' AND o.contype = 'c'
+    AND cardinality(named.columns) = cardinality(o.conkey)
+    AND coalesce((to_jsonb(o) ->> 'conenforced')::boolean, true)
+    AND NOT EXISTS (
+        SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgenabled <> 'D' AND t.tgtype & 7 = 7
+    )
+ORDER BY o.conname COLLATE "C";

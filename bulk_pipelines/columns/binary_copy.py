@@ -13,7 +13,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from bulk_pipelines.columns.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
-from bulk_pipelines.columns.uuids import BINARY, rows_of
+from bulk_pipelines.columns.uuids import rows_of
 from bulk_pipelines.database.pool import Connection
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -22,7 +22,8 @@ TRAILER = b"\xff\xff"
 # PostgreSQL counts microseconds from the year 2000.
 EPOCH = 946_684_800_000_000
 EPOCH_DAY = 10_957
-TEXT_OID = 25
+TEXT_NUMBER = 25
+"""The number that PostgreSQL has for the type text."""
 
 Length = np.dtype(">i4")
 
@@ -97,7 +98,10 @@ def by_id(encoded: Encoded, ids: Column) -> Encoded:
     """Sort the rows by their ids. Then each page of the index is visited once, and of two imports of the same rows one
     waits for the other, instead of each waiting for the other in a deadlock."""
     if pa.types.is_integer(ids.type):
-        return encoded.take(np.argsort(numbers_of(ids), kind="stable"))
+        numbers = numbers_of(ids)
+        if (numbers[1:] >= numbers[:-1]).all():
+            return encoded
+        return encoded.take(np.argsort(numbers, kind="stable"))
     beginnings = rows_of(ids)[:, :8].copy().view(">u8").reshape(-1).astype(np.uint64)
     return encoded.take(np.argsort(beginnings))
 
@@ -106,8 +110,8 @@ def fixed_width(values: Column) -> int:
     """Return how many bytes each value has; 0 if values differ in this, or if any value is missing."""
     if values.null_count:
         return 0
-    if values.type == BINARY:
-        return 16
+    if pa.types.is_fixed_size_binary(values.type):
+        return int(values.type.byte_width)
     if pa.types.is_boolean(values.type):
         return 1
     if any(holds(values.type) for holds in (pa.types.is_timestamp, pa.types.is_integer, pa.types.is_floating)):
@@ -117,7 +121,7 @@ def fixed_width(values: Column) -> int:
 
 def fixed(values: Column) -> npt.NDArray[Any]:
     """Return the bytes of values of one width, without regard to nulls."""
-    if values.type == BINARY:
+    if pa.types.is_fixed_size_binary(values.type):
         return np.ascontiguousarray(rows_of(values))
     if pa.types.is_boolean(values.type):
         return numbers_of(values.cast(pa.uint8()))
@@ -139,7 +143,9 @@ def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
     missing = None
     if values.null_count:
         missing = values.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_list(values.type):
+    if not len(values):
+        written = pa.array([], pa.binary())
+    elif pa.types.is_list(values.type):
         written = lists(values)
     elif pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         written = values.cast(pa.binary()).fill_null(b"")
@@ -152,18 +158,19 @@ def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:
     return lengths, written
 
 
-def lists(values: Column) -> Column:
-    """Encode lists of strings as one-dimensional arrays of text; null has no bytes."""
+def lists(values: Column, number: int = TEXT_NUMBER) -> Column:
+    """Encode lists as one-dimensional arrays; null has no bytes. `number` is the one that PostgreSQL has for the type
+    of the elements."""
     counts = compute.fill_null(compute.list_value_length(values), 0).to_numpy().astype(np.int32)
     lengths, texts = sized(values.flatten())
     elements = compute.binary_join_element_wise(as_binary(lengths.view(np.uint8).reshape(-1, 4)), texts, b"")
     offsets: Column = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
     joined = compute.binary_join(pa.ListArray.from_arrays(offsets, elements), b"")
     head = np.zeros(len(values), np.dtype([(name, ">i4") for name in ("dimensions", "nulls", "type", "size", "first")]))
-    head["dimensions"], head["type"], head["size"], head["first"] = 1, TEXT_OID, counts, 1
+    head["dimensions"], head["type"], head["size"], head["first"] = 1, number, counts, 1
     full = compute.binary_join_element_wise(as_binary(head.view(np.uint8).reshape(-1, 20)), joined, b"")
     # In the binary form, an array without elements has no dimensions, and therefore no size.
-    empty = np.array([0, 0, TEXT_OID], dtype=">i4").tobytes()
+    empty = np.array([0, 0, number], dtype=">i4").tobytes()
     written = compute.if_else(pa.array(counts == 0), pa.scalar(empty, pa.binary()), full)
     return compute.if_else(values.is_null(), b"", written)
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from bulk_pipelines.columns import text_copy, text_lists, timestamps, uuids
+from bulk_pipelines.columns import arrow, text_copy, text_lists, timestamps, uuids
 from bulk_pipelines.columns.arrow import Column, compute, nothing
 from bulk_pipelines.columns.kinds import ColumnKind
 
@@ -10,9 +10,10 @@ FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
 PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
 # Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the
-# bits of a negative number; and `timestamps` cuts off what is finer than a microsecond.
-UNLIKE = dict.fromkeys((ColumnKind.SMALLINT, ColumnKind.INTEGER, ColumnKind.BIGINT), "[xX]") | {
-    ColumnKind.TIMESTAMP: r"\.\d{6}\d*[1-9]"
+# bits of a negative number; and `timestamps` cuts off what is finer than a microsecond. The characters, of which such
+# texts have at least one, are looked for first.
+UNLIKE = dict.fromkeys((ColumnKind.SMALLINT, ColumnKind.INTEGER, ColumnKind.BIGINT), (b"xX", "[xX]")) | {
+    ColumnKind.TIMESTAMP: (b".", r"\.\d{6}\d*[1-9]")
 }
 
 STORED: dict[ColumnKind, pa.DataType] = {kind: kind.arrow for kind in ColumnKind} | {ColumnKind.UUID: uuids.BINARY}
@@ -60,7 +61,8 @@ def loosely(text: Column, kind: ColumnKind) -> Column:
 
 
 def plainly(text: Column, kind: ColumnKind) -> Column:
-    if kind in UNLIKE and compute.any(compute.match_substring_regex(text, UNLIKE[kind])).as_py():
+    characters, unlike = UNLIKE.get(kind, (b"", ""))
+    if arrow.has_any(text, characters) and compute.any(compute.match_substring_regex(text, unlike)).as_py():
         return text
     match kind:
         case ColumnKind.REAL | ColumnKind.DOUBLE:
@@ -77,6 +79,8 @@ def plainly(text: Column, kind: ColumnKind) -> Column:
 
 def from_json_arrays(text: Column) -> Column:
     """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else."""
+    if not arrow.has_any(text, b"["):
+        return text
     of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
     if compute.any(of_values).as_py():
         braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")

@@ -78,11 +78,13 @@ def as_column(ids: Bytes, valid: Mask | None = None) -> Column:
 
 
 def rows_of(ids: Column) -> Bytes:
-    """Return the bytes of a column of ids, one row for each. The row of a null holds any bytes."""
+    """Return the bytes of a column of ids, or of other values of one width, one row for each. The row of a null holds
+    any bytes."""
+    width: int = ids.type.byte_width
     data: Any = ids.buffers()[1]
     if data is None:
-        return np.zeros((len(ids), 16), dtype=np.uint8)
-    rows: Bytes = np.frombuffer(data, dtype=np.uint8).reshape(-1, 16)
+        return np.zeros((len(ids), width), dtype=np.uint8)
+    rows: Bytes = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
     return rows[ids.offset : ids.offset + len(ids)]
 
 

@@ -1,26 +1,29 @@
-"""The schema consists of numbered files of plain SQL, which yoyo applies.
+"""Our schema consists of numbered files of plain SQL, which yoyo applies there and nowhere else.
 
 yoyo guards itself with a row in a table, which a killed process leaves behind, and marks a migration as applied in a
 second transaction. Here an advisory lock of the working connection is the guard, and a migration and its mark commit
 together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 from yoyo import read_migrations
 from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 from yoyo.connections import parse_uri
 from yoyo.migrations import Migration, MigrationList, default_migration_table
 
-from bulk_pipelines.database import pool, session
+from bulk_pipelines.database import moving, pool, queries, schemas
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.session import SCHEMA_FIELD, own_schema
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.settings import shipped
+from bulk_pipelines.settings.installation import DEFAULT_SCHEMA
 
 MIGRATIONS = shipped("sql/migrations")
 LOCK = 0x62756C6B  # "bulk": the advisory lock that one migrating process holds
@@ -62,11 +65,13 @@ class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
 def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
     """Bring the database to the newest schema, and return the names of the migrations that were applied now. Many
     processes may do it at once."""
+    own = own_schema()
     with backend(url) as yoyo, alone(yoyo.connection):
         done = []
         if missing(yoyo, directory):
-            refuse_closed_schema(yoyo.connection)
-            refuse_second_home(yoyo, url)
+            settle_in(yoyo.connection, own, directory)
+            # What a migration names is ours, even where a table of people has the same name.
+            yoyo.connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", [own])
             yoyo.ensure_internal_schema_updated()
             for migration in yoyo.to_apply(migrations(directory)):
                 apply_one(yoyo, migration)
@@ -102,38 +107,79 @@ def holder(connection: Connection) -> str:
     return f"process {row[0]} of the server, {row[1] or 'without a name'}" if row else "it has just ended"
 
 
-def refuse_closed_schema(connection: Connection) -> None:
-    """Refuse to migrate if there is no schema in which this role may make tables."""
-    path, role, schema, may_create = connection.execute(
-        "SELECT current_setting('search_path'), current_user::text, current_schema()::text,"
-        " has_schema_privilege(current_schema(), 'CREATE')"
-    ).fetchone() or ("", "", None, None)
-    if schema is None:
+def settle_in(connection: Connection, own: str, directory: Path) -> None:
+    """See to it that our schema is there, and has what an older version has made elsewhere."""
+    names = [str(migration.id) for migration in migrations(directory)]
+    with connection.transaction():
+        if not schemas.exists(connection, own):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(own)))
+        if has_marks(connection, own):
+            return
+        home = moving.former_home(connection, names, own)
+        refuse_second_home(connection, own, home)
+        files = sorted(directory.glob("*.sql"))
+        refuse_strangers(connection, own, files)
+        if home is not None:
+            applied = moving.applied_in(connection, home)
+            moving.move(connection, home, own, [each for each in files if each.stem in applied])
+
+
+def refuse_strangers(connection: Connection, own: str, files: Sequence[Path]) -> None:
+    """Refuse a schema in which somebody else has something that has a name of ours."""
+    if found := moving.strangers(connection, own, files):
         raise Unavailable(
-            f"there is no schema for the tables: the role {role} can use none of {path}; make one, "
-            "or name one as options=-csearch_path=… in BULK_DATABASE_URL"
-        )
-    if not may_create:
-        raise Unavailable(
-            f"the role {role} may not make tables in the schema {schema}: let its owner run "
-            f'GRANT CREATE ON SCHEMA "{schema}" TO "{role}", or migrate as its owner'
+            f"the schema {own} has something of others that we would make there ({', '.join(found[:10])}): name "
+            f"another one as {SCHEMA_FIELD}"
         )
 
 
-def refuse_second_home(yoyo: Backend, url: str) -> None:
-    """Refuse to make the tables a second time when they are in another schema, where an earlier search_path has put
-    them. An address that names a search_path asks for that schema, and is not refused."""
-    if applied_names(yoyo) or "search_path" in session.named(pool.parsed(url)):
-        return
-    row = yoyo.connection.execute(
-        "SELECT table_schema FROM information_schema.tables WHERE table_name IN (%s, 'job_item', 'rejected_row')"
-        " GROUP BY table_schema HAVING count(*) = 3",
-        [default_migration_table],
-    ).fetchone()
-    if row is not None:
+def refuse_second_home(connection: Connection, own: str, home: str | None) -> None:
+    """Refuse to make the tables a second time when they are in another schema. A schema that somebody has named is
+    asked for, and is not refused."""
+    row = connection.execute(queries.text("homes", "home_elsewhere"), {"own": own}).fetchone()
+    if row is not None and home is None and own == DEFAULT_SCHEMA:
         raise Unavailable(
-            f"the tables are in the schema {row[0]} of this database, where they are not looked for: "
-            f"add options=-csearch_path={row[0]} to the address in BULK_DATABASE_URL"
+            f"the tables are in the schema {row[0]} of this database, where they are not looked for: set {SCHEMA_FIELD}"
+            f" to {row[0]} if it is ours alone; else add options=-csearch_path={row[0]} to the address in "
+            "BULK_DATABASE_URL, and they are moved"
+        )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Our schema: whether our tables are there, from where `bulk migrate` would move them, what others have put there,
+    and which tables of people have the names of ours."""
+
+    own: str
+    settled: bool
+    former: str | None
+    others: list[str]
+    alike: list[str]
+
+
+def look_around(url: str, directory: Path = MIGRATIONS) -> Surroundings:
+    """Tell what stands where our tables stand, or are to stand. Raise `Unavailable` if they could not be made there.
+    This only reads."""
+    own, files = own_schema(), sorted(directory.glob("*.sql"))
+    with backend(url) as yoyo:
+        connection = yoyo.connection
+        applied_names(connection)
+        settled = has_marks(connection, own)
+        former = None
+        if not settled:
+            schemas.exists(connection, own)
+            former = moving.former_home(connection, [each.stem for each in files], own)
+            refuse_second_home(connection, own, former)
+            refuse_strangers(connection, own, files)
+        names = moving.names_of(files)
+        others = queries.text("homes", "others_there"), {"own": own, "names": names}
+        alike = queries.text("homes", "named_alike"), {"own": own, "names": names, "former": former}
+        return Surroundings(
+            own,
+            settled,
+            former,
+            [name for (name,) in connection.execute(*others)],
+            [name for (name,) in connection.execute(*alike)],
         )
 
 
@@ -146,7 +192,7 @@ def state(url: str, directory: Path = MIGRATIONS) -> State:
     """Return which migrations are applied and which are not. This only reads."""
     with backend(url) as yoyo:
         known = [migration.id for migration in migrations(directory)]
-        applied = applied_names(yoyo)
+        applied = applied_names(yoyo.connection)
     return State(
         applied=[name for name in known if name in applied],
         pending=[name for name in known if name not in applied],
@@ -156,7 +202,7 @@ def state(url: str, directory: Path = MIGRATIONS) -> State:
 
 def missing(yoyo: Backend, directory: Path) -> bool:
     """Whether there is a migration to apply. Finding that out needs fewer rights than applying it."""
-    return not {migration.id for migration in migrations(directory)} <= applied_names(yoyo)
+    return not {migration.id for migration in migrations(directory)} <= applied_names(yoyo.connection)
 
 
 @contextmanager
@@ -190,10 +236,17 @@ def migrations(directory: Path) -> MigrationList:
     return found.replace(sorted(found, key=lambda migration: str(migration.id)))
 
 
-def applied_names(yoyo: Backend) -> set[str]:
-    connection = yoyo.connection
-    (table,) = connection.execute("SELECT to_regclass(%s)", [default_migration_table]).fetchone()
-    if table is None:
+def applied_names(connection: Connection) -> set[str]:
+    own = own_schema()
+    row = connection.execute(queries.text("homes", "usable"), {"own": own}).fetchone()
+    if row is None:
         return set()
-    rows = connection.execute(f"SELECT migration_id FROM {default_migration_table}").fetchall()
-    return {name for (name,) in rows}
+    if not row[0]:
+        raise schemas.closed(connection, own)
+    return moving.applied_in(connection, own) if has_marks(connection, own) else set()
+
+
+def has_marks(connection: Connection, own: str) -> bool:
+    """Whether there is a table in our schema that marks what is applied. It may be empty, if a process has died."""
+    table = sql.Identifier(own, moving.MARKS).as_string(connection)
+    return connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone() == (True,)

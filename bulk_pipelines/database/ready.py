@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import address, migrations, pool
+from bulk_pipelines.database import address, migrations, pool, samples
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.settings import Settings
 
@@ -12,10 +12,19 @@ def url(settings: Settings) -> str:
     database; any other has to be migrated by its owner."""
     found = address.url(settings)
     if not settings.database_url:
-        migrations.apply(found)
+        migrated(settings, found)
     elif migrations.pending(found):
         raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
     return found
+
+
+def migrated(settings: Settings, url: str) -> list[str]:
+    """Bring the database to the newest schema, and return the names of the migrations that were applied now. An
+    embedded database is this program's own, so it gets the tables to try it with, too."""
+    applied = migrations.apply(url)
+    if applied and not settings.database_url:
+        samples.furnish(url)
+    return applied
 
 
 def opened(settings: Settings, application: str) -> Engine:

@@ -42,13 +42,20 @@ def exists(connection: Connection, name: str) -> bool:
     assert found is not None
     role, may_make = found
     if row is not None:
-        raise Unavailable(
-            f"the role {role} may not use the schema {name}: let its owner run "
-            f'GRANT USAGE, CREATE ON SCHEMA {name} TO "{role}"'
-        )
+        raise closed(connection, name)
     if not may_make:
         raise Unavailable(
             f"the role {role} may not make the schema {name}: let the database's owner run "
             f'CREATE SCHEMA {name} AUTHORIZATION "{role}"'
         )
     return False
+
+
+def closed(connection: Connection, name: str) -> Unavailable:
+    """Return the error that a role may not use a schema."""
+    row = connection.execute("SELECT current_user::text").fetchone()
+    assert row is not None
+    return Unavailable(
+        f"the role {row[0]} may not use the schema {name}: let its owner run "
+        f'GRANT USAGE, CREATE ON SCHEMA {name} TO "{row[0]}"'
+    )

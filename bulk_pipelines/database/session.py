@@ -14,16 +14,24 @@ from typing import Any
 from sqlalchemy import URL
 
 from bulk_pipelines.errors import InvalidInput, Unavailable
+from bulk_pipelines.settings import current
 
 OLDEST_SERVER = 15
 URL_FIELD = "BULK_DATABASE_URL"
+SCHEMA_FIELD = "BULK_SCHEMA"
 ENCODING = "UTF8"
 
 # By these, a peer that vanished (because its machine or the network is down) is noticed within about half a minute.
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 SEARCH_PATH = '"$user", public'
-"""PostgreSQL's own default. An address may name another one in its `options`."""
+"""PostgreSQL's own default: where names of people are looked for. An address may name another one in its `options`."""
+THEIRS = "bulk_pipelines.search_path"
+"""The setting in which a session keeps that."""
+
+SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+TAKEN = frozenset({"public", "information_schema", "dagster"})
+"""Schemas that belong to people, to PostgreSQL and to Dagster."""
 
 SETTINGS = {
     # These say how texts and values are written in both directions. Drivers, COPY and our SQL rely on each of them.
@@ -105,10 +113,29 @@ def joined(value: str | Sequence[str]) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
 
+def own_schema() -> str:
+    """Return the schema of everything that this program makes."""
+    name = current().schema
+    if not SCHEMA.fullmatch(name) or name in TAKEN:
+        raise InvalidInput(
+            SCHEMA_FIELD,
+            f"{name!r} cannot be the schema of this program: it is a name of small letters, digits and _, and none of "
+            f"{', '.join(sorted(TAKEN))}, or of PostgreSQL's pg_…",
+        )
+    return name
+
+
 def settings(named: Mapping[str, str], search_path: str = "") -> dict[str, str]:
-    """Return the settings of a session: those that its address names, and those that this program needs."""
-    path = {"search_path": search_path} if search_path else {}
-    return {"search_path": SEARCH_PATH} | dict(named) | path | SETTINGS
+    """Return the settings of a session: those that its address names, and those that this program needs. What it makes
+    is found before anything of people (`database/namespaces.py`), unless another `search_path` is given."""
+    theirs = named.get("search_path", SEARCH_PATH)
+    path = {"search_path": search_path} if search_path else {"search_path": first(theirs), THEIRS: theirs}
+    return dict(named) | path | SETTINGS
+
+
+def first(theirs: str) -> str:
+    """Return the `search_path` of a session of ours, at an address that names this one."""
+    return f'"{own_schema()}", {theirs}' if theirs.strip() else f'"{own_schema()}"'
 
 
 def named(url: URL) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries, samples
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution.request import Input
 
@@ -39,4 +39,6 @@ def fill(connection: Connection, sample: Sample) -> int:
         "asof_indicators": list(sample.asof_indicators),
         "constituents": sample.constituents,
     }
-    return connection.execute(queries.text("distribution", "fill_sample"), values).rowcount
+    samples.make_index_data(connection)
+    with namespaces.theirs(connection):
+        return connection.execute(queries.text("distribution", "fill_sample"), values).rowcount

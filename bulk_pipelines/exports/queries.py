@@ -3,7 +3,7 @@ anything is submitted: an error in it is told at once, and every process that wo
 
 import psycopg
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection, reason
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.request import QUERY, of_query
@@ -16,6 +16,7 @@ UNNAMED = "?column?"
 def described(connection: Connection, query: str) -> Resource:
     """Return the columns of a query as a declaration. The transaction may only read from then on."""
     connection.execute("SET TRANSACTION READ ONLY")
+    namespaces.turn_to_theirs(connection)
     try:
         with connection.transaction():
             # What is prepared is one statement: nothing behind it can end the transaction that only reads.

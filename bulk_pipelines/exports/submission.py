@@ -26,6 +26,8 @@ def source(connection: Connection, resource: str | None, table: str | None, quer
 
 def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Submitted:
     """Submit an export. The same key with the same request names the job that is there already."""
+    if not request.query:
+        adoption.refuse_unmade(connection, request.declared)
     wanted = sender.asks(request.kind_name, request.as_params())
     return submission.submit(connection, known_kinds(), wanted, persist.checked([("file", {})]))
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from bulk_pipelines.formats import rows
+from bulk_pipelines.formats.ahead import ahead
 
 BUFFER = 1 << 20
 ARROW, PARQUET = b"ARROW1", b"PAR1"
@@ -17,7 +18,7 @@ STREAM = b"\xff\xff\xff\xff"
 def parquet(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the schema and the batches of a Parquet file. Rows are numbered from 1 on."""
     opened = pyarrow.parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
-    return opened.schema_arrow, parquet_batches(file, opened)
+    return opened.schema_arrow, ahead(parquet_batches(file, opened))
 
 
 def parquet_batches(file: BinaryIO, opened: pyarrow.parquet.ParquetFile) -> Iterator[pa.RecordBatch]:

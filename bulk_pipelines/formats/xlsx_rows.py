@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import compute
 from bulk_pipelines.formats import rows, xlsx_book, xlsx_scan
+from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.formats.sheets import KEPT, Sheet
 from bulk_pipelines.formats.xlsx_book import Book, Unpack, damaged
 from bulk_pipelines.formats.xlsx_scan import Cells, Ints
@@ -19,6 +21,7 @@ LONGEST_ROW = 64 << 20
 BEGIN = re.compile(rb"<((?:\w+:)?)sheetData\s*(/?)>")
 ROOT = re.compile(rb"<(?:\w+:)?worksheet\b[^>]*>")
 DAY = 86_400_000
+EXCEL_ZERO = -25_569 * DAY
 LAST_SERIAL = 2_958_466
 
 
@@ -41,7 +44,7 @@ class Reader:
     def table(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches. Rows without any value are left out."""
         shared = xlsx_book.shared(self.unpack)
-        grids = (self.grid(cells, shared) for cells in self.cells())
+        grids = (self.grid(cells, shared) for cells in ahead(self.cells()))
         begun: list[Grid] = []
         for grid in grids:
             begun.append(grid)
@@ -201,25 +204,30 @@ def replaced(values: Any, mask: Any, with_these: Any) -> Any:
 def moments(serials: Any, from_1904: bool) -> Any:
     """Return Excel's days since 1900 as dates, dates with times, or times of the day. A value that is no such number
     stays what it is. The 29th of February 1900, which Excel has and no calendar, counts as the day after it."""
-    days = np.array([number(each) for each in serials.to_pylist()])
+    days = numbers(serials)
     known = (days >= 0) & (days < LAST_SERIAL)
     days = np.where(known, days, 0)
+    of_day = (days >= 0) & (days < 1)
     if from_1904:
         days = days + 1462
-    stamps = np.round(np.where(days < 60, days + 1, days) * DAY).astype(np.int64)
-    times = (np.datetime64("1899-12-30", "ms") + stamps.astype("timedelta64[ms]")).astype("datetime64[ms]")
-    text = np.datetime_as_string(times, unit="ms").astype(object)
-    found = []
-    for place, (value, told) in enumerate(zip(days.tolist(), text.tolist(), strict=True)):
-        day, _, clock = told.partition("T")
-        clock = clock.removesuffix(".000")
-        if not known[place]:
-            found.append(serials[place].as_py())
-        elif 0 <= value < 1:
-            found.append(clock)
-        else:
-            found.append(day if clock == "00:00:00" else f"{day}T{clock}")
-    return pa.array(found, pa.string())
+        of_day = np.zeros(len(days), dtype=bool)
+    stamps = np.round(np.where(days < 60, days + 1, days) * DAY).astype(np.int64) + EXCEL_ZERO
+    text = pa.array(stamps).cast(pa.timestamp("ms")).cast(pa.string())
+    day, clock = compute.utf8_slice_codeunits(text, 0, -13), compute.utf8_slice_codeunits(text, -12)
+    clock = compute.replace_substring_regex(clock, r"\.000$", "")
+    whole = compute.binary_join_element_wise(day, clock, "T")
+    found = compute.if_else(compute.equal(clock, "00:00:00"), day, whole)
+    found = compute.if_else(pa.array(of_day), clock, found)
+    return compute.if_else(pa.array(known), found, serials)
+
+
+def numbers(texts: Any) -> npt.NDArray[np.float64]:
+    """Read numbers; a text that is none becomes -1."""
+    try:
+        found: npt.NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return np.array([number(each) for each in texts.to_pylist()])
+    return found
 
 
 def number(text: str) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bulk_pipelines.columns.arrow import buffer
+from bulk_pipelines.columns.arrow import buffer, compute
 from bulk_pipelines.formats.xlsx_book import damaged, plain, unescaped
 
 ROW = re.compile(rb'<row\b(?:[^>]*?\sr="(\d{1,7})")?[^>]*>')
@@ -89,11 +89,17 @@ def quickly(data: bytes) -> Cells | None:
     kept = stops > starts
     texts = gathered(view, starts[kept], stops[kept])
     if b"&" in data or b"_x" in data:
-        texts = pa.array([unescaped(each) for each in texts.cast(pa.binary()).to_pylist()], pa.binary()).cast(
-            pa.string(), safe=False
-        )
+        texts = with_characters(texts)
     lines = np.array(numbers, dtype="S7").astype(np.int64)[row_of]
     return Cells(lines[kept], columns_of(view, cells)[kept], kinds[kept], styles[kept], texts)
+
+
+def with_characters(texts: Any) -> Any:
+    """Return the texts with the characters that stand in them as entities or in Excel's own way."""
+    written = texts.cast(pa.binary())
+    some = compute.or_(compute.match_substring(written, b"&"), compute.match_substring(written, b"_x"))
+    mended = pa.array([unescaped(each) for each in written.filter(some).to_pylist()], pa.binary())
+    return compute.replace_with_mask(written, some, mended).cast(pa.string(), safe=False)
 
 
 def nothing() -> Cells:

@@ -3,8 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -20,6 +19,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import staging
@@ -120,7 +120,7 @@ class Loader:
         self.make_room(tools, plan)
         sizer = self.sizer(tools)
         direct = True
-        with ahead(read_on(lease, tools.job, plan, sizer)) as reads:
+        with closing(ahead(read_on(lease, tools.job, plan, sizer))) as reads:
             for read in reads:
                 self.loading(read)
                 result = written(lease, tools, read, sizer, direct)
@@ -147,20 +147,6 @@ def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[R
             for block in blocks.read(source, file.layout, piece, sizer, MAX_RECORD_BYTES, resume):
                 is_last = index == len(ranges) - 1 and block.following.start >= piece.stop
                 yield Read(index, context, block, validate(context, file.layout, block), is_last)
-
-
-@contextmanager
-def ahead(reads: Iterator[Read]) -> Iterator[Iterator[Read]]:
-    """Yield the same blocks, but read and validate the next one in a thread while the caller loads the one before."""
-    with ThreadPoolExecutor(1, "reading") as executor:
-
-        def following() -> Iterator[Read]:
-            future = executor.submit(next, reads, None)
-            while (read := future.result()) is not None:
-                future = executor.submit(next, reads, None)
-                yield read
-
-        yield following()
 
 
 def written(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: bool) -> BatchResult:

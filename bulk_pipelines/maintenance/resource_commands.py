@@ -5,7 +5,7 @@ import sys
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.maintenance.shown import Adopted, Apart, ResourceChecked, ResourceShown
+from bulk_pipelines.maintenance.shown import Adopted, Apart, ResourceChecked, ResourceShown, SamplesMade
 
 
 @click.group(name="resources")
@@ -48,6 +48,18 @@ def adopt(table: str, name: str | None, provenance: bool, again: bool) -> None:
         resource.provenance,
     )
     output.show(shown, f"{resource.name}: {path}\n{adoption.as_text(resource)}")
+
+
+@group.command()
+@output.shows(SamplesMade)
+def sample() -> None:
+    """Make the tables of users, articles and comments, to try the program with. An embedded database has them."""
+    from bulk_pipelines.database import ready, samples
+    from bulk_pipelines.database.pool import transaction
+
+    with transaction(ready.opened(settings.current(), "bulk cli")) as connection:
+        made = samples.make(connection)
+    output.show(SamplesMade(made), f"made {', '.join(made)}" if made else "the tables are there already")
 
 
 @group.command()

@@ -67,6 +67,13 @@ class ResourceShown:
 
 
 @dataclass(frozen=True)
+class SamplesMade:
+    """The sample tables that were made; those that were there already are left out."""
+
+    made: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Adopted:
     """A table whose declaration was written to a file."""
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bulk_pipelines import resources
+from bulk_pipelines.database import namespaces, samples
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.resources import library, reflection
@@ -15,17 +16,44 @@ def of_table(connection: Connection, table: str) -> Resource:
     """Return the declaration of a table: that of a resource if the table has one, else what the catalogue knows."""
     reflected = reflection.reflect(connection, table)
     for resource in resources.known():
-        own = resource.built_in and reflected.provenance and reflected.table == resource.table
-        if (own and reflected.schema == "public") or resource.place == reflected.place:
+        if resource.place == reflected.place or (resource.built_in and is_sample(connection, resource, reflected)):
             return resource
     return reflected
+
+
+def is_sample(connection: Connection, resource: Resource, reflected: Resource) -> bool:
+    """Whether a table is the one of a resource that comes with the program."""
+    if (resource.table, resource.column_names) != (reflected.table, reflected.column_names):
+        return False
+    with namespaces.theirs(connection):
+        places = [resource.table, reflection.quoted(connection, reflected.place)]
+        row = connection.execute("SELECT to_regclass(%s) = %s::regclass", places).fetchone()
+        return reflected.provenance and row == (True,)
 
 
 def chosen(connection: Connection, resource: str | None, table: str | None) -> Resource:
     """Return the declaration of what a request names: either a resource, or a table."""
     if (resource is None) == (table is None):
         raise InvalidInput("resource", "name either a resource or a table")
-    return of_table(connection, table) if table is not None else resources.find(resource or "")
+    if table is not None:
+        return of_table(connection, table)
+    found = resources.find(resource or "")
+    refuse_unmade(connection, found)
+    return found
+
+
+def refuse_unmade(connection: Connection, resource: Resource) -> None:
+    """Raise `InvalidInput` if the resource comes with the program, and nobody has made its table here."""
+    if not resource.built_in:
+        return
+    with namespaces.theirs(connection):
+        row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [resource.table]).fetchone()
+    if row != (True,):
+        raise InvalidInput(
+            "resource",
+            f"there is no table {resource.table} in this database: `bulk resources sample` makes those of "
+            f"{', '.join(samples.RESOURCES)}; for a table of yours, name it as --table",
+        )
 
 
 def today(connection: Connection, declared: Resource) -> Resource:

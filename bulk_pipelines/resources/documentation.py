@@ -39,9 +39,10 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 `has` a value.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
-  words. Rows whose kinds we know go in by binary COPY; if a column has values that only PostgreSQL can read
-  (numeric, intervals, JSON, arrays, `infinity`), the rows of that batch go in by text COPY. Only the real kinds are
-  rounded to the nearest number that they have, as everywhere.
+  words. Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
+  nineteen digits, ISO dates and times, JSON, arrays of one dimension. If a column of a batch has values that only
+  PostgreSQL can read (intervals, addresses of networks, ranges, `infinity`, longer numbers), the rows of that batch go
+  in by text COPY. Only the real kinds are rounded to the nearest number that they have, as everywhere.
 - **Constraints that nobody declared** (CHECK, EXCLUDE, partial and expression indexes, triggers) name the records
   that break them: `refused_by_table`, with the constraint. Which of two records that exclude each other stays is
   then a matter of which batch came first; for keys it is always the first in the file (insert) or the last
@@ -65,7 +66,8 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 ABOUT = """\
 Users, articles and comments are declared once, in `bulk_pipelines/resources/`. Reading, checking, loading, exports,
 filters and this page follow the declaration; the tables hold the same rules as constraints. A file must have every
-required column, may leave out the others, and may have them in any order."""
+required column, may leave out the others, and may have them in any order. An embedded database has these tables; in
+another one `bulk resources sample` makes them."""
 
 
 def page(notice: str) -> str:

@@ -7,8 +7,9 @@ import psycopg
 from psycopg import sql
 
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.session import own_schema
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Key, Reference, Referrer, Resource
 from bulk_pipelines.resources.rules import MaxLength, OneOf, Rule
@@ -46,6 +47,11 @@ OTHERS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S"
 def reflect(connection: Connection, table: str, name: str = "") -> Resource:
     """Declare the table that a person means by this name, which is written as in SQL: `orders`, `shop.orders`,
     `shop."Order Lines"`. The resource is called by `name`, or by the name of the table with its schema."""
+    with namespaces.theirs(connection):
+        return reflected(connection, table, name)
+
+
+def reflected(connection: Connection, table: str, name: str) -> Resource:
     oid, schema, relname, comment = found(connection, table)
     columns = [column_of(row) for row in connection.execute(queries.text("reflection", "columns"), {"oid": oid})]
     there = {column.name for column in columns}
@@ -84,6 +90,10 @@ def found(connection: Connection, table: str) -> tuple[int, str, str, str | None
         raise InvalidInput(FIELD, f'{said}. A name is written as in SQL: orders, shop.orders, shop."Orders"') from None
     assert row is not None
     oid, schema, name, kind, secured, comment, usable, readable = row
+    if schema == own_schema():
+        raise InvalidInput(
+            FIELD, f"{schema}.{name} is a table of this program itself, which works with those of others"
+        )
     if kind not in TABLES:
         raise InvalidInput(FIELD, f"{table} is {OTHERS.get(kind, 'no table')}: rows are imported into tables")
     if not usable or not readable:

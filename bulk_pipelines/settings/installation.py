@@ -6,6 +6,8 @@ from pathlib import Path
 from bulk_pipelines.settings import places
 from bulk_pipelines.settings.variables import setting
 
+DEFAULT_SCHEMA = "bulk"
+
 
 @dataclass(frozen=True)
 class InstallationSettings:
@@ -15,6 +17,12 @@ class InstallationSettings:
         "The PostgreSQL (15 or newer) to use, `postgresql://user:password@host:port/database`. "
         "Empty: an embedded server, started when it is needed.",
         secret=True,
+    )
+    schema: str = setting(
+        "BULK_SCHEMA",
+        DEFAULT_SCHEMA,
+        "The schema of that database in which everything stands that this program makes for itself "
+        "(docs/privileges.md). Tables of people stay where they are.",
     )
     home: Path = setting(
         "BULK_HOME",

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.database import address, folders, logs, migrations
+from bulk_pipelines.database import address, folders, logs, ready
 from bulk_pipelines.database.embedded.locks import taken
 from bulk_pipelines.drops import probing, sources
 from bulk_pipelines.drops.sources import DropSource
@@ -65,7 +65,7 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
         dropped = sources.load(chosen.drops_file, [each.name for each in resources.known()], chosen.home / "inbox")
         threading.Thread(target=tell_unreachable, args=(dropped, chosen, say), daemon=True).start()
         with address.held(chosen) as url, guarded(chosen.home):
-            migrations.apply(url)
+            ready.migrated(chosen, url)
             place = home.prepare(chosen, url)
             home.write_workspace(place)
             variables = home.environment(chosen, url) | processes.mark(chosen.home)

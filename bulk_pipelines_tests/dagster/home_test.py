@@ -83,6 +83,7 @@ def test_a_home_goes_from_one_database_to_another_and_back(empty_database_url: s
         assert refused.stderr == "Error: the database's schema is not up to date: run `bulk migrate`\n"
         for arguments, answer in (
             (("migrate",), "applied 0001"),
+            (("resources", "sample"), "made users"),
             (("import", USERS, "--resource", "users"), "3 loaded"),
             (("sweep",), "done"),
             (("migrate",), "the schema is up to date"),

@@ -162,7 +162,7 @@ def test_a_given_database_is_used_and_left_running(
             tables = connection.execute(
                 "SELECT schemaname FROM pg_tables WHERE tablename IN ('job', 'runs')"
             ).fetchall()
-        assert sorted(tables) == [("dagster",), ("public",)]
+        assert sorted(tables) == [("bulk",), ("dagster",)]
         process.send_signal(signal.SIGINT)
         finished(process)
     nothing_is_left(installation)

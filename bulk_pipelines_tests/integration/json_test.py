@@ -34,6 +34,7 @@ from bulk_pipelines_tests.servers.provider_server import ProviderServer, Said
 WITHOUT = {
     "up": "serves until it is stopped",
     "api": "serves until it is stopped",
+    "grants": "prints SQL",
     "import records": "prints the content of a file",
     "grid": "prints the content of a file",
 }
@@ -118,8 +119,8 @@ class House:
 
     def table(self) -> str:
         with transaction(self.engine) as connection:
-            connection.execute("CREATE TABLE orders (number int PRIMARY KEY, customer text NOT NULL)")
-        return "orders"
+            connection.execute("CREATE TABLE public.orders (number int PRIMARY KEY, customer text NOT NULL)")
+        return "public.orders"
 
     def inputs(self) -> str:
         wanted = [{"indexKey": "IDX0001", "effectiveDate": 20240101, "asofindicator": "CLS"}]
@@ -148,6 +149,7 @@ QUICK: dict[str, Ask] = {
     "notify test": lambda house: [house.told["notify add"]["subscription"]],
     "notify remove": lambda house: [house.told["notify add"]["subscription"]],
     "resources list": lambda _: [],
+    "resources sample": lambda _: [],
     "resources adopt": lambda house: [house.table()],
     "resources check": lambda _: [],
     "drops list": lambda _: [],

@@ -97,12 +97,12 @@ def slow_down(connection: psycopg.Connection[Any], table: str = "users", seconds
     middle."""
     connection.execute(f"ALTER TABLE {table} RENAME TO {table}_quick")
     connection.execute(
-        f"CREATE VIEW {table} AS SELECT * FROM {table}_quick WHERE pg_sleep({seconds}) IS NOT NULL".encode()
+        f"CREATE VIEW public.{table} AS SELECT * FROM {table}_quick WHERE pg_sleep({seconds}) IS NOT NULL".encode()
     )
 
 
 def speed_up(connection: psycopg.Connection[Any], table: str = "users") -> None:
-    connection.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM {table}_quick".encode())
+    connection.execute(f"CREATE OR REPLACE VIEW public.{table} AS SELECT * FROM {table}_quick".encode())
 
 
 def rows_so_far(connection: psycopg.Connection[Any], job: Job) -> int:

@@ -28,10 +28,10 @@ HASTY = Kinds(replace(kind, retry=RetryPolicy(max_attempts=1)) for kind in KINDS
 """Kinds of imports in which a range that fails once is buried."""
 
 FAULTS = """
-CREATE TABLE fault (email text);
+CREATE TABLE public.fault (email text);
 CREATE FUNCTION fill_up() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        IF EXISTS (SELECT FROM fault WHERE fault.email = lower(NEW.email)) THEN
+        IF EXISTS (SELECT FROM public.fault WHERE fault.email = lower(NEW.email)) THEN
             RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full';
         END IF;
         RETURN NEW;

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Resource
@@ -61,7 +62,9 @@ class Shop:
     engine: Engine
 
     def do(self, statements: str) -> None:
+        """Do as somebody does who knows nothing of this program."""
         with transaction(self.engine) as connection:
+            namespaces.turn_to_theirs(connection)
             connection.execute(statements.encode(), prepare=False)
 
     def query(self, text: str) -> list[tuple[Any, ...]]:

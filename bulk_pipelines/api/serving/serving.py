@@ -16,7 +16,7 @@ from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.callers import is_loopback
 from bulk_pipelines.api.serving.application import Install, application, nothing
 from bulk_pipelines.api.serving.connections import Guarded
-from bulk_pipelines.database import address, migrations, pool
+from bulk_pipelines.database import address, migrations, pool, ready
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.errors import InvalidInput, Unavailable
@@ -56,7 +56,7 @@ def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -
 def prepare(chosen: Settings, url: str) -> None:
     """Migrate the embedded server's database; refuse any other that its owner has not migrated."""
     if not chosen.database_url:
-        migrations.apply(url)
+        ready.migrated(chosen, url)
     elif migrations.pending(url):
         raise Unavailable("the database's schema is not up to date: run `bulk migrate`")
 

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution.files import placeholders
 from bulk_pipelines.distribution.request import Input
@@ -105,6 +106,7 @@ def read(pool: Engine, query: Query, wanted: Sequence[Input]) -> list[Content | 
     values = together(wanted)
     lines: list[list[bytes]] = [[] for _ in wanted]
     with asked(), transaction(pool) as connection:
+        namespaces.turn_to_theirs(connection)
         read_at = moment(connection)
         header = header_of(connection, f"SELECT data.* FROM {query.joined()} LIMIT 0", values)
         copy_rows = f"COPY (SELECT wanted.position, data.* FROM {query.joined()}) TO STDOUT {COPY_OPTIONS}"
@@ -123,6 +125,7 @@ def stream(pool: Engine, query: Query, wanted: Input) -> Iterator[Stream]:
     """The file of one input in constant memory, whatever its size."""
     text, values = query.alone(), by_itself(wanted)
     with asked(), transaction(pool) as connection:
+        namespaces.turn_to_theirs(connection)
         read_at = moment(connection)
         header = header_of(connection, f"{text} LIMIT 0", values)
         with (
@@ -155,6 +158,7 @@ def columns(pool: Engine, query: Query) -> list[str]:
     """The names of a file's columns. The query is planned in both ways, and not run."""
     example = Input("", date(2000, 1, 1), "")
     with asked(), transaction(pool) as connection:
+        namespaces.turn_to_theirs(connection)
         names_of(connection, f"SELECT data.* FROM {query.joined()} LIMIT 0", together([example]))
         return names_of(connection, f"{query.alone()} LIMIT 0", by_itself(example))
 

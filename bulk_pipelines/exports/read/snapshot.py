@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import query
@@ -69,6 +69,7 @@ class Plan:
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
         yield PATIENCE
+        yield namespaces.TURN
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
@@ -97,6 +98,7 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     query may take long, so it is not run for a preview."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
+    namespaces.turn_to_theirs(connection)
     table = "" if request.query else sql.Identifier(*request.declared.place).as_string(connection)
     if table:
         connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())

@@ -7,6 +7,7 @@ from functools import partial
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.context import Mode
@@ -75,7 +76,7 @@ def remove(connection: Connection, resource: Resource, job_id: int, piece: sql.C
     table = tables.table(resource)
     condition = sql.SQL("t.import_job = {} AND {}").format(job_id, is_free(resource))
     try:
-        with refusals.savepoint(connection):
+        with namespaces.theirs(connection):
             statement = sql.SQL("DELETE FROM {} t WHERE {} AND {}").format(table, piece, condition)
             return connection.execute(statement).rowcount
     except psycopg.Error as error:

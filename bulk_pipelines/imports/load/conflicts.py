@@ -15,9 +15,11 @@ from psycopg import errors, sql
 
 from bulk_pipelines.columns import arrow, binary_copy, text_copy
 from bulk_pipelines.columns.arrow import Column, Mask, compute
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
-from bulk_pipelines.imports.load import conflict_reasons, rejects, tables, writing
+from bulk_pipelines.imports.load import checks, conflict_reasons, rejects, tables, writing
+from bulk_pipelines.imports.load.checks import Check
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
 from bulk_pipelines.imports.validate import rows
 from bulk_pipelines.imports.validate.rows import with_origin
@@ -78,9 +80,10 @@ def insert(connection: Connection, context: ImportContext, validated: Validated)
             for key in resource.keys
         },
     )
-    stage(connection, resource, validated)
+    known = checks.of_table(connection, resource)
+    stage(connection, resource, validated, checks.columns_of(known))
     persistently(
-        connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, context, validated, found)
+        connection, (errors.DeadlockDetected,), lambda: compare_and_write(connection, context, validated, found, known)
     )
     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGED))
     return set_aside(connection, context, validated, found)
@@ -105,16 +108,18 @@ def repeated(key: Key, columns: list[Column]) -> Mask:
     return again & ~missing
 
 
-def stage(connection: Connection, resource: Resource, validated: Validated) -> None:
-    """Put the keys and references of the batch into a temporary table, with the numbers of their rows."""
-    names = conflict_reasons.telling_columns(resource)
+def stage(connection: Connection, resource: Resource, validated: Validated, more: list[str]) -> None:
+    """Put the keys and references of the batch, and the columns that are named, into a temporary table with the numbers
+    of their rows."""
+    names = list(dict.fromkeys([*conflict_reasons.telling_columns(resource), *more]))
     if not names:
         return
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA"
-        ).format(tables.plain(resource, names), tables.table(resource))
-    )
+    with namespaces.theirs(connection):
+        connection.execute(
+            sql.SQL(
+                "CREATE TEMP TABLE staged ON COMMIT DROP AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA"
+            ).format(tables.plain(resource, names), tables.table(resource))
+        )
     columns = {name: arrow.column(validated.good, name) for name in names}
     columns["import_line"] = pa.array(np.arange(len(validated.lines)))
     binary_copy.copy(connection, STAGED, rows.encoded(resource, columns))
@@ -132,9 +137,14 @@ def persistently(connection: Connection, passing: tuple[type[psycopg.Error], ...
     raise AssertionError("the last attempt returns or raises")
 
 
-def compare_and_write(connection: Connection, context: ImportContext, validated: Validated, found: Objections) -> int:
+def compare_and_write(
+    connection: Connection, context: ImportContext, validated: Validated, found: Objections, known: list[Check]
+) -> int:
     found.refused.clear()
     compare(connection, context, found)
+    declared = found.any
+    broken = checks.broken(connection, context.resource, known, STAGED)
+    found.refused = {row: refusal.said for row, refusal in broken.items() if not declared[row]}
     free = np.flatnonzero(~found.any[validated.encoded.order])
     batch = validated.encoded.take(free)
     refused = writing.write(connection, context, validated, batch)
@@ -143,7 +153,7 @@ def compare_and_write(connection: Connection, context: ImportContext, validated:
         # Another comparison tells which of these rows were refused because others changed the table in between.
         compare(connection, context, found, list(messages))
         declared = found.any
-        found.refused = {row: message for row, message in messages.items() if not declared[row]}
+        found.refused |= {row: message for row, message in messages.items() if not declared[row]}
     return len(free) - len(refused)
 
 

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import errors
 
 from bulk_pipelines.columns import binary_copy
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.counts import Counts
@@ -62,7 +63,7 @@ def set_aside(connection: Connection, context: ImportContext, validated: Validat
 def copied(connection: Connection, context: ImportContext, validated: Validated) -> bool:
     """Copy all rows into the table, or none of them, and tell whether the table took them."""
     try:
-        with refusals.savepoint(connection) as savepoint:
+        with namespaces.theirs(connection) as savepoint:
             if writing.copied(connection, context, validated, validated.encoded) == len(validated.lines):
                 return True
             raise psycopg.Rollback(savepoint)

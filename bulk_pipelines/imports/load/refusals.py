@@ -5,14 +5,13 @@ unless it says that the server cannot work now. Which row it is about is found b
 are written in small pieces, and in smaller ones where a piece is refused, each piece in a savepoint of its own.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.database import faults
+from bulk_pipelines.database import faults, namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
@@ -58,16 +57,6 @@ def at_once(connection: Connection) -> None:
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-@contextmanager
-def savepoint(connection: Connection) -> Iterator[psycopg.Transaction]:
-    """Open a savepoint for a statement that may fire triggers. If a trigger sets the `search_path`, and does not set it
-    back, this ends with the block: otherwise our next statements would find other tables, or none."""
-    with connection.transaction() as made:
-        path = connection.execute("SELECT pg_catalog.current_setting('search_path')").fetchone()
-        yield made
-        connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", path)
-
-
 def about_rows(error: psycopg.Error) -> bool:
     """Tell whether the server refused the rows it was given, and is itself able to go on."""
     if faults.is_raised_on_purpose(error):
@@ -95,7 +84,7 @@ def write(
     refuses it, find the refused rows by trying, and write the others. If it is `exact`, rows that are left out without
     an error count as refused."""
     try:
-        with savepoint(connection) as made, tables.planned(connection, "seqscan"):
+        with namespaces.theirs(connection) as made, tables.planned(connection, "seqscan"):
             # The statement may name the lines more than once.
             command = statement(sql.Placeholder("wanted"))
             written = connection.execute(command, {"wanted": wanted}, prepare=False).rowcount
@@ -178,13 +167,14 @@ def attempt(connection: Connection, statement: sql.Composable, wanted: list[int]
     connection.execute(head, prepare=False)
     result = Attempt()
     query = sql.SQL("SELECT * FROM pg_temp.attempt(%s::bigint[])")
-    # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
-    for begin in range(0, len(wanted), AT_ONCE):
-        values = [wanted[begin : begin + AT_ONCE]]
-        for number, message, constraint, written in connection.execute(query, values, prepare=False):
-            if number is None:
-                result.written += written
-            else:
-                result.refused[number] = Refusal(message or "refused without a word", constraint or None)
+    with namespaces.theirs(connection):
+        # PostgreSQL copies a long array whenever a piece is cut out of it, so it gets no long ones.
+        for begin in range(0, len(wanted), AT_ONCE):
+            values = [wanted[begin : begin + AT_ONCE]]
+            for number, message, constraint, written in connection.execute(query, values, prepare=False):
+                if number is None:
+                    result.written += written
+                else:
+                    result.refused[number] = Refusal(message or "refused without a word", constraint or None)
     connection.execute("DROP FUNCTION pg_temp.attempt(bigint[])")
     return result

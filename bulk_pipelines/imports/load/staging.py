@@ -3,7 +3,7 @@ what it has loaded. Its first lane makes them, and they are dropped in the trans
 
 from psycopg import sql
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
@@ -15,6 +15,12 @@ def prepare(connection: Connection, context: ImportContext) -> None:
     resource = context.resource
     if resource.built_in or exists(connection, context.job_id):
         return
+    with namespaces.theirs(connection):
+        make(connection, context)
+
+
+def make(connection: Connection, context: ImportContext) -> None:
+    resource = context.resource
     connection.execute(
         sql.SQL(
             "CREATE TABLE {} AS SELECT {}, 0::bigint AS import_job, 0::bigint AS import_line FROM {} WITH NO DATA"
@@ -40,7 +46,8 @@ def prepare(connection: Connection, context: ImportContext) -> None:
 def exists(connection: Connection, job_id: int) -> bool:
     """Tell whether the tables are there. Of several that ask at once, only one makes them."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"bulk_pipelines.staging.{job_id}"])
-    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f"import_aside_{job_id}"]).fetchone()
+    name = namespaces.own(f"import_aside_{job_id}").as_string(connection)
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
     return bool(row and row[0])
 
 
@@ -67,7 +74,7 @@ def drop(connection: Connection, resource: Resource, job_id: int) -> None:
 
 def drop_all(connection: Connection, job_id: int) -> None:
     for name in (f"import_aside_{job_id}", f"import_ledger_{job_id}"):
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(namespaces.own(name)))
 
 
 def left_behind(connection: Connection) -> list[tuple[int, str | None]]:

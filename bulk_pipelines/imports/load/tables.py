@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from psycopg import sql
 
 from bulk_pipelines import resources
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.resources.declaration import Key, Reference, Resource
@@ -28,14 +29,14 @@ def aside(context: ImportContext) -> sql.Identifier:
 def aside_of(resource: Resource, job_id: int) -> sql.Identifier:
     """Name the table in which the records of a job wait. Each of our own tables has one for all imports. Every import
     into another table has one of its own, because nobody tells us when such a table changes."""
-    return sql.Identifier(f"{resource.table}_aside" if resource.built_in else f"import_aside_{job_id}")
+    return namespaces.own(f"{resource.table}_aside" if resource.built_in else f"import_aside_{job_id}")
 
 
 def ledger(context: ImportContext) -> sql.Identifier:
     """Name the table of the keys and lines of the rows that an import has loaded into a table without provenance. A
     row there and the row that it speaks of are written by the same (sub)transaction, so they have the same `xmin` for
     as long as nobody changes one of them."""
-    return sql.Identifier(f"import_ledger_{context.job_id}")
+    return namespaces.own(f"import_ledger_{context.job_id}")
 
 
 def keeps_ledger(context: ImportContext) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from bulk_pipelines.columns import arrow, binary_copy
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.records.parsed import Reason, shown
@@ -52,10 +53,11 @@ def weeded(connection: Connection, context: ImportContext, validated: Validated)
         return validated
     reasons: dict[int, list[Reason]] = defaultdict(list)
     lay_out(connection, validated)
-    for place, name in enumerate(validated.unread):
-        column = context.resource.column(name)
-        for number, reason in faults(connection, column, place):
-            reasons[number].append(reason)
+    with namespaces.theirs(connection):
+        for place, name in enumerate(validated.unread):
+            column = context.resource.column(name)
+            for number, reason in faults(connection, column, place):
+                reasons[number].append(reason)
     connection.execute(sql.SQL("DROP TABLE {}").format(JUDGED))
     if not reasons:
         return validated

@@ -5,6 +5,7 @@ from psycopg import sql
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.columns.binary_copy import Encoded
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import refusals, tables
@@ -23,7 +24,7 @@ def write(connection: Connection, context: ImportContext, validated: Validated, 
         return {}
     result = Attempt()
     try:
-        with refusals.savepoint(connection) as made:
+        with namespaces.theirs(connection) as made:
             result.written = copied(connection, context, validated, batch)
             if result.written < len(lines) and not context.resource.provenance:
                 raise psycopg.Rollback(made)
@@ -55,12 +56,13 @@ def copied(connection: Connection, context: ImportContext, validated: Validated,
 def lay_out(connection: Connection, context: ImportContext, validated: Validated, batch: Encoded) -> None:
     """Put the rows into a temporary table that has their lines as its primary key."""
     resource = context.resource
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE tried ON COMMIT DROP AS SELECT {}, 0::bigint AS import_job, 0::bigint AS import_line"
-            " FROM {} WITH NO DATA"
-        ).format(tables.plain(resource, resource.column_names), tables.table(resource))
-    )
+    with namespaces.theirs(connection):
+        connection.execute(
+            sql.SQL(
+                "CREATE TEMP TABLE tried ON COMMIT DROP AS SELECT {}, 0::bigint AS import_job, 0::bigint AS import_line"
+                " FROM {} WITH NO DATA"
+            ).format(tables.plain(resource, resource.column_names), tables.table(resource))
+        )
     columns = rows.with_origin(context, validated.good.take(batch.order), validated.lines[batch.order])
     binary_copy.copy(connection, TRIED, rows.encoded(resource, columns))
     connection.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (import_line)").format(TRIED))

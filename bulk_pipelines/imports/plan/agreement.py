@@ -8,7 +8,7 @@ from bulk_pipelines.database import queries, rights
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
-from bulk_pipelines.resources import comparing
+from bulk_pipelines.resources import adoption, comparing
 from bulk_pipelines.resources.declaration import PROVENANCE, Resource
 
 # The types, by their names in PostgreSQL's catalogue, that understand the binary form of each column kind.
@@ -30,6 +30,7 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
     if not resource.built_in:
         comparing.refuse_grave(connection, resource)
         return
+    adoption.refuse_unmade(connection, resource)
     wanted = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
     for table in (resource.table, f"{resource.table}_aside"):
         is_target = table == resource.table

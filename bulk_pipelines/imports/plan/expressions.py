@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.columns import binary_copy
 from bulk_pipelines.columns.arrow import Column, column, compute, to_mask
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Made
@@ -29,6 +30,7 @@ def check(pool: Engine, fields: Sequence[str], expressions: Sequence[tuple[str, 
         refuse_more(name, expression)
         try:
             with transaction(pool) as connection:
+                namespaces.turn_to_theirs(connection)
                 lay_out(connection, fields)
                 constrain(connection, expression)
                 values(connection, [(name, expression)], 0, 0)
@@ -61,6 +63,7 @@ def evaluate(pool: Engine, table: pa.Table, expressions: Sequence[tuple[str, str
             texts[name] = compute.if_else(pa.array(with_nul), pa.scalar(None, pa.string()), values_of)
             failed |= dict.fromkeys(np.flatnonzero(with_nul).tolist(), (expressions[0][0], f"{name} holds a NUL"))
     with transaction(pool) as connection:
+        namespaces.turn_to_theirs(connection)
         lay_out(connection, list(texts))
         numbers = {NUMBER: pa.array(range(table.num_rows), pa.int64())}
         binary_copy.copy(connection, FIELDS, binary_copy.encode(numbers | texts))

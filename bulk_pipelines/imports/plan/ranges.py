@@ -14,6 +14,8 @@ from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 
 BLOCK = 4 * 1024 * 1024
+EVENLY = 4
+"""The ranges of a file that is too large for one are a multiple of so many."""
 
 Border = tuple[int, int]
 """A byte at which a record begins, and the line (in a JSON array: the number) of that record."""
@@ -31,11 +33,12 @@ class Range:
 
 def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
     """Cut the file into ranges of about equal size, which together hold all its records. A range is never longer than
-    `range_bytes` and one record. The file is read once, in constant memory; of a JSON array, only what stands behind
-    the last comma is read again.
+    `range_bytes` and one record, and there are so many that two or four lanes have the same to do. The file is read
+    once, in constant memory; of a JSON array, only what stands behind the last comma is read again.
     """
     size = source.size - layout.start
-    step = max(1, -(-size // max(1, -(-size // range_bytes))))
+    count = -(-size // range_bytes)
+    step = max(1, -(-size // (-(-count // EVENLY) * EVENLY if count > 1 else 1)))
     match layout.format:
         case Format.CSV:
             borders = csv_borders(source, layout, step)
@@ -71,7 +74,7 @@ def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Borde
         data = dialect.structure(raw)
         if csv_ends.is_plain(data) and not state.quoted:
             ends, state = None, csv_ends.QuoteState(False, data[-1])
-            count = partial(count_plain, data)
+            count = partial(count_plain, data if layout.numbered else raw)
         else:
             ends, state = csv_ends.record_ends(data, state)
             count = partial(count_ends, ends) if layout.numbered else partial(count_lines, raw)

@@ -7,6 +7,7 @@ table and the place aside, so each step below can be done alone, and done again.
 
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
@@ -127,7 +128,7 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             ), kept AS (
                 INSERT INTO {aside} ({names}, import_job, import_line) SELECT * FROM gone RETURNING import_line
             )
-            INSERT INTO rejected_row (job_id, line, reasons)
+            INSERT INTO {rejects} (job_id, line, reasons)
             SELECT {job}, import_line, jsonb_build_array(jsonb_build_object('code', {code}::text)) FROM kept
             """
         ).format(
@@ -137,6 +138,7 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             conditions=free(context, key),
             columns=tables.listed(sql.Identifier("t", name) for name in resource.column_names),
             aside=tables.aside(context),
+            rejects=namespaces.own("rejected_row"),
             names=tables.listed(map(sql.Identifier, resource.column_names)),
             job=context.job_id,
             code=key.code,

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
@@ -180,7 +181,7 @@ def merge_lines(
     exact = not context.resource.provenance
     before = RowsBefore()
     try:
-        with refusals.savepoint(connection) as made:
+        with namespaces.theirs(connection) as made:
             before = unchanged.compared(connection, context, match_on, layout, lines)
             result = Attempt(merge_together(connection, context, match_on, layout, lines, before.ids))
             if result.written < len(lines) and exact:

@@ -202,10 +202,13 @@ def csv_records(data: bytes, is_end: bool, dialect: Dialect) -> tuple[Positions 
     """Return the position after each record, or None if every newline ends a record; and tell whether a quote is still
     open where the range ends."""
     structure = dialect.structure(data)
-    if csv_ends.is_plain(structure):
+    if csv_ends.is_plain(structure) and dialect.escape is None:
         return None, False
     judged = structure if is_end else structure[: dialect.judgeable_length(data)]
     ends, state = csv_ends.record_ends(judged)
+    newlines = csv_ends.count_newlines(data[: len(judged)])
+    if not state.quoted and len(ends) == newlines and not csv_ends.has_lone_return(data):
+        return None, False
     if is_end and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     return ends, is_end and state.quoted

@@ -4,7 +4,7 @@ ledger."""
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns import arrow, binary_copy, text_copy, uuids
+from bulk_pipelines.columns import arrow, binary_copy, binary_forms, text_copy, uuids
 from bulk_pipelines.columns.arrow import Column, Numbers
 from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
@@ -12,15 +12,32 @@ from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.resources.declaration import Resource
 
 
-def encoded(resource: Resource, columns: dict[str, Column]) -> Encoded:
+def encoded(resource: Resource, columns: dict[str, Column], given: pa.Table | None = None) -> Encoded:
     """Encode columns, sorted by the first key if that is cheap. If PostgreSQL has to read any of them from its text,
-    all are written as text; otherwise all are in the binary form."""
-    rows = text_copy.encode(columns) if left_to_table(resource, columns) else binary_copy.encode(columns)
+    all are written as text, and those that `given` has as they stand there; otherwise all are in the binary form."""
+    forms = binary_forms_of(resource, columns)
+    if forms is not None:
+        rows = binary_copy.encode(columns | forms)
+    else:
+        texts = {} if given is None else {name: arrow.column(given, name) for name in given.column_names}
+        texts = {name: text for name, text in texts.items() if name not in resource.id_columns}
+        rows = text_copy.encode(columns | {name: arrow.without_empty(text) for name, text in texts.items()})
     if len(resource.id_columns) != 1 or resource.id_columns[0] not in columns:
         return rows
     ids = columns[resource.id_columns[0]]
     sortable = ids.type == uuids.BINARY or pa.types.is_integer(ids.type)
     return binary_copy.by_id(rows, ids) if sortable and not ids.null_count else rows
+
+
+def binary_forms_of(resource: Resource, columns: dict[str, Column]) -> dict[str, Column] | None:
+    """Return the binary form of the columns whose values are texts; None if only PostgreSQL can read any of them."""
+    forms = {}
+    for name in left_to_table(resource, columns):
+        form = binary_forms.written(columns[name], resource.column(name).base_type)
+        if form is None:
+            return None
+        forms[name] = form
+    return forms
 
 
 def left_to_table(resource: Resource, columns: dict[str, Column]) -> list[str]:
@@ -40,10 +57,7 @@ def for_table(context: ImportContext, table: pa.Table, lines: Numbers, given: pa
     columns = with_origin(context, table, lines)
     if context.mode is Mode.INSERT and not context.resource.provenance:
         columns = {name: columns[name] for name in table.column_names}
-    ids = context.resource.id_columns
-    if given is not None and left_to_table(context.resource, columns):
-        columns |= {name: arrow.column(given, name) for name in given.column_names if name not in ids}
-    return encoded(context.resource, columns)
+    return encoded(context.resource, columns, given)
 
 
 def for_ledger(context: ImportContext, table: pa.Table, lines: Numbers) -> Encoded | None:

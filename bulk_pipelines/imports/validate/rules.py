@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.resources.declaration import Column as Declared
@@ -68,16 +69,31 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
     told = PRECISION.search(column.exact_type)
     if column.kind in FRACTIONS:
         digits = int(told[1]) if told else FRACTIONS[column.kind]
-        return to_mask(compute.match_substring_regex(text, rf"\.\d{{{digits}}}\d*[1-9]")), (
-            column.kind is ColumnKind.INTERVAL and column.exact_type != "interval"
-        )
+        finer = None
+        if arrow.has_any(text, b"."):
+            finer = to_mask(compute.match_substring_regex(text, rf"\.\d{{{digits}}}\d*[1-9]"))
+        return finer, column.kind is ColumnKind.INTERVAL and column.exact_type != "interval"
     if column.kind is ColumnKind.NUMERIC and told:
         whole, scale = int(told[1]) - max(0, int(told[2] or 0)), int(told[2] or 0)
+        if scale >= 0 and fit_plainly(text, whole, scale):
+            return None, False
         plain = rf"^[+-]?0*\d{{0,{min(whole, 900)}}}(\.\d{{0,{min(scale, 900)}}}0*)?$" if scale >= 0 else "^$"
         fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
         return None, not compute.all(fits).as_py()
     cut = column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and column.exact_type != column.base_type
     return None, cut and text.null_count < len(text)
+
+
+def fit_plainly(text: Column, whole: int, scale: int) -> bool:
+    """Tell whether all texts have so few characters before and behind a point that no number written in them could have
+    too many digits. This is quicker than to look at the digits."""
+    points = compute.find_substring(text, ".")
+    lengths = compute.binary_length(text)
+    before = compute.if_else(compute.less(points, 0), lengths, points)
+    fits = compute.and_(
+        compute.less_equal(before, whole), compute.less_equal(compute.subtract(lengths, before), scale + 1)
+    )
+    return compute.all(fits).as_py() is not False and not arrow.has_any(text, b"eE")
 
 
 def with_nul(values: Column) -> Mask:

@@ -3,7 +3,6 @@ rejects with all their reasons."""
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -129,15 +128,8 @@ def as_given(resource: Resource, parsed: Parsed) -> pa.Table | None:
     ]
     if not names:
         return None
-    empty: Any = pa.scalar(None, pa.string())
     texts = {name: arrow.column(parsed.table, name) for name in names}
-    return pa.table(
-        {
-            name: compute.if_else(compute.equal(compute.binary_length(text), 0), empty, text)
-            for name, text in texts.items()
-            if pa.types.is_string(text.type)
-        }
-    )
+    return pa.table({name: text for name, text in texts.items() if pa.types.is_string(text.type)})
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
@@ -159,7 +151,7 @@ def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings
 def checked_column(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
     is_text = pa.types.is_string(given.type)
     if is_text and column.kind is not ColumnKind.TEXT:
-        given = compute.if_else(compute.equal(compute.binary_length(given), 0), pa.scalar(None, pa.string()), given)
+        given = arrow.without_empty(given)
     if column.required:
         missing = ~given.is_valid().to_numpy(zero_copy_only=False)
         if is_text and not column.may_be_blank:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
@@ -92,10 +92,12 @@ def known_pictures(pool: Engine, reference: Reference) -> Iterator[Pictures]:
         sql.SQL(quoted(reference.table)),
         hash_,
     )
-    with transaction(pool) as connection, connection.cursor("known_pictures") as cursor:
-        cursor.execute(statement)
-        while rows := cursor.fetchmany(100 * AT_A_TIME // 5):
-            yield Pictures([str(row[0]) for row in rows], parsed([str(row[1]) for row in rows]))
+    with transaction(pool) as connection:
+        namespaces.turn_to_theirs(connection)
+        with connection.cursor("known_pictures") as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(100 * AT_A_TIME // 5):
+                yield Pictures([str(row[0]) for row in rows], parsed([str(row[1]) for row in rows]))
 
 
 def parsed(hashes: list[str]) -> Hashes:

@@ -12,8 +12,8 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchSizer
@@ -186,6 +186,7 @@ def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[R
     statement = query.strip().rstrip(";")
     reader.autocommit = False
     reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    namespaces.turn_to_theirs(reader)
     # A statement that is prepared is one statement: nothing behind it can end the transaction that only reads.
     described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
     columns = tuple(each.name for each in described.description or ())

@@ -8,7 +8,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.matching.entries import Entry, Query
@@ -68,6 +68,7 @@ def table_named(name: str) -> sql.Identifier:
 def load(engine: Engine, table: str, columns: Columns) -> Index:
     """Build the index of a table (`name` or `schema.name`), as one snapshot of it, without holding all its rows."""
     with pool.transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         return build(stream(connection, table_named(table), columns))
 
 

@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.matching.entries import Entry
@@ -77,6 +77,8 @@ def opened(pool: Engine, reference: Reference) -> Iterator[tuple[Connection, Rel
     try:
         with transaction(pool) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            if not reference.file:
+                namespaces.turn_to_theirs(connection)
             yield connection, of_file(connection, reference) if reference.file else of_table(connection, reference)
     except (psycopg.errors.SyntaxErrorOrAccessRuleViolation, psycopg.errors.InvalidName) as error:
         raise InvalidInput("reference", f"{reference.name}: {pools.reason(error)}") from None

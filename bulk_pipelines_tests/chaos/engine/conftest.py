@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.chaos.engine.scene import Scene
@@ -32,6 +32,7 @@ def scene(victim: Server, tmp_path: Path) -> Iterator[Scene]:
         connection.execute(f"CREATE DATABASE {name}")
     url = victim.url(name)
     migrations.apply(url)
+    samples.furnish(url)
     with pool.single(url) as connection:
         connection.execute((Path(__file__).parent / "tables.sql").read_text())
     engine = pool.connect(url, application="chaos test")

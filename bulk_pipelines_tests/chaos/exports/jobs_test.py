@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.items import rescue
 from bulk_pipelines.engine.jobs import jobs
@@ -65,6 +65,7 @@ def place(victim: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         connection.execute(f"CREATE DATABASE {name}")
     url = victim.url(name)
     migrations.apply(url)
+    samples.furnish(url)
     made = Place(victim, url, pool.connect(url, application="test"), tmp_path)
     insert_users(made.engine, ROWS)
     with made.single() as connection:

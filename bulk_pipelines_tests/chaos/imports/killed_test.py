@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
@@ -38,6 +38,7 @@ def place(victim: Server, tmp_path: Path) -> Iterator[Place]:
         connection.execute(f"CREATE DATABASE {name}")
     url = victim.url(name)
     migrations.apply(url)
+    samples.furnish(url)
     engine = pool.connect(url, application="test")
     yield Place(victim, url, engine, tmp_path)
     engine.dispose()

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, make_url
 
 from bulk_pipelines import doctor
 from bulk_pipelines.cli import main
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import pool, samples
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines_tests.scenes.sessions import pgbouncer, turn
@@ -80,8 +80,9 @@ def worker(database_url: str, server: Server) -> Iterator[str]:
     name = f"worker_{os.getpid()}"
     with pool.single(database_url) as connection:
         connection.execute(
-            f"CREATE ROLE {name} LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO {name};"
-            f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {name}".encode()
+            f"CREATE ROLE {name} LOGIN; GRANT USAGE, CREATE ON SCHEMA bulk TO {name};"
+            f"GRANT ALL ON ALL TABLES IN SCHEMA bulk, public TO {name};"
+            f"GRANT ALL ON ALL SEQUENCES IN SCHEMA bulk TO {name}".encode()
         )
     yield database_url.replace("postgres@", f"{name}@", 1)
     with pool.single(database_url) as connection:
@@ -126,7 +127,7 @@ def test_a_role_whose_tables_are_closed_to_it_is_seen_by_the_doctor(
         assert not finding.ok
         assert said in finding.message
     with pool.single(database_url) as connection:
-        connection.execute(f"REVOKE ALL ON _yoyo_migration FROM {make_url(worker).username}".encode())
+        connection.execute(f"REVOKE ALL ON bulk._yoyo_migration FROM {make_url(worker).username}".encode())
     finding = doctor.schema(chosen)
     assert not finding.ok
     assert "permission denied for table _yoyo_migration" in finding.message
@@ -135,10 +136,14 @@ def test_a_role_whose_tables_are_closed_to_it_is_seen_by_the_doctor(
 def test_the_doctor_looks_at_every_table_that_is_written(engine: Engine) -> None:
     with pool.transaction(engine) as connection:
         rows = connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'bulk'"
             " AND table_name NOT LIKE '\\_yoyo\\_%'"
         ).fetchall()
-    assert {name for (name,) in rows} == {*doctor.TABLES, "index_data"}
+        strays = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S', 'v')"
+        ).fetchall()
+    assert {name for (name,) in rows} == set(doctor.TABLES)
+    assert {name for (name,) in strays} == set(samples.SAMPLES)
 
 
 Walk = Callable[[str], None]

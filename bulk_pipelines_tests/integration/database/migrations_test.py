@@ -36,7 +36,7 @@ def test_apply_runs_what_is_missing_in_order(empty_database_url: str, tmp_path: 
 
 def test_looking_writes_nothing(empty_database_url: str, tmp_path: Path) -> None:
     migrations.pending(empty_database_url, files(tmp_path, m0001_a="CREATE TABLE a (n int);"))
-    assert query(empty_database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    assert query(empty_database_url, "SELECT tablename FROM pg_tables WHERE schemaname IN ('public', 'bulk')") == []
 
 
 def test_a_broken_migration_leaves_nothing_behind_and_the_good_ones_stay(
@@ -127,18 +127,18 @@ def schema(url: str) -> list[tuple[object, ...]]:
         url,
         """
         SELECT 'table', relname, relkind::text, reloptions::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+        WHERE relnamespace = 'bulk'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
         UNION ALL
         SELECT 'column', table_name, column_name, concat_ws(' ', udt_name, is_nullable, column_default)
-        FROM information_schema.columns WHERE table_schema = 'public'
+        FROM information_schema.columns WHERE table_schema = 'bulk'
         UNION ALL
         SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-        WHERE connamespace = 'public'::regnamespace
+        WHERE connamespace = 'bulk'::regnamespace
         UNION ALL
-        SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+        SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'bulk'
         UNION ALL
         SELECT 'function', proname, '', pg_get_functiondef(oid) FROM pg_proc
-        WHERE pronamespace = 'public'::regnamespace AND prokind = 'f'
+        WHERE pronamespace = 'bulk'::regnamespace AND prokind = 'f'
         ORDER BY 1, 2, 3, 4
         """,
     )

@@ -78,7 +78,7 @@ every_session = pytest.mark.parametrize("kind", SESSIONS)
 
 
 def check(kind: str, url: str, search_path: str = session.SEARCH_PATH) -> None:
-    wanted = (SCHEMA if kind == "dagster" else search_path, *session.SETTINGS.values())
+    wanted = (SCHEMA if kind == "dagster" else session.first(search_path), *session.SETTINGS.values())
     assert dict(zip(SHOWN, SESSIONS[kind](url), strict=True)) == dict(zip(SHOWN, wanted, strict=True))
 
 
@@ -175,7 +175,7 @@ def test_no_time_out_of_a_role_ends_an_export(server: Server, database_url: str)
         turn(connection, "DATABASE", connection.info.dbname, {"statement_timeout": "200ms"})
         connection.execute(
             "ALTER TABLE users RENAME TO users_quick;"
-            "CREATE VIEW users AS SELECT * FROM users_quick WHERE pg_sleep(0.5) IS NOT NULL"
+            "CREATE VIEW public.users AS SELECT * FROM users_quick WHERE pg_sleep(0.5) IS NOT NULL"
         )
     engine = pool.connect(database_url)
     for format_ in (Format.CSV, Format.PARQUET):
@@ -274,40 +274,44 @@ def test_the_schema_that_a_role_looks_in_does_not_hide_the_tables(database_url: 
     with role(database_url, "elsewhere") as url:
         with pool.single(database_url) as connection:
             connection.execute("ALTER ROLE elsewhere SET search_path = nowhere")
-            connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere")
+            connection.execute(
+                "GRANT USAGE ON SCHEMA bulk TO elsewhere; GRANT ALL ON ALL TABLES IN SCHEMA bulk TO elsewhere"
+            )
         assert migrations.pending(url) == []
 
 
-def test_tables_in_another_schema_are_not_made_a_second_time(empty_database_url: str) -> None:
-    with pool.single(empty_database_url) as connection:
-        connection.execute("CREATE SCHEMA ours")
-    there = f"{empty_database_url}&options=-csearch_path%3Dours"
-    migrations.apply(there)
-    with pytest.raises(Unavailable, match="the tables are in the schema ours of this database"):
+def test_tables_in_another_schema_are_not_made_a_second_time(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_SCHEMA", "ours")
+    migrations.apply(empty_database_url)
+    monkeypatch.delenv("BULK_SCHEMA")
+    with pytest.raises(Unavailable, match="the tables are in the schema ours of this database, .* set BULK_SCHEMA"):
         migrations.apply(empty_database_url)
-    assert migrations.apply(there) == []
-    migrations.apply(f"{empty_database_url}&options=-csearch_path%3Dpublic")
+    monkeypatch.setenv("BULK_SCHEMA", "second")
+    assert migrations.apply(empty_database_url) == [each.id for each in migrations.migrations(migrations.MIGRATIONS)]
 
 
 def test_a_role_that_may_not_make_tables_is_told_whom_to_ask(empty_database_url: str) -> None:
     with role(empty_database_url, "humble") as url:
-        with pytest.raises(
-            Unavailable, match="the role humble may not make tables in the schema public: let its owner"
-        ):
+        with pytest.raises(Unavailable, match="the role humble may not make the schema bulk: let the database's owner"):
             migrations.apply(url)
         with pool.single(empty_database_url) as connection:
-            connection.execute("DROP SCHEMA public")
-        with pytest.raises(Unavailable, match="there is no schema for the tables: the role humble can use none of"):
+            connection.execute("CREATE SCHEMA bulk")
+        with pytest.raises(Unavailable, match="the role humble may not use the schema bulk: let its owner run GRANT"):
             migrations.apply(url)
         with pool.single(empty_database_url) as connection:
-            connection.execute("CREATE SCHEMA humble AUTHORIZATION humble")
+            connection.execute("DROP SCHEMA public; ALTER SCHEMA bulk OWNER TO humble")
         assert migrations.apply(url) == [migration.id for migration in migrations.migrations(migrations.MIGRATIONS)]
 
 
 def test_a_role_that_may_not_read_the_tables_is_one_line(database_url: str) -> None:
     said = "the database's schema cannot be used: permission denied for table _yoyo_migration"
-    with role(database_url, "blind") as url, pytest.raises(Unavailable, match=said):
-        migrations.pending(url)
+    with role(database_url, "blind") as url:
+        with pool.single(database_url) as connection:
+            connection.execute("GRANT USAGE ON SCHEMA bulk TO blind")
+        with pytest.raises(Unavailable, match=said):
+            migrations.pending(url)
 
 
 def test_who_waits_for_another_migration_is_told_for_whom(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +328,7 @@ def test_a_migration_does_not_wait_for_ever_for_a_table(
     monkeypatch.setattr(migrations, "PATIENCE", "200ms")
     with pool.single(empty_database_url) as other:
         other.execute("CREATE TABLE busy (n int)")
-        (tmp_path / "m1.sql").write_text("ALTER TABLE busy ADD COLUMN m int;")
+        (tmp_path / "m1.sql").write_text("ALTER TABLE public.busy ADD COLUMN m int;")
         with other.transaction():
             other.execute("SELECT * FROM busy")
             with pytest.raises(Exception, match=r"m1 failed and left nothing behind: .* \(others have been at work"):

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
-from bulk_pipelines.database import migrations, pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.context import Mode
@@ -49,6 +49,7 @@ def turkish(turkish_server: Server) -> Iterator[Engine]:
         )
     engine = pool.connect(turkish_server.url("turkish"))
     migrations.apply(turkish_server.url("turkish"))
+    samples.furnish(turkish_server.url("turkish"))
     with pool.transaction(engine) as connection:
         found = connection.execute("SELECT lower('INFO')").fetchone()
         assert found == ("ınfo",), "this database would find nothing out"

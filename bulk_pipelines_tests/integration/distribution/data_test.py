@@ -43,7 +43,7 @@ def query_file(folder: Path, text: str) -> str:
 @pytest.fixture
 def nasty(scene: Scene, tmp_path: Path) -> Query:
     with transaction(scene.pool) as connection:
-        connection.execute("CREATE TABLE nasty (key text, n int, value text, other text)")
+        connection.execute("CREATE TABLE public.nasty (key text, n int, value text, other text)")
         with connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO nasty VALUES (%s, %s, %s, %s)",
@@ -139,7 +139,7 @@ def test_a_stream_that_is_left_early_gives_its_connection_back(scene: Scene) -> 
 
 def test_a_column_that_is_added_is_in_the_next_file(scene: Scene, tmp_path: Path) -> None:
     with transaction(scene.pool) as connection:
-        connection.execute("CREATE TABLE wide (key text, a int)")
+        connection.execute("CREATE TABLE public.wide (key text, a int)")
         connection.execute("INSERT INTO wide VALUES ('ABC', 1)")
     text = "SELECT * FROM wide WHERE key = :index_key AND (:effective_date, :asof_indicator) IS NOT NULL"
     query = data.query_of(query_file(tmp_path, text))
@@ -290,7 +290,7 @@ def test_heavy_files_are_read_few_at_a_time(size: int, together: int) -> None:
 
 def test_an_outage_in_the_middle_of_a_claim_loses_no_input(scene: Scene, tmp_path: Path) -> None:
     with transaction(scene.pool) as connection:
-        connection.execute("CREATE TABLE broken AS SELECT 1")
+        connection.execute("CREATE TABLE public.broken AS SELECT 1")
     text = (
         "SELECT (SELECT pg_terminate_backend(pg_backend_pid()) FROM broken) AS killed,"
         " :index_key, :effective_date, :asof_indicator"

@@ -89,12 +89,12 @@ def test_every_format_holds_the_rows_in_their_order(engine: Engine, tmp_path: Pa
 
 def test_to_standard_output_and_narrowed(engine: Engine) -> None:
     insert_users(engine, 8)
-    query = "SELECT id, email, role, import_job FROM users"
+    query = "SELECT id, email, role, import_job FROM bulk.users"
     assert len(printed(query, "--format", "ndjson").splitlines()) == 8
     rows = [json.loads(line) for line in printed(query, "--format", "ndjson", "--where", "role=admin").splitlines()]
     assert {row["role"] for row in rows} == {"admin"}
     assert list(rows[0]) == ["id", "email", "role", "import_job"]
-    assert printed("TABLE users", "--fields", "role,email", "--order", "-email").startswith("role,email\n")
+    assert printed("TABLE bulk.users", "--fields", "role,email", "--order", "-email").startswith("role,email\n")
     assert printed("VALUES (1, 'a')").splitlines() == ["column1,column2", "1,a"]
     assert printed("SELECT 1 AS n WHERE false", "--format", "json") == "[]\n"
 
@@ -105,17 +105,17 @@ def test_to_standard_output_and_narrowed(engine: Engine) -> None:
         ("", "syntax error"),
         ("SELECT", "it returns no columns"),
         ("SELECT 1", "a column has no name"),
-        ("SELECT id, id FROM users", "two of its columns are called id"),
-        ("SELECT nothing FROM users", 'column "nothing" does not exist'),
-        ("SELECT 1 AS n; DROP TABLE users", "it has to be one SELECT"),
-        ("SELECT 1 AS n) AS given; DROP TABLE users; --", "it has to be one SELECT"),
-        ("DELETE FROM users RETURNING id", "it has to be one SELECT"),
-        ("WITH gone AS (DELETE FROM users RETURNING id) SELECT * FROM gone", "it has to be one SELECT"),
-        ("SELECT * FROM users FOR UPDATE", "read-only transaction"),
+        ("SELECT id, id FROM bulk.users", "two of its columns are called id"),
+        ("SELECT nothing FROM bulk.users", 'column "nothing" does not exist'),
+        ("SELECT 1 AS n; DROP TABLE bulk.users", "it has to be one SELECT"),
+        ("SELECT 1 AS n) AS given; DROP TABLE bulk.users; --", "it has to be one SELECT"),
+        ("DELETE FROM bulk.users RETURNING id", "it has to be one SELECT"),
+        ("WITH gone AS (DELETE FROM bulk.users RETURNING id) SELECT * FROM gone", "it has to be one SELECT"),
+        ("SELECT * FROM bulk.users FOR UPDATE", "read-only transaction"),
         ("SELECT $1 AS n", "it has to be one SELECT"),
-        ("COPY users TO STDOUT", "it has to be one SELECT"),
+        ("COPY bulk.users TO STDOUT", "it has to be one SELECT"),
         ("SELECT 1/0 AS n", "division by zero"),
-        ("SELECT nextval('job_number') AS n", "read-only transaction"),
+        ("SELECT nextval('bulk.job_number') AS n", "read-only transaction"),
         ("SELECT set_config('transaction_read_only', 'off', false) AS n, lo_create(0) AS o", "read-write mode"),
     ],
 )
@@ -126,7 +126,7 @@ def test_anything_else_is_refused_and_changes_nothing(engine: Engine, query: str
     assert said in shown
     assert "Traceback" not in shown
     with watching(engine) as connection:
-        assert connection.execute("SELECT count(*) FROM users").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM bulk.users").fetchone() == (3,)
         assert connection.execute("SELECT count(*) FROM job").fetchone() == (0,)
 
 
@@ -151,10 +151,10 @@ def test_a_file_is_published_once_whoever_dies(engine: Engine, tmp_path: Path) -
 def test_all_rows_are_of_one_moment(engine: Engine, tmp_path: Path) -> None:
     """Others move sums between the rows while they are read; their total is the same at every moment."""
     with transaction(engine) as connection:
-        connection.execute("CREATE TABLE account (id int PRIMARY KEY, amount int NOT NULL)")
-        connection.execute("INSERT INTO account SELECT n, 0 FROM generate_series(1, 2000) AS n")
-    move = "UPDATE account SET amount = amount + CASE id WHEN 1 THEN 1 ELSE -1 END WHERE id IN (1, 2000)"
-    query = "SELECT id, amount, pg_sleep(0.0002)::text AS slow FROM account ORDER BY id"
+        connection.execute("CREATE TABLE public.account (id int PRIMARY KEY, amount int NOT NULL)")
+        connection.execute("INSERT INTO public.account SELECT n, 0 FROM generate_series(1, 2000) AS n")
+    move = "UPDATE public.account SET amount = amount + CASE id WHEN 1 THEN 1 ELSE -1 END WHERE id IN (1, 2000)"
+    query = "SELECT id, amount, pg_sleep(0.0002)::text AS slow FROM public.account ORDER BY id"
     for name in ("csv", "parquet"):
         job = started(engine, query, format=name, to=f"{tmp_path / name}/")
         over = threading.Event()
@@ -178,7 +178,7 @@ def test_all_rows_are_of_one_moment(engine: Engine, tmp_path: Path) -> None:
     (table,) = (tmp_path / "parquet").iterdir()
     assert sum(row["amount"] for row in pq.read_table(table).to_pylist()) == 0
     with watching(engine) as connection:
-        row = connection.execute("SELECT amount FROM account WHERE id = 1").fetchone()
+        row = connection.execute("SELECT amount FROM public.account WHERE id = 1").fetchone()
     assert row is not None
     assert row[0] > 0, "sums were moved"
 
@@ -211,4 +211,4 @@ def test_its_kind_is_that_of_undeclared_tables(engine: Engine) -> None:
         submission.source(connection, "users", None, "SELECT 1 AS n")
     with transaction(engine) as connection, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         submission.source(connection, None, None, "SELECT 1 AS n")
-        connection.execute("DELETE FROM users")
+        connection.execute("DELETE FROM bulk.users")

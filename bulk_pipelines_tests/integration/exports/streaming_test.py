@@ -75,7 +75,7 @@ def test_it_can_be_called_off_while_postgresql_still_sorts(many: Engine) -> None
     """A view that sleeps stands for a query that thinks for a long time."""
     with pool.transaction(many) as connection:
         connection.execute("ALTER TABLE users RENAME TO real_users")
-        connection.execute("CREATE VIEW users AS SELECT real_users.* FROM real_users, pg_sleep(60)")
+        connection.execute("CREATE VIEW public.users AS SELECT real_users.* FROM real_users, pg_sleep(60)")
     for format_ in (Format.CSV, Format.XLSX):
         off = threading.Event()
         with watching(many) as connection:

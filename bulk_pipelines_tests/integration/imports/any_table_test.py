@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.import_jobs import Imports
@@ -124,7 +126,7 @@ def test_the_first_record_of_a_key_wins_without_provenance_and_with(
     shop: Shop, imports: Imports, tables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tables == "shop.traced":
-        shop.do("CREATE TABLE shop.traced (LIKE shop.orders INCLUDING ALL); SELECT trace_imports('shop.traced')")
+        shop.do("CREATE TABLE shop.traced (LIKE shop.orders INCLUDING ALL); SELECT bulk.trace_imports('shop.traced')")
         shop.do("ALTER TABLE shop.traced ADD FOREIGN KEY (customer_id) REFERENCES shop.customers")
     shop.do(f"INSERT INTO {tables} (id, customer_id, number, total, ordered) VALUES (7, 1, 'N7', 1, '2026-01-01')")
     monkeypatch.setattr("bulk_pipelines.imports.plan.planning.RANGE_BYTES", 1_000)
@@ -190,3 +192,44 @@ def test_validating_loads_nothing_and_reports_the_same(shop: Shop, imports: Impo
     assert codes(imports, job) == expected | {6: ["invalid_reference"]}
     assert not shop.query("SELECT FROM shop.orders")
     assert declared.keys
+
+
+CHECKED = """
+CREATE TABLE shop.checked (
+    id integer PRIMARY KEY,
+    code char(3) CHECK (octet_length(code) = 3),
+    share integer CHECK (10 / share > 0),
+    word text,
+    added integer DEFAULT 7 CHECK (added = 7),
+    CONSTRAINT "not 50%% of 'it'" CHECK (word <> '50% of ''it''')
+)
+"""
+MENDS = """
+CREATE FUNCTION shop.mends() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF NEW.share = 20 THEN NEW.share := 2; END IF; RETURN NEW; END $$;
+CREATE TRIGGER mends BEFORE INSERT ON shop.checked FOR EACH ROW EXECUTE FUNCTION shop.mends();
+"""
+BROKEN = [("ab", "20", "x"), ("ab", "2", "50% of 'it'"), ("ab", "20", "50% of 'it'"), ("", "2", "x")]
+
+
+@pytest.mark.parametrize("triggered", [False, True], ids=["as sent", "changed by a trigger"])
+@pytest.mark.parametrize("more", [[], [("ab", "0", "x")]], ids=["", "with a condition that fails"])
+def test_a_check_is_named_as_postgresql_names_it(
+    shop: Shop, imports: Imports, triggered: bool, more: list[tuple[str, str, str]]
+) -> None:
+    shop.do(CHECKED + ";" + MENDS * triggered)
+    records = [("ab", "2", "x")] * 40 + BROKEN + more
+    said = {}
+    for line, (code, share, word) in enumerate(records, 2):
+        with transaction(shop.engine) as connection, connection.transaction(force_rollback=True):
+            try:
+                values = [line, code or None, share, word]
+                connection.execute("INSERT INTO shop.checked (id, code, share, word) VALUES (%s, %s, %s, %s)", values)
+            except psycopg.Error as error:
+                said[line] = error.diag.message_primary
+    text = "".join(f"{line},{','.join(values)}\n" for line, values in enumerate(records, 2))
+    job = loaded(shop, imports, "shop.checked", "id,code,share,word\n" + text)
+    assert {line: ["refused_by_table"] for line in said} == codes(imports, job)
+    assert dict(imports.query("SELECT line, reasons -> 0 ->> 'detail' FROM rejected_row")) == said
+    assert len(shop.query("SELECT FROM shop.checked")) == len(records) - len(said)
+    assert len(said) == (2 if triggered else 3) + len(more)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from bulk_pipelines.cli import main
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool, session
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode
@@ -82,7 +82,9 @@ def users(path: Path, name: str = "Name", bad: tuple[int, ...] = BAD) -> Path:
 
 
 def prepare(engine: Engine, statements: str) -> None:
+    """Do as people do, who know nothing of this program."""
     with pool.transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(statements.replace("%%", "%").encode(), prepare=False)
 
 
@@ -93,7 +95,8 @@ def importer(engine: Engine, database_url: str) -> Iterator[Engine]:
         engine,
         """
         DO $$ BEGIN CREATE ROLE importer LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
-        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO importer;
+        GRANT USAGE, CREATE ON SCHEMA bulk TO importer;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA bulk, public TO importer;
         """,
     )
     made = pool.connect(f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20role%3Dimporter")
@@ -155,7 +158,7 @@ def test_a_trigger_that_looks_elsewhere_afterwards(
     check(run, mode, {number + 1: ["refused_by_table"] for number in bad})
     with pool.transaction(engine) as connection:
         assert connection.execute("SELECT count(*) FROM other.users").fetchone() == (0,)
-        assert connection.execute("SHOW search_path").fetchone() == ('"$user", public',)
+        assert connection.execute("SHOW search_path").fetchone() == (session.first(session.SEARCH_PATH),)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -293,9 +296,9 @@ MISFITS = {
     "ALTER TABLE users ALTER role TYPE bytea USING convert_to(role, 'UTF8')": "column role is bytea, declared is text",
     "ALTER TABLE users RENAME name TO title": "it has no column name; its column title needs a value",
     "ALTER TABLE users ADD tenant int NOT NULL": "its column tenant needs a value, and no such column is declared",
-    "ALTER TABLE users_aside DROP import_held, DROP email": "the table users_aside is not what the declaration of",
+    "ALTER TABLE bulk.users_aside DROP import_held, DROP email": "the table users_aside is not what the declaration of",
     "ALTER TABLE users ALTER active DROP DEFAULT, ALTER active TYPE int USING 1": "column active is integer",
-    "DROP TABLE users CASCADE": "there is no such table",
+    "DROP TABLE users CASCADE": "there is no table users in this database: `bulk resources sample`",
 }
 
 
@@ -323,7 +326,7 @@ def test_a_role_that_could_not_find_refused_rows_is_told_before_the_first_row(
     database = importer.url.database
     prepare(
         imports.engine,
-        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO importer; REVOKE {revoked} FROM PUBLIC".format(
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA bulk TO importer; REVOKE {revoked} FROM PUBLIC".format(
             database=database
         ),
     )

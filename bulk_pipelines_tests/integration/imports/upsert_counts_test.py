@@ -18,10 +18,10 @@ from bulk_pipelines.resources import adoption
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
 EVERY = """
-CREATE DOMAIN code AS varchar(4) CHECK (value <> 'bad');
-CREATE TYPE mood AS ENUM ('glad', 'sad');
-CREATE TABLE thing (
-    id int PRIMARY KEY, price numeric(10, 2), name varchar(10), fixed char(5), code code, mood mood, plain json,
+CREATE DOMAIN public.code AS varchar(4) CHECK (value <> 'bad');
+CREATE TYPE public.mood AS ENUM ('glad', 'sad');
+CREATE TABLE public.thing (
+    id int PRIMARY KEY, price numeric(10, 2), name varchar(10), fixed char(5), code public.code, mood public.mood, plain json,
     doc jsonb, list int[], place point, raw bytea, at timestamptz, day date, ratio double precision, ok boolean,
     key uuid, net inet, span interval
 )
@@ -93,19 +93,19 @@ def test_every_kind_of_value_is_compared_as_the_table_keeps_it(engine: Engine, t
         connection.execute(EVERY)
     path = tmp_path / "things.ndjson"
     path.write_text(json.dumps(ROW) + "\n")
-    assert told(engine, upserted(engine, path, "thing")) == (1, 0, 0)
+    assert told(engine, upserted(engine, path, "public.thing")) == (1, 0, 0)
     # The same, although 1.5 is written otherwise than 1.50, and a char(5) has blanks at its end.
     path.write_text(json.dumps(ROW | {"price": "1.5"}) + "\n")
-    assert told(engine, upserted(engine, path, "thing")) == (0, 0, 1)
+    assert told(engine, upserted(engine, path, "public.thing")) == (0, 0, 1)
     path.write_text(json.dumps({**ROW, "name": None}) + "\n")
-    assert told(engine, upserted(engine, path, "thing")) == (0, 1, 0), "a value goes"
+    assert told(engine, upserted(engine, path, "public.thing")) == (0, 1, 0), "a value goes"
     path.write_text(json.dumps(ROW) + "\n")
-    assert told(engine, upserted(engine, path, "thing")) == (0, 1, 0), "a value comes"
+    assert told(engine, upserted(engine, path, "public.thing")) == (0, 1, 0), "a value comes"
     for name, value in OTHER.items():
         path.write_text(json.dumps(ROW | {name: value}) + "\n")
-        assert told(engine, upserted(engine, path, "thing")) == (0, 1, 0), name
+        assert told(engine, upserted(engine, path, "public.thing")) == (0, 1, 0), name
         path.write_text(json.dumps(ROW) + "\n")
-        assert told(engine, upserted(engine, path, "thing")) == (0, 1, 0), name
+        assert told(engine, upserted(engine, path, "public.thing")) == (0, 1, 0), name
 
 
 @pytest.mark.parametrize("match_on", [None, "email"])
@@ -133,16 +133,16 @@ def test_new_changed_and_equal_rows_with_rejects_among_them(
 
 def test_records_that_the_table_refuses_are_no_changes(engine: Engine, tmp_path: Path) -> None:
     with transaction(engine) as connection:
-        connection.execute("CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n < 100))")
-        connection.execute("INSERT INTO stock SELECT n, n FROM generate_series(1, 50) AS n")
+        connection.execute("CREATE TABLE public.stock (id int PRIMARY KEY, n int CHECK (n < 100))")
+        connection.execute("INSERT INTO public.stock SELECT n, n FROM generate_series(1, 50) AS n")
     path = tmp_path / "stock.csv"
     lines = [f"{n},{n}" for n in range(1, 21)]
     lines += [f"{n},{500 if n % 2 else 60}" for n in range(21, 41)]
     lines += [f"{n},{500 if n % 2 else 70}" for n in range(101, 121)]
     path.write_text("id,n\n" + "\n".join(lines) + "\n")
-    job = upserted(engine, path, "stock")
+    job = upserted(engine, path, "public.stock")
     assert told(engine, job) == (10, 10, 20)
     assert job.result is not None
     assert (job.result["match_on"], job.result["rejected"]) == ("id", 20)
     with pool.single(engine.url.render_as_string(hide_password=False)) as connection:
-        assert connection.execute("SELECT count(*) FROM stock").fetchone() == (60,)
+        assert connection.execute("SELECT count(*) FROM public.stock").fetchone() == (60,)

@@ -285,7 +285,7 @@ def test_an_address_in_a_private_network_is_not_called(scene: Scene) -> None:
 def test_near_doubles_within_the_job_and_of_known_pictures(scene: Scene, folder: Path) -> None:
     known = pictures.drawn(seed=21)
     with transaction(scene.pool) as connection:
-        connection.execute("CREATE TABLE known_pictures (name text, phash text)")
+        connection.execute("CREATE TABLE public.known_pictures (name text, phash text)")
     files = {
         "a first.jpg": pictures.saved(pictures.drawn(640, 480, seed=20)),
         "b smaller.jpg": pictures.saved(pictures.drawn(seed=20), quality=60),

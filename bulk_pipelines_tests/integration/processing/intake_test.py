@@ -53,7 +53,7 @@ def test_every_format_comes_to_the_same_rows(scene: Scene, content: bytes) -> No
 
 def test_a_table_and_a_query(scene: Scene) -> None:
     with transaction(scene.pool) as connection:
-        connection.execute("CREATE TABLE wares (title text, price numeric, made date)")
+        connection.execute("CREATE TABLE public.wares (title text, price numeric, made date)")
         connection.execute("INSERT INTO wares VALUES ('lamp', 9.90, '2026-01-02'), ('chair', NULL, NULL)")
     job = scene.planned(table="wares")
     assert scene.inputs(job) == [

@@ -59,7 +59,7 @@ def test_rows_are_matched_against_a_table(engine: Engine, table: str) -> None:
 def test_a_large_table_is_streamed_in_order(engine: Engine) -> None:
     with pool.transaction(engine) as connection:
         connection.execute(
-            "CREATE TABLE many AS SELECT n AS key, 'Name ' || n AS label FROM generate_series(1, 12000) n"
+            "CREATE TABLE public.many AS SELECT n AS key, 'Name ' || n AS label FROM generate_series(1, 12000) n"
         )
 
     index = load(engine, "many", Columns(("label",), "key"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.context import Mode
@@ -88,6 +88,7 @@ def table(engine: Engine) -> list[str]:
     names = [f"c{number}" for number in range(len(KINDS))]
     columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(names, KINDS, strict=True))
     with pool.transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(
             f"""
             CREATE EXTENSION citext;

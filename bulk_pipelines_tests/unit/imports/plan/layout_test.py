@@ -86,6 +86,7 @@ def test_ranges_are_of_even_size_and_know_their_lines(tmp_path: Path) -> None:
     with LocalFile(path) as source:
         found = layout.inspect(source, USERS)
         ranges = cutting.cut(source, found, len(LINE) * 300)
+        assert len(cutting.cut(source, found, len(LINE) * 220)) == 8
     assert [(each.stop - each.start) // len(LINE) for each in ranges] == [250, 250, 250, 250]
     assert [each.first_line for each in ranges] == [2, 252, 502, 752]
 

@@ -11,6 +11,7 @@ import pytest
 from bulk_pipelines import resources
 from bulk_pipelines.columns import arrow, uuids
 from bulk_pipelines.errors import Unavailable
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.plan import layout, ranges
 from bulk_pipelines.imports.plan.landed_file import LocalFile
@@ -22,6 +23,7 @@ ID = "00000000-0000-0000-0000-00000000000a"
 OTHER = "00000000-0000-0000-0000-00000000000B"
 USER = {"id": ID, "email": "Ann@Example.org", "name": "Ann", "role": "admin", "active": "true"}
 ARTICLE = {"id": ID, "slug": "a-slug-1", "title": "T", "body": "B", "author_id": OTHER, "status": "published"}
+NOTHING_TOLD = Reading()
 COMMENT = {"id": ID, "article_id": ID, "user_id": OTHER, "body": "Hm"}
 
 
@@ -39,7 +41,16 @@ class Outcome:
         return {each.line: [(why.code, why.field, why.value) for why in each.reasons] for each in self.rejects}
 
 
-def outcome(path: Path, resource: str, data: bytes, *, rows: int = 1_000, max_record_bytes: int = 1 << 20) -> Outcome:
+def outcome(
+    path: Path,
+    resource: str,
+    data: bytes,
+    *,
+    rows: int = 1_000,
+    max_record_bytes: int = 1 << 20,
+    range_bytes: int = 1 << 30,
+    reading: Reading = NOTHING_TOLD,
+) -> Outcome:
     path.write_bytes(data)
     declared = resources.find(resource)
     context = ImportContext(
@@ -47,8 +58,8 @@ def outcome(path: Path, resource: str, data: bytes, *, rows: int = 1_000, max_re
     )
     good, rejects = [], []
     with LocalFile(path) as source:
-        found = layout.inspect(source, declared)
-        for piece in ranges.cut(source, found, 1 << 30):
+        found = layout.inspect(source, declared, reading=reading)
+        for piece in ranges.cut(source, found, range_bytes):
             for block in blocks.read(source, found, piece, Pace(rows), max_record_bytes):
                 validated = validate(context, found, block)
                 names = validated.good.column_names
@@ -58,6 +69,28 @@ def outcome(path: Path, resource: str, data: bytes, *, rows: int = 1_000, max_re
                 good += [dict(zip(names, row, strict=True)) for row in zip(*lists.values(), strict=True)]
                 rejects += validated.rejects
     return Outcome(good, rejects)
+
+
+@pytest.mark.parametrize("range_bytes", [1 << 30, 60])
+@pytest.mark.parametrize("rows", [1_000, 1])
+def test_a_newline_that_is_escaped_ends_no_record(tmp_path: Path, rows: int, range_bytes: int) -> None:
+    header = b"email,name,role\n"
+    plain, escaped = b"a@b.org,Ann,admin\n", b"a@b.org,An\\\nn,admin\n"
+    bad, quoted = b"a@b.org,Ann,king\n", b'"a@b.org",An\\\nn,admin\n'
+    for records in ([plain, escaped, escaped, bad, plain], [quoted, quoted, bad, quoted], [quoted, bad, plain]):
+        found = outcome(
+            tmp_path / "file",
+            "users",
+            header + b"".join(records),
+            rows=rows,
+            range_bytes=range_bytes,
+            reading=Reading(escape="\\"),
+        )
+        line = 2 + sum(each.count(b"\n") for each in records[: records.index(bad)])
+        assert found.codes == {line: ["invalid_role"]}
+        assert [row["name"] for row in found.good] == [
+            "Ann" if each is plain else "An\nn" for each in records if each is not bad
+        ]
 
 
 def csv_of(*rows: dict[str, str]) -> bytes:

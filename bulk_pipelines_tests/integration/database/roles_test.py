@@ -1,0 +1,142 @@
+"""The roles of an installation have the rights that they need, and no more."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import make_url
+
+from bulk_pipelines import doctor, status
+from bulk_pipelines.api.metrics.scraping import Scraper
+from bulk_pipelines.cli import main
+from bulk_pipelines.database import grants, migrations, pool, rights, samples
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.resources import adoption
+from bulk_pipelines.settings import Settings
+from bulk_pipelines_tests.scenes.import_jobs import Imports
+
+PEOPLE = "email,name,role\nann@b.org,Ann,reader\nann@b.org,Ann,reader\nbob@b.org,Bob,reader\n"
+Made = Callable[[grants.Role, str], str]
+
+
+@pytest.fixture
+def made(empty_database_url: str) -> Iterator[Made]:
+    """Makes a role of PostgreSQL with the rights that are documented, granted by another one; gives its address."""
+    roles: list[str] = []
+
+    def make(role: grants.Role, by: str) -> str:
+        name = f"{role}_{os.getpid()}"
+        with psycopg.connect(empty_database_url, autocommit=True) as admin:
+            admin.execute(f"CREATE ROLE {name} LOGIN".encode())
+        roles.append(name)
+        statements = grants.statements(role, name, make_url(empty_database_url).database or "", "dagster")
+        with psycopg.connect(by, autocommit=True) as granting:
+            granting.execute(statements.encode())
+        return empty_database_url.replace("postgres@", f"{name}@", 1)
+
+    yield make
+    with psycopg.connect(empty_database_url, autocommit=True) as admin:
+        for name in roles:
+            admin.execute(f"REASSIGN OWNED BY {name} TO postgres; DROP OWNED BY {name} CASCADE".encode())
+        for name in roles:
+            admin.execute(f"DROP ROLE {name}".encode())
+
+
+def bulk(url: str, home: Path, *arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, arguments, env={"BULK_DATABASE_URL": url, "BULK_HOME": str(home)})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def refusal(url: str, statement: str) -> str:
+    with pool.single(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
+        connection.execute(statement.encode())
+    return str(raised.value)
+
+
+@pytest.fixture
+def granted(made: Made, empty_database_url: str) -> tuple[str, str, str]:
+    """The addresses of an owner, a worker and a reader, in a database with tables of people."""
+    owner = made(grants.Role.OWNER, empty_database_url)
+    migrations.apply(owner)
+    worker, reader = made(grants.Role.WORKER, owner), made(grants.Role.READER, owner)
+    with pool.single(empty_database_url) as people, people.transaction():
+        samples.make(people)
+        people.execute("CREATE TABLE public.orders (id int PRIMARY KEY, n int); CREATE TABLE public.closed (id int)")
+        works, reads = make_url(worker).username, make_url(reader).username
+        people.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON users, articles, comments, orders TO {works}".encode())
+        people.execute(f"GRANT SELECT ON users TO {reads}".encode())
+    return owner, worker, reader
+
+
+def test_a_worker_imports_in_every_way_and_changes_nothing_of_the_owners(
+    granted: tuple[str, str, str], tmp_path: Path
+) -> None:
+    _, worker, _ = granted
+    engine = pool.connect(worker)
+    imports = Imports(engine, tmp_path)
+    for validate_only in (True, False):
+        assert imports.worked(imports.planned(PEOPLE, validate_only=validate_only)).status == "COMPLETED_WITH_ERRORS"
+    upserted = imports.worked(imports.planned(PEOPLE, mode="upsert", match_on="email"))
+    assert upserted.status == "COMPLETED", upserted.last_error
+    with transaction(engine) as connection:
+        declared = adoption.of_table(connection, "orders")
+    job = imports.planned("id,n\n1,1\n1,2\n2,x\n", resource=declared.name, declaration=declared)
+    assert imports.worked(job).status == "COMPLETED_WITH_ERRORS"
+    assert doctor.schema(Settings(database_url=worker)).ok
+    with transaction(engine) as connection:
+        assert rights.missing(connection, doctor.TABLES, doctor.SEQUENCES) == []
+        with pytest.raises(InvalidInput, match="may not read public.closed: GRANT SELECT, INSERT ON public.closed"):
+            adoption.of_table(connection, "closed")
+    engine.dispose()
+    assert "must be owner of table job" in refusal(worker, "DROP TABLE job")
+    assert "permission denied for table _yoyo_migration" in refusal(worker, "DELETE FROM _yoyo_migration")
+    assert "permission denied for schema public" in refusal(worker, "CREATE TABLE public.mine ()")
+
+
+def test_a_reader_looks_and_is_told_in_one_line_what_it_may_not(granted: tuple[str, str, str], tmp_path: Path) -> None:
+    owner, worker, reader = granted
+    engine = pool.connect(worker)
+    imports = Imports(engine, tmp_path)
+    job = imports.worked(imports.planned(PEOPLE))
+    engine.dispose()
+    assert status.read(reader).jobs
+    watching = pool.connect(reader)
+    parts = next(each for each in Scraper(watching).look() if each.name == "bulk_metrics_part_up")
+    watching.dispose()
+    down = {each.labels["part"] for each in parts.samples if not each.value}
+    assert down <= {"dagster"}, "Dagster keeps nothing in this database"
+    for command in (["status"], ["jobs"], ["job", "show", job.job_key]):
+        assert bulk(reader, tmp_path, *command)[0] == 0, command
+    code, out, _ = bulk(reader, tmp_path, "export", "users", "--fields", "email", "--order", "email", "--to", "-")
+    assert (code, out) == (0, "email\nann@b.org\nbob@b.org\n")
+    file = tmp_path / "users.csv"
+    file.write_text(PEOPLE)
+    for refused in (
+        ["import", str(file), "--resource", "users"],
+        ["export", "users", "--to", f"{tmp_path}/out.csv"],
+        ["export", "--table", "orders", "--to", "-"],
+        ["pause", job.job_key],
+    ):
+        code, out, said = bulk(reader, tmp_path, *refused)
+        assert (code, said.count("\n")) == (1, 1), (refused, out, said)
+        assert "permission denied" in said or "may not" in said, (refused, said)
+    with pool.single(owner) as connection:
+        assert connection.execute("SELECT count(*) FROM job").fetchone() == (1,)
+    for table in grants.SECRET:
+        assert f"permission denied for table {table}" in refusal(reader, f"SELECT * FROM {table}")
+    assert "permission denied for table job" in refusal(reader, "UPDATE job SET owner = 'me'")
+    finding = doctor.schema(Settings(database_url=reader))
+    assert not finding.ok
+    assert "the role may not read and write" in finding.message
+
+
+def test_rights_are_printed_for_any_name(tmp_path: Path) -> None:
+    code, out, _ = bulk("postgresql://me@127.0.0.1:1/shop%20db", tmp_path, "grants", "worker", 'odd "name"')
+    assert code == 0
+    assert 'GRANT CONNECT, TEMPORARY ON DATABASE "shop db" TO "odd ""name""";' in out
+    assert out.startswith("BEGIN;")
+    assert out.endswith("COMMIT;\n")
