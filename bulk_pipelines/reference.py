@@ -75,7 +75,8 @@ standard error. A command that cannot answer prints no JSON: its exit code and t
 tell why. A time is written by ISO 8601. New fields may come; a field that is here keeps its name and its meaning.
 
 Left out are the commands that serve until they are stopped (`bulk up`, `bulk api`), and those whose output is the
-content of a file: `bulk grants`, `bulk import records`, `bulk grid`, downloads of rejects, and exports to standard output."""
+content of a file: `bulk grants`, `bulk import records`, `bulk grid`, downloads of rejects, and exports to standard
+output."""
 
 
 def cli_page() -> str:
