@@ -9,6 +9,9 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
 
+# Tests wait for a third of their time, so there is one worker more than there are processors.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # The first Python that is new enough; `make PYTHON=/path/to/python3` names another.
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
@@ -44,15 +47,15 @@ dev: $(READY) ## Open Dagster's UI with its daemon on the embedded database; Ctr
 
 .PHONY: test
 test: $(READY) ## Run the tests, except the long ones; DATABASE=15 uses an installed PostgreSQL 15
-	$(PY) -m pytest -n logical -m "not long" $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) -m "not long" $(ARGS)
 
 .PHONY: test-quick
 test-quick: $(READY) ## Run what needs no long-lived server, in less than a minute: while one is typing
-	HYPOTHESIS_PROFILE=quick $(PY) -m pytest -q -n logical -m "not long" bulk_pipelines_tests/unit bulk_pipelines_tests/property $(ARGS)
+	HYPOTHESIS_PROFILE=quick $(PY) -m pytest -q -n $(WORKERS) -m "not long" bulk_pipelines_tests/unit bulk_pipelines_tests/property $(ARGS)
 
 .PHONY: test-long
 test-long: $(READY) ## Run the long tests; DATABASE=15 uses an installed PostgreSQL 15
-	$(PY) -m pytest -n logical --dist loadfile -m long $(ARGS)
+	$(PY) -m pytest -n logical --dist loadfile --no-loadscope-reorder -m long $(ARGS)
 
 .PHONY: check
 check: $(READY) ## Lint, formatting, types, boundaries between modules, and the lock

@@ -20,7 +20,7 @@ from bulk_pipelines.orchestration.alerts import failure_sensors
 from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing import definitions as processing
-from bulk_pipelines.processing.retention import prune_answers, prune_references
+from bulk_pipelines.processing.retention import prune_answers, prune_hosts, prune_references
 from bulk_pipelines.telemetry import logs
 
 logs.set_up(settings.current())
@@ -38,6 +38,7 @@ retired = [
     Part("registered files that are gone", prune_registry),
     Part("answers of providers", prune_answers),
     Part("files of references", prune_references),
+    Part("limits of web servers", prune_hosts),
     Part("audit", prune_audit),
 ]
 passes = upkeep(

@@ -33,7 +33,7 @@ TABLES = (
     *("job", "job_item", "job_run", "claim", "cursor_key", "rate_limit", "batch_step"),
     *("import_count", "import_file", "rejected_row", "export_progress", "export_artifact", "export_artifact_walk"),
     *("drop_source", "file_drop", "unmatched_drop"),
-    *("processing_source", "provider_answer", "review_decision", "reference_file", "reference_row"),
+    *("processing_source", "provider_answer", "provider_request", "review_decision", "reference_file", "reference_row"),
     *("api_key", "console_session", "audit", "sent_bytes", "upload"),
     *("measure", "event", "subscription", "source_notice"),
 )

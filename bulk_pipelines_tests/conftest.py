@@ -95,6 +95,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.testrunuid = uuid.uuid4().hex
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files begin first whose tests may take longest. One that began last would leave the other workers without
+    work for minutes."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0.0), float(mark.args[0]) if mark else 0.0)
+    items.sort(key=lambda item: -longest[item.path])
+
+
 def pytest_report_header() -> str:
     return f"seed of the day: SEED={SEED}"
 

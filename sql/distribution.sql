@@ -88,10 +88,17 @@ FROM job_item WHERE job_id = :job_id AND status = 'SUCCEEDED';
 -- A job, a page of its files in the order in which they were settled, and how many there are: in one statement, so that
 -- all is of one moment and costs one question. Every page costs the same. Once the job is over, no file appears behind a
 -- reader. While workers settle side by side, one of them may be a moment behind the other, so a file may still appear
--- behind a reader. A job that completed keeps its counts, even when its items are gone.
-SELECT job.*, files.page, files.last_time, files.last_id,
-    CASE WHEN counts.generated IS NULL THEN job.result
-        ELSE jsonb_build_object('filesGenerated', counts.generated, 'filesReused', counts.reused) END AS counts
+-- behind a reader. A job that completed keeps its counts, even when its items are gone, so nothing is counted then: a
+-- join would count in any case.
+SELECT job_key, kind, status::text AS status, total_items, pending_items, running_items, retry_wait_items,
+    succeeded_items, dlq_items, cancelled_items, last_error, files.page, files.last_time, files.last_id,
+    CASE WHEN status = 'COMPLETED' AND result IS NOT NULL THEN result ELSE (
+        SELECT jsonb_build_object(
+            'filesGenerated', count(*) FILTER (WHERE NOT (job_item.result ->> 'reused')::boolean),
+            'filesReused', count(*) FILTER (WHERE (job_item.result ->> 'reused')::boolean)
+        )
+        FROM job_item WHERE job_item.job_id = job.job_id AND job_item.status = 'SUCCEEDED'
+    ) END AS counts
 FROM job
 CROSS JOIN LATERAL (
     -- The page is sorted in the order of the inputs: items are settled in batches, within which they have no order.
@@ -105,11 +112,6 @@ CROSS JOIN LATERAL (
         LIMIT :size
     ) AS settled
 ) AS files
-LEFT JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE NOT (result ->> 'reused')::boolean) AS generated,
-        count(*) FILTER (WHERE (result ->> 'reused')::boolean) AS reused
-    FROM job_item WHERE job_item.job_id = job.job_id AND status = 'SUCCEEDED'
-) AS counts ON job.status <> 'COMPLETED' OR job.result IS NULL
 WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: figures_of_job

@@ -75,7 +75,9 @@ SELECT data FROM event WHERE type = 'job.ended' ORDER BY event_id LIMIT 10000;
 -- name: server
 -- What PostgreSQL counts for this database since its statistics were last reset.
 SELECT xact_commit AS committed, xact_rollback AS rolled_back, deadlocks,
-    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections,
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+        AND query_start < now() - interval '5 s' AND query NOT ILIKE 'copy%') AS slow
 FROM pg_stat_database WHERE datname = current_database();
 
 -- name: has_dagster

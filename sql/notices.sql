@@ -8,14 +8,17 @@ VALUES (
 );
 
 -- name: subscriptions
--- All subscriptions, or one of them, in the order in which they were made.
+-- All subscriptions, those of an owner, or one of them, in the order in which they were made.
 SELECT subscription_id, owner, all_owners, address, secret, types, error_rate, silent_seconds, private
-FROM subscription WHERE :subscription_id::text IS NULL OR subscription_id = :subscription_id
+FROM subscription
+WHERE (:subscription_id::text IS NULL OR subscription_id = :subscription_id)
+    AND (:owner::text IS NULL OR owner = :owner)
 ORDER BY created_at, subscription_id;
 
 -- name: remove_subscription
 -- Notices that are under way to it are skipped.
-DELETE FROM subscription WHERE subscription_id = :subscription_id RETURNING owner;
+DELETE FROM subscription WHERE subscription_id = :subscription_id AND (:owner::text IS NULL OR owner = :owner)
+RETURNING owner;
 
 -- name: one_at_a_time
 -- One pass goes through the outbox at a time. Another one that finds it taken has nothing to do.

@@ -53,3 +53,21 @@ WITH old AS (
     FOR UPDATE SKIP LOCKED
 )
 DELETE FROM provider_answer WHERE ctid = ANY (ARRAY(SELECT ctid FROM old));
+
+-- name: add_requests!
+-- Adds the requests that a worker has made for a job. The transaction has locked the job's row, so two workers that add
+-- to the same rows never wait for each other in a circle.
+INSERT INTO provider_request (job_id, provider, status, requests, waited_seconds, throttled_seconds)
+SELECT :job_id, made.*
+FROM unnest(:providers::text[], :statuses::text[], :requests::bigint[], :waited::float8[], :throttled::float8[])
+    AS made (provider, status, requests, waited_seconds, throttled_seconds)
+ON CONFLICT (job_id, provider, status) DO UPDATE
+SET requests = provider_request.requests + excluded.requests,
+    waited_seconds = provider_request.waited_seconds + excluded.waited_seconds,
+    throttled_seconds = provider_request.throttled_seconds + excluded.throttled_seconds;
+
+-- name: requests_of_job
+-- What a job has asked of providers so far.
+SELECT provider, status, requests, waited_seconds, throttled_seconds FROM provider_request
+WHERE job_id = :job_id
+ORDER BY provider, status;

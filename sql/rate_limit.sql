@@ -23,3 +23,16 @@ SET held_numbers = :held_numbers::bigint[],
     blocked_until = :blocked_until,
     failures = :failures
 WHERE name = :name;
+
+-- name: idle_hosts
+-- Counts the limits of web servers that rows have named and nobody has called for a day, for a dry run.
+SELECT count(*) FROM rate_limit
+WHERE starts_with(name, 'host:') AND cardinality(held_numbers) = 0
+    AND coalesce(last_begun, 0) < extract(epoch FROM now() - interval '1 day');
+
+-- name: forget_hosts!
+-- Removes the limits of web servers that rows have named and nobody has called for a day. Whoever comes back makes a new
+-- one.
+DELETE FROM rate_limit
+WHERE starts_with(name, 'host:') AND cardinality(held_numbers) = 0
+    AND coalesce(last_begun, 0) < extract(epoch FROM now() - interval '1 day');

@@ -1,7 +1,8 @@
 -- name: free_key!
--- Takes a key from an upload whose process has died.
-UPDATE upload SET state = 'CLEARING'
-WHERE owner = :owner AND idempotency_key = :idempotency_key AND state = 'ARRIVING' AND expires_at < now();
+-- Takes a key from an upload whose process has died, and from a resumable one that the same request begins anew.
+UPDATE upload SET state = 'CLEARING', expires_at = now()
+WHERE owner = :owner AND idempotency_key = :idempotency_key AND state = 'ARRIVING'
+    AND (expires_at < now() OR (told AND request = :request::jsonb));
 
 -- name: begin
 -- Begins an upload. No row comes back while another one with the same key of the same owner arrives.
@@ -11,7 +12,7 @@ VALUES (
     now() + make_interval(secs => :seconds)
 )
 ON CONFLICT (owner, idempotency_key) WHERE state = 'ARRIVING' AND idempotency_key IS NOT NULL DO NOTHING
-RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
+RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, told, bytes, part_terms, length, term,
     landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: arriving
@@ -21,13 +22,13 @@ WHERE owner = :owner AND idempotency_key = :idempotency_key AND state = 'ARRIVIN
 
 -- name: find
 -- One upload, if it belongs to the owner who asks.
-SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
+SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, told, bytes, part_terms, length, term,
     landed, landed_version, landed_bytes, sha256, expires_at
 FROM upload WHERE upload_id = :upload_id AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: of_job
 -- The file that was sent for a job.
-SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
+SELECT upload_id, owner, job_key, idempotency_key, request, name, state, resumable, told, bytes, part_terms, length, term,
     landed, landed_version, landed_bytes, sha256, expires_at
 FROM upload WHERE job_key = :job_key;
 
@@ -37,11 +38,18 @@ UPDATE upload SET expires_at = now() + make_interval(secs => :seconds)
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING'
 RETURNING upload_id;
 
+-- name: tell
+-- Notes that the sender of a resumable upload is told its address: from now on it is kept for long. No row comes back when
+-- the upload was taken over or given up.
+UPDATE upload SET told = true, expires_at = now() + make_interval(secs => :seconds)
+WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING'
+RETURNING upload_id;
+
 -- name: take_over
 -- Takes an upload over from whoever still sends to it: what they send from now on is not taken.
 UPDATE upload SET term = term + 1, expires_at = greatest(expires_at, now() + make_interval(secs => :seconds))
 WHERE upload_id = :upload_id AND state = 'ARRIVING' AND expires_at > now() AND (:owner::text IS NULL OR owner = :owner)
-RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
+RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, told, bytes, part_terms, length, term,
     landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: set_length
@@ -55,7 +63,7 @@ RETURNING upload_id;
 -- Adds a part that has been stored. No row comes back when the upload was taken over.
 UPDATE upload SET bytes = bytes + :bytes, part_terms = part_terms || :term::integer, expires_at = now() + make_interval(secs => :seconds)
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING' AND cardinality(part_terms) = :parts
-RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, bytes, part_terms, length, term,
+RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resumable, told, bytes, part_terms, length, term,
     landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: drop_parts

@@ -49,7 +49,7 @@ def group() -> None:
 @click.option("--owner", required=True, help="Whose jobs the key shows and submits.")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "write", "admin"]),
+    type=click.Choice(["reconcile", "read", "write", "admin"]),
     default="write",
     show_default=True,
     help="Each may do what those before it may.",
@@ -99,7 +99,7 @@ def shown_of(key: "Key") -> KeyShown:
 def line_of(key: "Key") -> str:
     used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
     ends = f", expires {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else ""
-    return f"{key.key_id}  {key.scope:5}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
+    return f"{key.key_id}  {key.scope:9}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
 
 
 @group.command()

@@ -123,9 +123,9 @@ def problem_of(error: errors.BulkError) -> str:
     return next(BY_ERROR[each] for each in type(error).__mro__ if each in BY_ERROR)
 
 
-def body_of(problem: str, detail: str, request: Request, **members: Any) -> dict[str, Any]:
+def body_of(problem: str, detail: str, request: Request | None = None, **members: Any) -> dict[str, Any]:
     known = PROBLEMS[problem]
-    trace = getattr(request.state, "trace", None)
+    trace = None if request is None else getattr(request.state, "trace", None)
     return {
         "type": f"/problems/{problem}",
         "title": known.title,

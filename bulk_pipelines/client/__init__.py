@@ -9,7 +9,7 @@ Errors are those of the whole program. `connection` asks and tries again, `conte
 `uploading` sends them, and `following` waits for the end of a job.
 """
 
-from bulk_pipelines.client.answers import Import, Item, Job, RecordError, Undone
+from bulk_pipelines.client.answers import Distribution, Export, Import, Item, Job, Preview, RecordError, Undone
 from bulk_pipelines.client.client import Client
 
-__all__ = ["Client", "Import", "Item", "Job", "RecordError", "Undone"]
+__all__ = ["Client", "Distribution", "Export", "Import", "Item", "Job", "Preview", "RecordError", "Undone"]

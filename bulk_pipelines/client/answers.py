@@ -84,6 +84,98 @@ class Undone(Answer):
 
 
 @dataclass(frozen=True)
+class Preview(Answer):
+    """How a file would be read. If it cannot be imported as it was asked, `problem` says why, and `remedy` has the
+    options that are needed; the rest then is what is found with them."""
+
+    source: str
+    resource: str
+    format: str | None
+    recognised: dict[str, str]
+    columns: list[dict[str, Any]]
+    """Each `column`, and the `field`, `constant` or `expression` that it gets its values from."""
+    left_out: list[str]
+    without: list[str]
+    records: list[dict[str, str | None]]
+    judged: int
+    rejected: int
+    reasons: dict[str, int]
+    rejects: list[dict[str, Any]]
+    files: list[str]
+    problem: str | None
+    remedy: dict[str, Any]
+    reading: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Export(Answer):
+    """An export."""
+
+    job_id: str
+    resource_type: str
+    format: str
+    status: str
+    """pending, processing, completed, failed or cancelled."""
+    paused: bool
+    where: list[str]
+    fields: list[str]
+    order: list[str]
+    compression: str
+    record_count: int
+    """How many rows are written so far."""
+    bytes: int
+    sha256: str | None
+    download_url: str | None
+    failure_reason: str | None
+    owner: str
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    file_path: str | None = None
+    idempotency_key: str | None = None
+    request_id: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.status not in ("pending", "processing")
+
+    @property
+    def good(self) -> bool:
+        return self.status == "completed"
+
+
+@dataclass(frozen=True)
+class Distribution(Answer):
+    """A job that makes, or finds, one file for each of its inputs."""
+
+    jobId: str  # noqa: N815 - as the API calls it
+    status: str
+    total: int
+    pending: int
+    running: int
+    done: int
+    failed: int
+    filesGenerated: int  # noqa: N815
+    filesReused: int  # noqa: N815
+    errorMessage: str | None  # noqa: N815
+    dataContent: list[dict[str, Any]]  # noqa: N815
+    """A page of its files."""
+    next: str | None
+
+    @property
+    def job_id(self) -> str:
+        return self.jobId
+
+    @property
+    def over(self) -> bool:
+        return self.status in FINISHED_JOBS
+
+    @property
+    def good(self) -> bool:
+        return self.status == "COMPLETED"
+
+
+@dataclass(frozen=True)
 class Job(Answer):
     """A job of any kind."""
 

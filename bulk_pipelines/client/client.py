@@ -4,6 +4,9 @@ from types import TracebackType
 from typing import Self
 
 from bulk_pipelines.client.connection import PATIENT_SECONDS, Connection
+from bulk_pipelines.client.distributions import Distributions
+from bulk_pipelines.client.exports import Exports
+from bulk_pipelines.client.following import News
 from bulk_pipelines.client.imports import Imports
 from bulk_pipelines.client.jobs import Jobs
 
@@ -15,7 +18,13 @@ class Client:
         """`patience` is for how many seconds a request is tried again while the server cannot be reached."""
         self.connection = Connection(server, key, patience)
         self.imports = Imports(self.connection)
+        self.exports = Exports(self.connection)
+        self.distributions = Distributions(self.connection)
         self.jobs = Jobs(self.connection)
+
+    def news(self, job_id: str) -> News:
+        """Return the news of a job of any kind: `wait` returns when it may have changed."""
+        return News(self.connection, job_id)
 
     def close(self) -> None:
         self.connection.close()

@@ -68,15 +68,25 @@ class Connection:
 
     @contextmanager
     def stream(self, method: str, path: str, **options: Any) -> Iterator[Iterator[bytes]]:
-        """Yield the pieces of an answer as they come. Raise `Unavailable` if it breaks off."""
+        """Yield the pieces of an answer as they come. Raise `Unavailable` if it breaks off. A file on S3 is
+        fetched from there, and the key stays here."""
         try:
-            with self.http.stream(method, self.server + path, **options) as answer:
+            with self.http.stream(method, self.server + path, follow_redirects=True, **options) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise error_of(answer)
                 yield answer.iter_bytes()
         except httpx.TransportError as error:
             raise self.unreachable(error) from None
+
+    @contextmanager
+    def lines(self, path: str, headers: Mapping[str, str], timeout: httpx.Timeout) -> Iterator[Iterator[str]]:
+        """Yield the lines of an answer as they come. Whatever the line does is the caller's to judge."""
+        with self.http.stream("GET", self.server + path, headers=headers, timeout=timeout) as answer:
+            if not answer.is_success:
+                answer.read()
+                raise error_of(answer)
+            yield answer.iter_lines()
 
     def unreachable(self, error: httpx.TransportError) -> Unavailable:
         return Unavailable(f"{self.server}: {error or type(error).__name__}")

@@ -9,13 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote
 
 from bulk_pipelines.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MEDIA_TYPE = "application/octet-stream"
 PIECE = 1 << 20
+BEGINNING = 4 << 20
+"""So many bytes of a file of text show how it is read."""
+LARGEST_LOOK = 32 << 20
+"""Other files are looked at as a whole, up to this size."""
 ROWS = 20_000
 """How many rows of a table are written at once."""
 
@@ -48,6 +54,29 @@ def opened(source: Any) -> Iterator[Content]:
         yield Content(read(source), None)
     else:
         yield Content(of_table(source))
+
+
+def headers_of(content: Content) -> dict[str, str]:
+    """Return the headers that say what is sent."""
+    if content.name is None:
+        return {"Content-Type": MEDIA_TYPE}
+    return {
+        "Content-Type": MEDIA_TYPE,
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(content.name)}",
+    }
+
+
+def beginning(content: Content) -> tuple[bytes, bool]:
+    """Return enough of a content to look at, and whether more follows. A text can be cut; what is packed, or is a
+    table, cannot."""
+    data = bytearray()
+    for piece in content.pieces:
+        data += piece
+        if len(data) > BEGINNING and b"\0" not in data[:PIECE]:
+            return bytes(data[:BEGINNING]), True
+        if len(data) > LARGEST_LOOK:
+            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text is looked at in part")
+    return bytes(data), False
 
 
 def read(file: BinaryIO) -> Iterator[bytes]:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from bulk_pipelines.client import contents, following, uploading
-from bulk_pipelines.client.answers import Import, RecordError, Undone
+from bulk_pipelines.client.answers import Import, Preview, RecordError, Undone
 from bulk_pipelines.client.connection import Connection
+from bulk_pipelines.client.following import News
 from bulk_pipelines.client.uploading import Sent
 
 PATH = "/v1/imports"
@@ -26,7 +27,7 @@ class Imports:
         self,
         source: Any,
         *,
-        resource: str,
+        resource: str | None = None,
         on_sent: Sent = lambda _, __: None,
         on_look: Callable[[Import], None] = lambda _: None,
         seconds: float | None = None,
@@ -40,21 +41,22 @@ class Imports:
         self,
         source: Any,
         *,
-        resource: str,
+        resource: str | None = None,
         idempotency_key: str | None = None,
         on_sent: Sent = lambda _, __: None,
         **options: Any,
     ) -> Import:
         """Send a file or a table up, and return its import, which goes on by itself. A large one is sent as a resumable
         upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`, `compression`, `priority`,
-        those that tell how a file is read (`delimiter`, `dates` …) and, for administrators, `owner`."""
+        those that tell how a file is read (`delimiter`, `dates` …) and, for administrators, `owner` and, in place of a
+        resource, `table`."""
         return self.submitted(source, resource=resource, idempotency_key=idempotency_key, on_sent=on_sent, **options)[0]
 
     def submitted(
         self,
         source: Any,
         *,
-        resource: str,
+        resource: str | None = None,
         idempotency_key: str | None = None,
         on_sent: Sent = lambda _, __: None,
         **options: Any,
@@ -65,10 +67,11 @@ class Imports:
             told, made = uploading.send(self.connection, PATH, content, given, idempotency_key, on_sent)
         return Import.of(told), made
 
-    def submit_address(self, url: str | list[str], *, resource: str, **options: Any) -> Import:
+    def submit_address(self, url: str | list[str], *, resource: str | None = None, **options: Any) -> Import:
         """Submit an import of files that the server fetches from their addresses."""
         key = options.pop("idempotency_key", None)
-        body = {"resource": resource, "url": url, **options}
+        told = {"resource": resource, "url": url, **options}
+        body = {name: value for name, value in told.items() if value is not None}
         headers = {} if key is None else {"Idempotency-Key": key}
         return Import.of(self.connection.json("POST", PATH, again=key is not None, json=body, headers=headers))
 
@@ -76,7 +79,7 @@ class Imports:
         self, job_id: str, on_look: Callable[[Import], None] = lambda _: None, seconds: float | None = None
     ) -> Import:
         """Wait for the end of an import; `on_look` hears how far it is."""
-        return following.follow(partial(self.get, job_id), on_look, seconds)
+        return following.follow(News(self.connection, job_id), partial(self.get, job_id), on_look, seconds)
 
     def get(self, job_id: str) -> Import:
         return Import.of(self.connection.json("GET", f"{PATH}/{job_id}"))
@@ -113,9 +116,33 @@ class Imports:
     def cancel(self, job_id: str) -> Import:
         return Import.of(self.connection.json("POST", f"{PATH}/{job_id}/cancel"))
 
-    def replay(self, job_id: str) -> Import:
-        """Run the rejects of an import again, as an import of its own. There is one replay of an import."""
-        return Import.of(self.connection.json("POST", f"{PATH}/{job_id}/replay", again=True))
+    def replay(
+        self,
+        job_id: str,
+        source: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        on_sent: Sent = lambda _, __: None,
+    ) -> Import:
+        """Run the rejects of an import again, as an import of its own; there is one such replay of an import. With a
+        `source`, import the records in it, which somebody has mended; this can be done as often as need be."""
+        path = f"{PATH}/{job_id}/replay"
+        if source is None:
+            return Import.of(self.connection.json("POST", path, again=True))
+        with contents.opened(source) as content:
+            told, _ = uploading.send(self.connection, path, content, {}, idempotency_key, on_sent, resumable=False)
+        return Import.of(told)
+
+    def preview(self, source: Any, *, resource: str | None = None, **options: Any) -> Preview:
+        """Look at a file or a table before it is imported: how it would be read, what would be rejected, and which
+        options are needed. The options are those of `submit`. Of a large file of text, the beginning is sent."""
+        with contents.opened(source) as content:
+            data, cut = contents.beginning(content)
+        given = {name: text_of(value) for name, value in {"resource": resource, "cut": cut, **options}.items()}
+        params = {name: value for name, value in given.items() if value is not None}
+        headers = contents.headers_of(content)
+        told = self.connection.json("POST", f"{PATH}/preview", again=True, params=params, headers=headers, content=data)
+        return Preview.of(told)
 
     def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
         """Take back the rows that an import added, or count them."""

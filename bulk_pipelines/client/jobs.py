@@ -9,6 +9,7 @@ from typing import Any
 from bulk_pipelines.client import contents, following, uploading
 from bulk_pipelines.client.answers import Item, Job
 from bulk_pipelines.client.connection import READ_SECONDS, Connection
+from bulk_pipelines.client.following import News
 from bulk_pipelines.client.imports import moment, paged, text_of
 from bulk_pipelines.client.uploading import Sent
 
@@ -54,7 +55,7 @@ class Jobs:
 
     def follow(self, job_id: str, on_look: Callable[[Job], None] = lambda _: None, seconds: float | None = None) -> Job:
         """Wait for the end of a job; `on_look` hears how far it is."""
-        return following.follow(partial(self.get, job_id), on_look, seconds)
+        return following.follow(News(self.connection, job_id), partial(self.get, job_id), on_look, seconds)
 
     def get(self, job_id: str) -> Job:
         return Job.of(self.connection.json("GET", f"{PATH}/{job_id}"))

@@ -6,18 +6,16 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
 from bulk_pipelines.client.connection import FIRST_PAUSE, LONGEST_PAUSE, Connection
-from bulk_pipelines.client.contents import Content
+from bulk_pipelines.client.contents import Content, headers_of
 from bulk_pipelines.client.problems import error_of
 from bulk_pipelines.errors import BulkError
 
 PART_BYTES = 16 << 20
 """What is larger is sent in parts of this size, of which two are held in memory."""
-MEDIA_TYPE = "application/octet-stream"
 MAY_PASS = (408, 409)
 """What may be put right by sending from where the server is: another offset, or a line that was too slow."""
 
@@ -39,9 +37,7 @@ def send(
 ) -> Answer:
     """Send the content, and return the job that it became."""
     params = {name: value for name, value in options.items() if value is not None}
-    headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": key or str(uuid.uuid4())}
-    if content.name is not None:
-        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(content.name)}"
+    headers = {"Idempotency-Key": key or str(uuid.uuid4()), **headers_of(content)}
     parts = parts_of(content)
     part, last = next(parts)
     if last:

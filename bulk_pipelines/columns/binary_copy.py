@@ -48,14 +48,15 @@ def encode(columns: dict[str, Column]) -> Encoded:
     widths = {name: width for name, values in columns.items() if (width := fixed_width(values))}
     variable = [name for name in columns if name not in widths]
     count = len(next(iter(columns.values())))
+    # The parts have numbers for names: a column may be called as another part is.
     layout = [("fields", ">i2")]
-    for name, width in widths.items():
-        layout += [(f"{name} length", ">i4"), (name, f"V{width}")]
+    for number, width in enumerate(widths.values()):
+        layout += [(f"length {number}", ">i4"), (f"value {number}", f"V{width}")]
     records = np.empty(count, np.dtype([*layout, ("next length", ">i4")] if variable else layout))
     records["fields"] = len(columns)
-    for name, width in widths.items():
-        records[f"{name} length"] = width
-        records[name] = fixed(columns[name]).view(f"V{width}").reshape(-1)
+    for number, (name, width) in enumerate(widths.items()):
+        records[f"length {number}"] = width
+        records[f"value {number}"] = fixed(columns[name]).view(f"V{width}").reshape(-1)
     parts: list[Column] = []
     for number, name in enumerate(variable):
         lengths, values = sized(columns[name])

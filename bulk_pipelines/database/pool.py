@@ -44,11 +44,8 @@ def connect(url: str, *, application: str = "bulk", size: int = 10, timeout: int
 
 
 @contextmanager
-def transaction(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction on a pooled connection. It is committed at the end of the block, and rolled back on an error.
-
-    Raise `Unavailable` if the database is lost, before the block or within it.
-    """
+def borrowed(engine: Engine) -> Iterator[Connection]:
+    """Lend a pooled connection. Raise `Unavailable` if the database is lost, before the block or within it."""
     try:
         pooled = engine.raw_connection()
     except (exc.SQLAlchemyError, psycopg.Error) as error:
@@ -56,8 +53,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
     connection = pooled.driver_connection
     assert isinstance(connection, psycopg.Connection)
     try:
-        with connection.transaction():
-            yield connection
+        yield connection
     except psycopg.Error as error:
         if connection.broken or connection.closed:
             pooled.invalidate()
@@ -65,6 +61,29 @@ def transaction(engine: Engine) -> Iterator[Connection]:
         raise
     finally:
         pooled.close()
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction on a pooled connection. It is committed at the end of the block, and rolled back on an error.
+
+    Raise `Unavailable` if the database is lost, before the block or within it.
+    """
+    with borrowed(engine) as connection, connection.transaction():
+        yield connection
+
+
+@contextmanager
+def statements(engine: Engine) -> Iterator[Connection]:
+    """Lend a pooled connection on which each statement is a transaction of its own. Whoever reads by one statement is
+    spared two more questions to the server, which begin and end a transaction."""
+    with borrowed(engine) as connection:
+        connection.autocommit = True
+        try:
+            yield connection
+        finally:
+            if not connection.closed:
+                connection.autocommit = False
 
 
 def single(url: str, *, application: str = "bulk", timeout: int = 10) -> Connection:

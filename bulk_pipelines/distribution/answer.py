@@ -6,7 +6,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import Connection, statements
 from bulk_pipelines.distribution.request import KIND, stored
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.intake import payload
@@ -27,7 +27,7 @@ def of_job(
     `next`, although it may be the last one."""
     limit = payload.size("size", size, pages.MOST)
     scope = f"files:{job_key}"
-    with transaction(pool) as connection:
+    with statements(pool) as connection:
         position = cursors.START if after is None else cursors.decode(cursors.cursor_secret(connection), scope, after)
         values = {
             "job_key": payload.text("job", job_key),
@@ -40,34 +40,36 @@ def of_job(
             row = cursor.execute(queries.text("distribution", "job_and_files"), values).fetchone()
         if row is None:
             raise UnknownJob(job_key)
-        job, files, counts = checked(jobs.as_job(**row)), row["page"], row["counts"]
+        refuse_others(job_key, row["kind"])
+        files, counts = row["page"], row["counts"]
         follow = None
         if len(files) == limit:
             secret = cursors.cursor_secret(connection)
             follow = cursors.encode(secret, scope, Position(row["last_time"], row["last_id"]))
     return {
-        "jobId": job.job_key,
-        "status": str(job.status),
-        "total": job.total_items,
-        "pending": job.pending_items,
-        "running": job.running_items,
-        "retryWait": job.retry_wait_items,
-        "done": job.succeeded_items,
-        "failed": job.dlq_items,
-        "cancelled": job.cancelled_items,
+        "jobId": row["job_key"],
+        "status": row["status"],
+        "total": row["total_items"],
+        "pending": row["pending_items"],
+        "running": row["running_items"],
+        "retryWait": row["retry_wait_items"],
+        "done": row["succeeded_items"],
+        "failed": row["dlq_items"],
+        "cancelled": row["cancelled_items"],
         "filesGenerated": counts["filesGenerated"],
         "filesReused": counts["filesReused"],
-        "errorMessage": job.last_error if job.status is JobState.FAILED else None,
+        "errorMessage": row["last_error"] if row["status"] == JobState.FAILED else None,
         "dataContent": [stored(wanted).as_json() | {"s3Path": path} for wanted, path in files],
         "next": follow,
     }
 
 
 def distribution_job(connection: Connection, job_key: str) -> Job:
-    return checked(jobs.find(connection, job_key))
-
-
-def checked(job: Job) -> Job:
-    if job.kind != KIND:
-        raise InvalidInput("job", f"{job.job_key} is no distribution, it is of the kind {job.kind}")
+    job = jobs.find(connection, job_key)
+    refuse_others(job.job_key, job.kind)
     return job
+
+
+def refuse_others(job_key: str, kind: str) -> None:
+    if kind != KIND:
+        raise InvalidInput("job", f"{job_key} is no distribution, it is of the kind {kind}")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
 
 from bulk_pipelines.drops.ledger import Ready
 from bulk_pipelines.drops.sources import DropSource, Rule
@@ -52,12 +51,25 @@ def parts(files: Sequence[Ready], limits: Limits) -> list[tuple[Ready, ...]]:
 
 
 def needed_order(references: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the resources in an order in which each comes after those it refers to."""
-    return list(TopologicalSorter(references).static_order())
+    """Return the resources in an order in which each comes after those it refers to. Of some that refer to each other
+    in a circle, the first comes first."""
+    ordered: list[str] = []
+    left = list(references)
+    while left:
+        free = [name for name in left if not needed_by(name, references) & set(left)]
+        circles = [name for name in left if not free and name in closed_by(name, references)]
+        ordered += free or circles[:1]
+        left = [name for name in left if name not in ordered]
+    return ordered
 
 
 def needed_by(resource: str, references: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return all resources that a resource refers to, directly or through others."""
+    """Return all other resources that a resource refers to, directly or through others."""
+    return closed_by(resource, references) - {resource}
+
+
+def closed_by(resource: str, references: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return all that a resource refers to, and itself if the references come back to it."""
     found: set[str] = set()
     waiting = list(references.get(resource, ()))
     while waiting:
@@ -65,4 +77,4 @@ def needed_by(resource: str, references: Mapping[str, Sequence[str]]) -> set[str
         if each not in found:
             found.add(each)
             waiting.extend(references.get(each, ()))
-    return found - {resource}
+    return found

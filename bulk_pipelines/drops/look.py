@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.drops import grouping, ledger
+from bulk_pipelines.drops import grouping, ledger, targets
 from bulk_pipelines.drops.grouping import Group
 from bulk_pipelines.drops.ledger import Complete, Completeness, Stalled
 from bulk_pipelines.drops.listing import Listed, list_files
 from bulk_pipelines.drops.sources import DropSource
+from bulk_pipelines.drops.targets import Targets
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.storage.contract import Storage
 
@@ -94,6 +95,10 @@ class Looked:
     behind_earlier: int = 0
     behind_needed: int = 0
     left_over: int = 0
+    without_table: int = 0
+    """How many complete files wait because their tables cannot be used."""
+    unusable: tuple[str, ...] = ()
+    """Why these tables cannot be used."""
     jobs: tuple[str, ...] = ()
     taken: int = 0
     vanished: tuple[str, ...] = ()
@@ -107,7 +112,7 @@ class Looked:
         parts = [f"{self.seen} files seen", f"{self.taken} taken"]
         if self.jobs:
             parts.append(f"as {', '.join(self.jobs)}")
-        complete = self.taken + self.behind_earlier + self.behind_needed + self.left_over
+        complete = self.taken + self.behind_earlier + self.behind_needed + self.left_over + self.without_table
         left = {
             "not complete yet": self.watched - complete,
             "waiting for the import of their earlier version": self.behind_earlier,
@@ -117,6 +122,8 @@ class Looked:
             "with temporary names": self.temporary,
         }
         parts += [f"{count} {why}" for why, count in left.items() if count > 0]
+        if self.without_table:
+            parts.append(f"{self.without_table} whose table cannot be used ({'; '.join(self.unusable)})")
         if self.unmatched:
             parts.append(f"{self.unmatched} that no rule is for ({named(self.unmatched_names, self.unmatched)})")
         if self.left_out:
@@ -189,7 +196,8 @@ def take_what_is_complete(
         # List a second time, so that new files that stay as they are do not have to wait for the next tick.
         moments.sleep(source.settle_seconds)
         listed = list_files(pool, source, storage, lambda: moments.left < 0)
-    jobs, complete = take(pool, source, listed, storage.url_of, doors)
+    taken = take(pool, source, listed, storage.url_of, doors)
+    complete = taken.complete
     with transaction(pool) as connection:
         vanished = []
         if not listed.cut_short:
@@ -209,36 +217,52 @@ def take_what_is_complete(
         behind_earlier=complete.behind_earlier,
         behind_needed=complete.behind_needed,
         left_over=complete.left_over,
-        jobs=tuple(jobs),
-        taken=len(complete.files),
+        without_table=taken.without_table,
+        unusable=taken.unusable,
+        jobs=taken.keys,
+        taken=len(complete.files) - taken.without_table,
         vanished=tuple(vanished),
         stalled=tuple(stalled),
         cut_short=listed.cut_short,
     )
 
 
-def take(
-    pool: Engine, source: DropSource, listed: Listed, url_of: Callable[[str], str], doors: Doors
-) -> tuple[list[str], Complete]:
+@dataclass(frozen=True)
+class Taken:
+    """The jobs of a look, and the complete files, some of which have no table that can be used."""
+
+    keys: tuple[str, ...]
+    complete: Complete
+    without_table: int
+    unusable: tuple[str, ...]
+
+
+def take(pool: Engine, source: DropSource, listed: Listed, url_of: Callable[[str], str], doors: Doors) -> Taken:
     """Submit the jobs of all complete files and mark the files as taken, both in one transaction."""
     markers = listed.markers if source.marker else None
-    references = doors.references
-    needs = {each: sorted(grouping.needed_by(each, references)) for each in grouping.needed_order(references)}
-    needs |= {rule.target: [] for rule in source.rules if rule.recipe}
     completeness = Completeness(source.settle_seconds, source.stalled_seconds, markers)
     keys: list[str] = []
     with transaction(pool) as connection:
+        known = targets.found(connection, source, doors.references)
+        needs = known.needs
         complete = ledger.complete(connection, source.name, listed.began, completeness, needs, TAKEN_AT_A_TIME)
-        for group in grouping.grouped(source, complete.files, list(needs)):
+        usable = [file for file in complete.files if file.resource not in known.unusable]
+        for group in grouping.grouped(source, usable, list(needs)):
             earlier = ledger.unfinished_jobs(connection, source.name, needs[group.rule.target])
-            job_id, job_key = submitted(connection, source, group, url_of, doors)
+            job_id, job_key = submitted(connection, source, group, url_of, doors, known)
             ledger.take(connection, [file.drop_id for file in group.files], job_id, earlier)
             keys.append(job_key)
-    return keys, complete
+    why = sorted({known.unusable[file.resource] for file in complete.files if file.resource in known.unusable})
+    return Taken(tuple(keys), complete, len(complete.files) - len(usable), tuple(why))
 
 
 def submitted(
-    connection: Connection, source: DropSource, group: Group, url_of: Callable[[str], str], doors: Doors
+    connection: Connection,
+    source: DropSource,
+    group: Group,
+    url_of: Callable[[str], str],
+    doors: Doors,
+    known: Targets,
 ) -> tuple[int, str]:
     """Submit the job of a group of files, and return its id and key."""
     rule = group.rule
@@ -250,10 +274,12 @@ def submitted(
         return doors.process(
             connection, source.name, file, recipe=rule.recipe, file_format=rule.format, within=source.folder
         )
+    declared = known.declared.get(rule.target)
+    declaration = None if declared is None or declared.built_in else declared
     return doors.submit(
         connection,
         source.name,
         files,
-        resource=rule.resource,
-        options=rule.options | {"within": source.folder},
+        resource=rule.resource if declared is None else declared.name,
+        options=rule.options | {"within": source.folder, "declaration": declaration},
     )

@@ -29,6 +29,9 @@ not only when a file is dropped."""
 ROW_FORMATS = ("csv", "ndjson", "json")
 """The formats of files whose rows a recipe can work."""
 
+TARGETS = ("resource", "table", "recipe")
+"""What a rule names one of."""
+
 
 class After(StrEnum):
     """What is done with a file once its import is over."""
@@ -45,10 +48,13 @@ class Rule:
 
     glob: str
     resource: str = ""
+    table: str = ""
+    """In place of a resource, any table, as it is written in SQL."""
     recipe: str = ""
-    """The recipe by which the rows of a file are processed; then there is no resource."""
+    """The recipe by which the rows of a file are processed; then there is neither a resource nor a table."""
     format: str | None = None
     mode: str = "insert"
+    match_on: str | None = None
     on_error: str = "continue"
     compression: str | None = None
     reading: Reading = STANDARD
@@ -56,13 +62,13 @@ class Rule:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the import's request, but for the resource."""
-        return {name: value for name, value in vars(self).items() if name not in {"glob", "resource", "recipe"}}
+        """The options of the import's request, but for the resource or table."""
+        return {name: value for name, value in vars(self).items() if name not in {"glob", *TARGETS}}
 
     @property
     def target(self) -> str:
         """What a file is for, as the ledger has it."""
-        return self.resource or f"recipe {self.recipe}"
+        return self.resource or (f"table {self.table}" if self.table else f"recipe {self.recipe}")
 
 
 @dataclass(frozen=True)
@@ -176,8 +182,8 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
     check(table, Rule, f"{place}: files", {"reading"})
     if not table.get("glob"):
         raise InvalidInput(FIELD, f"{place}: files: glob is missing")
-    if bool(table.get("resource")) == bool(table.get("recipe")):
-        raise InvalidInput(FIELD, f"{place}: files: resource is missing, or a recipe: a rule names one of them")
+    if len([name for name in TARGETS if table.get(name)]) != 1:
+        raise InvalidInput(FIELD, f"{place}: files: a rule names one of {', '.join(TARGETS)}")
     Pattern(table["glob"])
     if table.get("recipe"):
         return recipe_rule(table, reading, place)
@@ -190,10 +196,12 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
 
 def check_options(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> None:
     """Check what is said of the imports of a rule."""
-    if table["resource"] not in resources:
+    if not table.get("table") and table["resource"] not in resources:
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):
         raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
+    if "match_on" in table and table.get("mode", "insert") != "upsert":
+        raise InvalidInput(FIELD, f"{place}: match_on: only an upsert matches records to rows")
     allowed: dict[str, tuple[str, ...]] = {"format": tuple(FileFormat), "compression": tuple(Compression)}
     for option, known in allowed.items():
         if table.get(option, known[0]) not in set(known):
@@ -205,7 +213,7 @@ def check_options(table: Mapping[str, Any], place: str, resources: Sequence[str]
 
 def recipe_rule(table: Mapping[str, Any], reading: Mapping[str, Any], place: str) -> Rule:
     """Return a rule for rows that are processed. What is said of imports alone is a mistake here."""
-    for name in ("mode", "on_error", "compression", *reading):
+    for name in ("mode", "match_on", "on_error", "compression", *reading):
         if name in table or name in reading:
             raise InvalidInput(FIELD, f"{place}: files: {name} is said of imports, and {table['recipe']!r} is a recipe")
     if table.get("format", ROW_FORMATS[0]) not in ROW_FORMATS:

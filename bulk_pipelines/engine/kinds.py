@@ -12,6 +12,7 @@ from bulk_pipelines.engine.items.settling import Record
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Outcome
 from bulk_pipelines.engine.states import JobEvent
+from bulk_pipelines.engine.worker.counting import WriteSums
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.settler import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
@@ -44,6 +45,8 @@ class Kind:
     record: Record | None = None
     """Called with items that succeeded, in the transaction that settles them. It writes what else our database says of
     them."""
+    count: WriteSums | None = None
+    """Writes what handlers have counted with their tools, in a transaction that settles items."""
     reconcile: Callable[[Engine, Job], bool] | None = None
     """Does, before the job ends, what can only be done for all its items together. It may take long, be cut short and
     be called again. False says that it was overtaken, by a pause for instance, and that its caller must not end the

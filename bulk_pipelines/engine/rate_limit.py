@@ -152,6 +152,10 @@ def ended(limit: Limit, state: State, number: int, now: float, *, failed: bool, 
     return replace(state, failures=failures)
 
 
+def make(connection: Connection, name: str) -> None:
+    connection.execute(queries.text("rate_limit", "make_limit"), {"name": name})
+
+
 def read(connection: Connection, name: str) -> tuple[State, float]:
     """Lock the row of a limit, and return its state and the present moment."""
     row = connection.execute(queries.text("rate_limit", "lock_limit"), {"name": name}).fetchone()
@@ -183,6 +187,10 @@ class Use:
         self.number = number
         self.failed = False
         self.block: float | None = None
+        self.status = ""
+        """What the other side answered, if it did."""
+        self.blocked_seconds = 0.0
+        """For how much longer nobody is to use the limit, because of this use."""
 
     def fail(self) -> None:
         """Say that the other side did not do its work, which counts for the circuit breaker."""
@@ -226,7 +234,7 @@ class Limiter:
         # from it.
         self.turn = threading.Lock()
         with transaction(pool) as connection:
-            connection.execute(queries.text("rate_limit", "make_limit"), {"name": limit.name})
+            make(connection, limit.name)
 
     @contextmanager
     def use(self, patience: float) -> Iterator[Use]:
@@ -263,7 +271,11 @@ class Limiter:
 
     def attempt(self) -> Grant:
         with transaction(self.pool) as connection:
-            state, now = read(connection, self.limit.name)
+            try:
+                state, now = read(connection, self.limit.name)
+            except NotFound:  # retention removes limits that nobody uses
+                make(connection, self.limit.name)
+                state, now = read(connection, self.limit.name)
             state, grant = begun(self.limit, state, now)
             if grant.number is not None:
                 write(connection, self.limit.name, state)
@@ -272,5 +284,7 @@ class Limiter:
     def end(self, use: Use) -> None:
         with transaction(self.pool) as connection:
             state, now = read(connection, self.limit.name)
+            before = max(state.blocked_until or now, now)
             state = ended(self.limit, state, use.number, now, failed=use.failed, block=use.block)
             write(connection, self.limit.name, state)
+        use.blocked_seconds = max(state.blocked_until or now, now) - before

@@ -1,6 +1,8 @@
 """The conditions on declared columns that say which rows are exported. All of them must hold. docs/exports.md has the
 grammar."""
 
+import ipaddress
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -51,23 +53,25 @@ OPERATORS: dict[ColumnKind, set[Operator]] = {
     ColumnKind.DOUBLE: EQUALITY | SETS | RANGES | NULLS,
     ColumnKind.DATE: EQUALITY | SETS | RANGES | NULLS,
     ColumnKind.LOCAL_TIMESTAMP: EQUALITY | SETS | RANGES | NULLS,
-    ColumnKind.TIME: NULLS,
-    ColumnKind.INTERVAL: NULLS,
-    ColumnKind.JSON: NULLS,
+    ColumnKind.TIME: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.INTERVAL: EQUALITY | SETS | RANGES | NULLS,
+    ColumnKind.JSON: {Operator.CONTAINS} | NULLS,
     ColumnKind.BYTES: NULLS,
-    ColumnKind.NETWORK: NULLS,
-    ColumnKind.ARRAY: NULLS,
+    ColumnKind.NETWORK: EQUALITY | SETS | RANGES | {Operator.CONTAINS} | NULLS,
+    ColumnKind.ARRAY: {Operator.CONTAINS} | NULLS,
     ColumnKind.OTHER: NULLS,
 }
 
 TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 FILTER = re.compile(
-    r"""\s* (?P<field>[A-Za-z_][A-Za-z0-9_]*) \s*
+    r"""\s* (?: (?P<plain>[A-Za-z_][A-Za-z0-9_]*) | "(?P<quoted>(?:[^"]|"")+)" ) \s*
         (?: \s (?P<null> is \s+ null | is \s+ not \s+ null ) \s* $
           | \s (?P<set> in | not \s+ in ) \s (?P<members>.*)
           | (?P<sign> [=!<>^~]+ ) (?P<value>.*) )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of a column that needs no quotes."""
 MEMBER = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<bare>[^,]*?))\s*(?P<more>,|\Z)')
 
 
@@ -80,11 +84,12 @@ class Filter:
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        field = self.field if PLAIN.fullmatch(self.field) else '"' + self.field.replace('"', '""') + '"'
         if self.operator in NULLS:
-            return f"{self.field} {self.operator}"
+            return f"{field} {self.operator}"
         if self.operator in SETS:
-            return f"{self.field} {self.operator} {','.join(quoted(value) for value in self.values)}"
-        return f"{self.field}{self.operator}{quoted(self.values[0])}"
+            return f"{field} {self.operator} {','.join(quoted(value) for value in self.values)}"
+        return f"{field}{self.operator}{quoted(self.values[0])}"
 
 
 def parse(text: str) -> Filter:
@@ -94,7 +99,7 @@ def parse(text: str) -> Filter:
         raise InvalidInput(
             "where", f"{text!r} is no condition: write it like role=admin, role in admin,editor or description is null"
         )
-    field = found["field"]
+    field = found["plain"] or found["quoted"].replace('""', '"')
     if found["null"]:
         return Filter(field, Operator(" ".join(found["null"].lower().split())))
     if found["set"]:
@@ -184,6 +189,42 @@ def moment(text: str) -> datetime:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
 
 
+CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?(\s*(Z|[+-]\d{1,2}(:?\d\d)?))?")
+UNITS = "(micro|milli)?seconds?|secs?|minutes?|mins?|hours?|days?|weeks?|months?|mons?|years?"
+SPAN = re.compile(
+    rf"""P(?=.) (-?\d+(\.\d+)?[YMWD])* (T(-?\d+(\.\d+)?[HMS])+)?
+        | (?=.) ([+-]?\d+(\.\d+)?\s*({UNITS})\s*)* ([+-]?\d+:\d\d(:\d\d(\.\d{{1,6}})?)?)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def clock(text: str) -> str:
+    return shaped(CLOCK, text)
+
+
+def span(text: str) -> str:
+    return shaped(SPAN, text)
+
+
+def shaped(form: re.Pattern[str], text: str) -> str:
+    """Return the text if it has the form; PostgreSQL reads it."""
+    if form.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def network(text: str) -> str:
+    if "%" in text:
+        raise ValueError(text)
+    ipaddress.ip_interface(text)
+    return text
+
+
+def document(text: str) -> str:
+    json.loads(text)
+    return text
+
+
 READ: dict[ColumnKind, Callable[[str], Value]] = {
     ColumnKind.UUID: uuid.UUID,
     ColumnKind.BOOLEAN: lambda text: TRUTH[text.lower()],
@@ -196,6 +237,10 @@ READ: dict[ColumnKind, Callable[[str], Value]] = {
     ColumnKind.REAL: float,
     ColumnKind.DOUBLE: float,
     ColumnKind.NUMERIC: Decimal,
+    ColumnKind.TIME: clock,
+    ColumnKind.INTERVAL: span,
+    ColumnKind.NETWORK: network,
+    ColumnKind.JSON: document,
 }
 """How the value in a condition is read, by the kind of its column."""
 
@@ -212,7 +257,8 @@ def check(condition: Filter, resource: Resource) -> tuple[Value, ...]:
     few, many = (0, 0) if condition.operator in NULLS else (1, None if condition.operator in SETS else 1)
     if len(condition.values) < few or (many is not None and len(condition.values) > many):
         raise InvalidInput(column.name, f"{condition.operator!s} does not take {len(condition.values)} values")
-    if condition.operator is Operator.CONTAINS and not any(map(str.isalnum, condition.values[0])):
+    in_words = column.kind is ColumnKind.TEXT and condition.operator is Operator.CONTAINS
+    if in_words and not any(map(str.isalnum, condition.values[0])):
         raise InvalidInput(column.name, f"{condition.values[0]!r} has no word in it to look for")
     return tuple(typed(column, value) for value in condition.values)
 
@@ -229,7 +275,7 @@ def typed(column: Column, text: str) -> Value:
     try:
         text.encode()
         return READ.get(column.kind, str)(
-            text if column.kind in {ColumnKind.TEXT, ColumnKind.TEXT_LIST} else text.strip()
+            text if column.kind in {ColumnKind.TEXT, ColumnKind.TEXT_LIST, ColumnKind.ARRAY} else text.strip()
         )
     except (ValueError, KeyError, OverflowError, InvalidOperation):
         raise InvalidInput(column.name, f"{text!r} is not a {column.kind.value}") from None

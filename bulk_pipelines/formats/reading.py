@@ -180,8 +180,9 @@ def texts(name: str, value: object) -> tuple[str, ...]:
 
 def names(name: str, value: object) -> tuple[str, ...]:
     """Accept names as a list, or separated by commas."""
-    if isinstance(value, str) and not value.startswith("["):
-        value = [each.strip() for each in value.split(",")] if value else []
+    if isinstance(value, str):
+        split = [each.strip() for each in value.split(",")] if value else []
+        value = loaded(name, value) if value.startswith("[") else split
     found = texts(name, value)
     if "" in found or (isinstance(value, Sequence) and len(found) < len(value)):
         raise InvalidInput(name, "a name is empty, or there twice")

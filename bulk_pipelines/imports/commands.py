@@ -146,12 +146,15 @@ def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None
 
 
 def show_preview(sources: tuple[str, ...], options: "Options") -> None:
-    """Print how each file would be read. A database is needed only for expressions."""
+    """Print how each file would be read. A database is needed for expressions, and for the values of a table that only
+    PostgreSQL can read."""
+    from bulk_pipelines import resources
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.report import printing
     from bulk_pipelines.imports.report.preview import preview
 
-    pool = connected() if options.reading.expressions else None
+    declared = options.declaration or resources.find(options.resource)
+    pool = connected() if options.reading.expressions or not declared.built_in else None
     shown = []
     for source in sources:
         found = preview(pool, options, submission.local_file(source), settings.current())

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import rejects, staging
+from bulk_pipelines.imports.load import refusals, rejects, staging
 from bulk_pipelines.imports.plan.landing import opened
 from bulk_pipelines.imports.progress import ImportFile, Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
@@ -38,9 +38,9 @@ def reconcile(pool: Engine, job: Job) -> bool:
         return True
     assert landed.layout is not None
     # The records of all files are decided together, on the context of the first one.
-    return reconciling.reconcile(
-        lambda: transaction(pool), plan.context(job, landed), landed.layout, control(job, plan)
-    )
+    context = plan.context(job, landed)
+    with refusals.explained(pool, context):
+        return reconciling.reconcile(lambda: transaction(pool), context, landed.layout, control(job, plan))
 
 
 def readable(plan: Plan) -> list[ImportFile]:

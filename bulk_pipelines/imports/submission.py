@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs import audit, dlq, jobs, submission
 from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender, Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, SentFile, Submitted
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
@@ -160,10 +160,14 @@ def replay_mended(
     files: Sequence[RequestedFile],
     by: Actor,
     idempotency_key: str | None = None,
+    *,
+    sent: SentFile | None = None,
+    content: str | None = None,
 ) -> Submitted:
     """Import records that a person has mended, as the import that rejected them was asked for. The new import belongs
     to the owner of the first one, and names it. There may be any number of them: what is still wrong is rejected again,
-    and can be mended again."""
+    and can be mended again. `sent` is the upload that the records came in, and `content` stands for their bytes: equal
+    requests have these in common, wherever they were landed."""
     job = import_job(connection, job_key, by.sees)
     if not job.finished:
         raise Conflict(f"job {job_key} is {job.status}: wait for its end, or cancel it first")
@@ -179,10 +183,18 @@ def replay_mended(
         within=None,
         reading=first.reading.of_records(of_table=of_table),
     ).check()
+    same = None if content is None else replace(request, files=(RequestedFile(content),)).identity()
     sender = Sender(
-        job.owner, by.origin, idempotency_key, by.request_id, job.trace_parent, by=by.name, address=by.address
+        job.owner,
+        by.origin,
+        idempotency_key,
+        by.request_id,
+        job.trace_parent,
+        by=by.name,
+        address=by.address,
+        file=sent,
     )
-    submitted = submit(connection, request, sender)
+    submitted = submit(connection, request, sender, same)
     if submitted.created:
         audit.note(connection, by, "replay", job.job_id, replay=submitted.job.job_key)
     return submitted

@@ -22,7 +22,7 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
-from bulk_pipelines.imports.load import staging
+from bulk_pipelines.imports.load import refusals, staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.landing import opened
@@ -111,8 +111,9 @@ class Loader:
         if plan.request.declared.built_in or (tools.pool, tools.job.job_id) in self.prepared:
             return
         file = next(file for file in plan.files.values() if file.layout is not None)
-        with transaction(tools.pool) as connection:
-            staging.prepare(connection, plan.context(tools.job, file))
+        context = plan.context(tools.job, file)
+        with refusals.explained(tools.pool, context), transaction(tools.pool) as connection:
+            staging.prepare(connection, context)
         self.prepared.add((tools.pool, tools.job.job_id))
 
     def handle(self, lease: Lease, tools: Tools) -> Outcome:

@@ -1,6 +1,6 @@
 """What is said of any job, whatever its kind: what was asked, how it stands, and what a person may do next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -162,12 +162,30 @@ def shown_text(shown: JobShown) -> str:
             for name, value in (shown.result or {}).items()
             if not isinstance(value, list | dict)
         },
+        **{
+            f"result: {name}": counted(value)
+            for name, value in (shown.result or {}).items()
+            if isinstance(value, Mapping)
+        },
     }
     facts = {name: value for name, value in facts.items() if value not in (None, "")}
     width = max(len(name) for name in facts)
     lines = [line.job, *(f"  {name.ljust(width)}  {value}" for name, value in facts.items())]
     lines += [f"  {'run'.ljust(width)}  {each.url}  ({when(each.taken_up_at)})" for each in shown.runs]
     return "\n".join([*lines, *(f"-> {step}" for step in shown.next)])
+
+
+def counted(value: Mapping[str, Any]) -> str:
+    """Return the numbers of a table of counts, which may have tables within, as one line."""
+    return ", ".join(f"{name}: {count:,}" for name, count in flat(value))
+
+
+def flat(value: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, each in value.items():
+        if isinstance(each, Mapping):
+            yield from ((f"{name} {inner}", count) for inner, count in flat(each))
+        elif isinstance(each, int | float) and not isinstance(each, bool):
+            yield name, each
 
 
 def when(moment: datetime | None) -> str:

@@ -1,16 +1,54 @@
 """`bulk notify …`: who is told of what. What a command needs is imported when it runs."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.notices.shown import NoticeTested, SubscriptionAdded, SubscriptionRemoved, SubscriptionShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 KNOWN = ["job.ended", "job.failed", "job.dead_letters", "job.error_rate", "source.down", "source.silent"]
+
+
+@dataclass(frozen=True)
+class SubscriptionRemoved:
+    """A subscription that gets no more notices."""
+
+    subscription: str
+
+
+@dataclass(frozen=True)
+class SubscriptionMade:
+    """A subscription that was made just now, with the secret that signs its notices."""
+
+    subscription: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class SubscriptionLine:
+    """Who is told of what."""
+
+    subscription: str
+    receiver: str
+    owner: str
+    all_owners: bool
+    types: list[str]
+    error_rate: float
+    silent_hours: float
+    private: bool
+
+
+@dataclass(frozen=True)
+class NoticeTried:
+    """What came of a notice that was sent for a trial."""
+
+    delivered: bool
+    status: int | None
+    message: str
 
 
 def connected() -> "Engine":
@@ -34,7 +72,7 @@ def group() -> None:
     "--silent-hours", default=24.0, show_default=True, help="source.silent: after how long without a dropped file."
 )
 @click.option("--private", is_flag=True, help="The receiver may lie in a private network or on this machine.")
-@output.shows(SubscriptionAdded)
+@output.shows(SubscriptionMade)
 def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, **options: float) -> None:
     """Send notices to ADDRESS. The secret that signs them is shown once."""
     from bulk_pipelines.database.pool import transaction
@@ -53,11 +91,11 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
             **options,
         )
     click.echo(f"subscription {made.subscription_id}; keep its secret now, it is not shown again:", err=True)
-    output.show(SubscriptionAdded(made.subscription_id, made.secret), made.secret)
+    output.show(SubscriptionMade(made.subscription_id, made.secret), made.secret)
 
 
 @group.command("list")
-@output.shows(SubscriptionShown, many=True)
+@output.shows(list[SubscriptionLine])
 def list_subscriptions() -> None:
     """All subscriptions."""
     from bulk_pipelines.database.pool import transaction
@@ -65,11 +103,12 @@ def list_subscriptions() -> None:
 
     with transaction(connected()) as connection:
         found = subscriptions.every(connection)
-    shown = [
-        SubscriptionShown(
+    lines = [
+        SubscriptionLine(
             each.subscription_id,
             each.shown,
-            None if each.all_owners else each.owner,
+            each.owner,
+            each.all_owners,
             [str(name) for name in each.types],
             each.error_rate,
             each.silent_seconds / 3600,
@@ -77,14 +116,15 @@ def list_subscriptions() -> None:
         )
         for each in found
     ]
-    output.show(shown, "\n".join(map(line_of, shown)) or "nobody is told of anything")
+    output.show(lines, "\n".join(map(as_text, lines)) or "nobody is told of anything")
 
 
-def line_of(each: SubscriptionShown) -> str:
-    private = ", private" if each.private else ""
+def as_text(line: SubscriptionLine) -> str:
+    whose = "all owners" if line.all_owners else line.owner
+    private = ", private" if line.private else ""
     return (
-        f"{each.subscription}  {each.address}  {each.owner or 'all owners'}  {' '.join(each.types)}"
-        f"  (errors above {each.error_rate:.0%}, silent after {each.silent_hours:g} h{private})"
+        f"{line.subscription}  {line.receiver}  {whose}  {' '.join(line.types)}"
+        f"  (errors above {line.error_rate:.0%}, silent after {line.silent_hours:g} h{private})"
     )
 
 
@@ -104,24 +144,20 @@ def remove(subscription_id: str) -> None:
 
 @group.command()
 @click.argument("subscription_id")
-@output.shows(NoticeTested)
+@output.shows(NoticeTried)
 def test(subscription_id: str) -> None:
     """Send a notice of the type `test` now, and say what was answered."""
-    import secrets
-    from datetime import UTC, datetime
-
     from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.errors import Failure
     from bulk_pipelines.notices import sending, subscriptions
 
     with transaction(connected()) as connection:
         found = subscriptions.find(connection, subscription_id)
-    notice_id = f"evt_test_{secrets.token_hex(8)}"
-    body = {
-        "id": notice_id,
-        "type": "test",
-        "timestamp": datetime.now(UTC).isoformat(),
-        "owner": found.owner,
-        "data": {},
-    }
-    answered = sending.send(found, notice_id, body, settings.current())
-    output.show(NoticeTested(subscription_id, answered), f"answered {answered}")
+    trial = sending.tried(found, settings.current())
+    if output.chosen(output.JSON):
+        output.show(NoticeTried(**vars(trial)), "")
+    elif trial.delivered:
+        click.echo(trial.message)
+    else:
+        raise Failure(trial.message)
+    output.end(trial.delivered)

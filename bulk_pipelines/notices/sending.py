@@ -2,15 +2,18 @@
 nothing that a server does holds a worker for long, and a redirect is not followed, because it could lead inside."""
 
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import httpcore
 import httpx
 
-from bulk_pipelines.errors import Permanent, Throttled, Transient
+from bulk_pipelines.errors import BulkError, Permanent, Throttled, Transient
 from bulk_pipelines.notices import signing
 from bulk_pipelines.notices.request import Subscription
 from bulk_pipelines.settings import Settings
@@ -76,6 +79,33 @@ def send(
         ) as response,
     ):
         return accepted(response.status, httpx.Headers(response.headers), shown)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a notice that was sent for a trial."""
+
+    delivered: bool
+    status: int | None
+    """What the receiver answered, if that was a success."""
+    message: str
+
+
+def tried(subscription: Subscription, chosen: Settings) -> Trial:
+    """Send a notice of the type `test` now, and say what came of it."""
+    notice_id = f"evt_test_{secrets.token_hex(8)}"
+    body = {
+        "id": notice_id,
+        "type": "test",
+        "timestamp": datetime.now(UTC).isoformat(),
+        "owner": subscription.owner,
+        "data": {},
+    }
+    try:
+        status = send(subscription, notice_id, body, chosen)
+    except BulkError as error:
+        return Trial(delivered=False, status=None, message=" ".join(str(error).split()))
+    return Trial(delivered=True, status=status, message=f"answered {status}")
 
 
 def accepted(status: int, fields: httpx.Headers, shown: str) -> int:

@@ -10,6 +10,7 @@ from psycopg.rows import class_row
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import audit
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.errors import NotFound
@@ -40,22 +41,29 @@ def add(
     return made
 
 
-def every(connection: Connection, subscription_id: str | None = None) -> list[Subscription]:
+def every(connection: Connection, subscription_id: str | None = None, owner: str | None = None) -> list[Subscription]:
+    """Return all subscriptions, the one with an id, or those of an owner."""
     with connection.cursor(row_factory=class_row(Subscription)) as cursor:
-        values = {"subscription_id": subscription_id}
+        name = None if subscription_id is None else payload.text("subscription", subscription_id)
+        values = {"subscription_id": name, "owner": owner}
         return cursor.execute(queries.text("notices", "subscriptions"), values).fetchall()
 
 
-def find(connection: Connection, subscription_id: str) -> Subscription:
-    found = every(connection, subscription_id)
+def find(connection: Connection, subscription_id: str, owner: str | None = None) -> Subscription:
+    """Return the subscription with this id. Another owner's is an unknown one."""
+    found = every(connection, subscription_id, owner)
     if not found:
-        raise NotFound(f"no subscription has the id {subscription_id!r}: bulk notify list shows them")
+        raise unknown(subscription_id)
     return found[0]
 
 
-def remove(connection: Connection, by: Actor, subscription_id: str) -> None:
-    values = {"subscription_id": subscription_id}
+def remove(connection: Connection, by: Actor, subscription_id: str, owner: str | None = None) -> None:
+    values = {"subscription_id": payload.text("subscription", subscription_id), "owner": owner}
     row = connection.execute(queries.text("notices", "remove_subscription"), values).fetchone()
     if row is None:
-        raise NotFound(f"no subscription has the id {subscription_id!r}: bulk notify list shows them")
+        raise unknown(subscription_id)
     audit.note_other(connection, by, "remove subscription", row[0], subscription=subscription_id)
+
+
+def unknown(subscription_id: str) -> NotFound:
+    return NotFound(f"no subscription has the id {subscription_id!r}: bulk notify list shows them")

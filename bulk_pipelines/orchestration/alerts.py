@@ -1,6 +1,8 @@
 """Telling people of failed runs by mail or in Slack, where that is configured. These are Dagster's own sensors; whoever
 wants to be told as a program subscribes to notices."""
 
+import html
+
 import dagster as dg
 import httpx
 
@@ -33,10 +35,25 @@ def by_mail(chosen: Settings) -> dg.SensorDefinition:
         smtp_port=number,
         smtp_type="SSL" if number == SSL_PORT else "STARTTLS",
         smtp_user=chosen.mail_user or None,
+        email_body_fn=mail_of,
+        email_subject_fn=subject_of,
         name="mail_on_failure",
         webserver_base_url=ui(chosen),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
+
+
+def subject_of(context: dg.RunFailureSensorContext) -> str:
+    return f"{context.dagster_run.job_name} failed"
+
+
+def mail_of(context: dg.RunFailureSensorContext) -> str:
+    """Return the text of a mail. Dagster sends it as HTML, and nothing but ASCII."""
+    run = context.dagster_run
+    about = run.tags.get(PARTITION, run.run_id[:8])
+    why = context.failure_event.message or "no reason was given"
+    text = html.escape(f"{run.job_name} {about} failed: {why[:LONGEST_REASON]}")
+    return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def in_slack() -> dg.SensorDefinition:

@@ -33,7 +33,7 @@ def connected() -> "Engine":
 @click.option("--recipe", required=True, help="The recipe (see `bulk recipes list`), or a file with one.")
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
-@click.option("--format", help="csv, ndjson or json; recognised when left out.")
+@click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
 @click.option("--compression", help="none, gzip or zstd; recognised when left out.")
 @click.option("--idempotency-key", help="The same key again answers with the first job.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")

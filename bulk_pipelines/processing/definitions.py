@@ -63,6 +63,10 @@ def metadata(pool: Engine, job: Job) -> Metadata:
         "rows_per_second": counts.rows / seconds if seconds else 0.0,
         "kept_answers_share": counts.kept_share,
         "rows_by_provider": dg.MetadataValue.json(dict(counts.providers)),
+        "requests": dg.MetadataValue.json(counts.as_json()["requests"]),
+        "requests_made": counts.requests_made,
+        "waited_seconds": counts.waited_seconds,
+        "throttled_seconds": counts.throttled_seconds,
         "first_rows": table(shape, rows),
         "grid": f"bulk grid {job.job_key} --format xlsx",
         "dagster/partition_row_count": counts.rows,
@@ -136,7 +140,9 @@ class ProcessingConfig(SubmissionConfig):
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
     table: str | None = Field(default=None, description="A table of this database, in place of a file.")
-    format: str | None = Field(default=None, description="csv, ndjson or json; recognised when left out.")
+    format: str | None = Field(
+        default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
+    )
     compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
 
 

@@ -7,6 +7,7 @@ from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.processing import completion, types, work
 from bulk_pipelines.processing.match import one_to_one
+from bulk_pipelines.processing.providers import requests_made
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings
@@ -22,6 +23,7 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
         kind_name(recipe_type.name),
         work.handle,
         prepare=work.prepare,
+        count=requests_made.write,
         reconcile=one_to_one.reconcile if recipe_type.unique is not None else recipe_type.reconcile,
         finish=completion.finish,
         retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),

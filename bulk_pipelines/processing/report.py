@@ -2,6 +2,7 @@
 
 import base64
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState
+from bulk_pipelines.processing.providers import requests_made
+from bulk_pipelines.processing.providers.requests_made import PUT_OFF
 from bulk_pipelines.processing.results import Outcome
 
 OUTCOME_OF = {
@@ -29,6 +32,12 @@ class Counts:
     answered: int = 0
     kept: int = 0
     """Of these rows, those whose answer had been asked for before."""
+    requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The requests to each provider, by the status that was answered."""
+    waited_seconds: float = 0.0
+    """How long requests waited for their turn."""
+    throttled_seconds: float = 0.0
+    """For how long providers wanted nobody to ask."""
 
     @property
     def rows(self) -> int:
@@ -43,12 +52,21 @@ class Counts:
     def kept_share(self) -> float:
         return self.kept / self.answered if self.answered else 0.0
 
+    @property
+    def requests_made(self) -> int:
+        """How many requests were made. What was put off was never sent."""
+        each = (count for made in self.requests.values() for status, count in made.items() if status != PUT_OFF)
+        return sum(each)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "outcomes": dict(self.outcomes),
             "providers": dict(self.providers),
             "answered": self.answered,
             "kept": self.kept,
+            "requests": {provider: dict(each) for provider, each in self.requests.items()},
+            "waited_seconds": round(self.waited_seconds, 3),
+            "throttled_seconds": round(self.throttled_seconds, 3),
         }
 
 
@@ -64,7 +82,16 @@ def counts(connection: Connection, job_id: int) -> Counts:
             providers[provider] += count
             answered += count
             kept += count if cached else 0
-    return Counts(outcomes, providers, answered, kept)
+    made = requests_made.of_job(connection, job_id)
+    return Counts(
+        outcomes,
+        providers,
+        answered,
+        kept,
+        requests_made.by_provider(made),
+        sum(each.waited_seconds for each in made),
+        sum(each.throttled_seconds for each in made),
+    )
 
 
 def outcome_of(state: ItemState, said: str | None) -> str:

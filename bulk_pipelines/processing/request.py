@@ -16,6 +16,9 @@ class Format(StrEnum):
     CSV = "csv"
     NDJSON = "ndjson"
     JSON = "json"
+    XLSX = "xlsx"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def kind_name(recipe_type: str) -> str:

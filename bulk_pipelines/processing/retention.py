@@ -1,4 +1,5 @@
-"""Removing what nobody asks for any more: answers of providers, and files that served as references."""
+"""Removing what nobody asks for any more: answers of providers, files that served as references, and the limits of web
+servers that rows have named."""
 
 from sqlalchemy import Engine
 
@@ -34,3 +35,12 @@ def prune_references(pool: Engine, chosen: Settings, dry_run: bool) -> int:
             row = connection.execute(queries.text("references", "old_files"), values).fetchone()
             return int(row[0]) if row else 0
         return connection.execute(queries.text("references", "forget_files"), values).rowcount
+
+
+def prune_hosts(pool: Engine, _: Settings, dry_run: bool) -> int:
+    """Remove the limits of web servers that nobody has called for a day, and return how many."""
+    with transaction(pool) as connection:
+        if dry_run:
+            row = connection.execute(queries.text("rate_limit", "idle_hosts")).fetchone()
+            return int(row[0]) if row else 0
+        return connection.execute(queries.text("rate_limit", "forget_hosts")).rowcount

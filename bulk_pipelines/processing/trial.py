@@ -2,8 +2,10 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 from sqlalchemy import Engine
 
@@ -11,7 +13,7 @@ from bulk_pipelines.engine.rate_limit import Limiter
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
-from bulk_pipelines.processing.intake import collections, records
+from bulk_pipelines.processing.intake import collections, records, tables
 from bulk_pipelines.processing.intake.planning import check_needs
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Row
 from bulk_pipelines.processing.providers.answers import Serving
@@ -19,11 +21,13 @@ from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
 from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
+from bulk_pipelines.processing.request import Format
 from bulk_pipelines.processing.shown import CallShown, TriedRow
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import compression, locations
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines.storage.landing import headed
+from bulk_pipelines.storage.landing import headed, limits_of
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 SHOWN = 500
 
@@ -39,7 +43,7 @@ def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, c
     desk = Desk(
         pool,
         found.providers,
-        lambda provider: limiters.setdefault(provider.name, Limiter(pool, provider.limit)),
+        lambda limit: limiters.setdefault(limit.name, Limiter(pool, limit)),
         stored=False,
         tried=calls.append,
     )
@@ -86,10 +90,25 @@ def first_rows(recipe: Recipe, source: str, count: int, chosen: Settings) -> lis
         place, key = sources.source(source, "source")
         with place.open(key) as reader:
             head, pieces = headed(iter(reader))
+            table = tables.format_of(head)
+            if table is not None:
+                return of_table(recipe, table, pieces, count, chosen)
             kind = compression.decided(head, None, place.url_of(key))
             rows = records.opened(compression.unpacked(pieces, kind, place.url_of(key)))
             check_needs(recipe, rows.columns)
             return list(itertools.islice(rows, count))
+
+
+def of_table(recipe: Recipe, found: Format, pieces: Iterable[bytes], count: int, chosen: Settings) -> list[Row]:
+    """Read the first rows of a table, which cannot be read from its beginning alone."""
+    with tempfile.TemporaryDirectory() as folder, LocalStorage(Path(folder)) as storage:
+        limits = limits_of(chosen)
+        with storage.publish("table") as sink:
+            for piece in compression.limited(pieces, limits.largest, None, lambda: 0, "the source"):
+                sink.write(piece)
+        rows = tables.opened(storage, "table", found, limits)
+        check_needs(recipe, rows.columns)
+        return list(itertools.islice(rows, count))
 
 
 def call_of(asked: Asked) -> CallShown:

@@ -1,6 +1,7 @@
 """Working the rows of a job: each is looked up as its job's recipe says, and what came of it is told to the engine."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from bulk_pipelines.processing.recipes.types import Looked, Try
 from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.processing.review import truth
 from bulk_pipelines.processing.review.truth import Decision
-from bulk_pipelines.telemetry import spans
+from bulk_pipelines.telemetry import context, events, spans
 
 VARIANTS = "variants"
 """The field of a checkpoint by which somebody names the variants to try."""
@@ -78,7 +79,10 @@ def serving(lease: Lease, job: Job) -> Serving:
 
 
 def desk(tools: Tools, declared: Library) -> Desk:
-    return Desk(tools.pool, declared.providers, lambda provider: tools.limiter(provider.limit), stopping=tools.stopping)
+    def count(provider: str, status: str, waited: float, throttled: float) -> None:
+        tools.counting.add((provider, status), 1, waited, throttled)
+
+    return Desk(tools.pool, declared.providers, tools.limiter, stopping=tools.stopping, count=count)
 
 
 @lru_cache(maxsize=1)
@@ -124,14 +128,26 @@ def handle(lease: Lease, tools: Tools) -> outcomes.Outcome:
     tried = tries_of([lease], tools.job, recipe)[0]
     if UNREADABLE in lease.input:
         return unreadable(recipe, tried)
+    told = tried.envelope
+    with (
+        context.about(item_key=told.item_key),
+        spans.span("item", own=told.trace_parent, item_id=told.item_id, attempt=told.attempt),
+    ):
+        return looked_up(recipe, tried, tools)
+
+
+def looked_up(recipe: Recipe, tried: Try, tools: Tools) -> outcomes.Outcome:
     assert isinstance(tools.prepared, Prepared), "each claim is prepared"
-    decision = tools.prepared.decisions.get(lease.item_id, Decision())
+    decision = tools.prepared.decisions.get(tried.item_id, Decision())
     try:
         looked = None if decision.settles else look(recipe, tried, tools)
     except Stopped:
         return Unfinished()
     found = None if looked is None else looked.finding
     finding, result = truth.result_of(recipe, tried.row, found, decision, tried.envelope.as_json())
+    if events.told(logging.DEBUG):
+        evidence = {name: result["evidence"].get(name) for name in ("variant", "provider", "score", "reason")}
+        events.debug("item looked up", outcome=result["outcome"], **evidence, envelope=result["envelope"])
     return Done(result) if looked is None else results.settled(finding, result, looked.error)
 
 
@@ -144,8 +160,7 @@ def look(recipe: Recipe, tried: Try, tools: Tools) -> Looked:
             raise Stopped
         return found
     try:
-        with spans.span("item", own=tried.envelope.trace_parent, item_key=tried.envelope.item_key):
-            return kind.look(recipe, tried, desk(tools, declared()))
+        return kind.look(recipe, tried, desk(tools, declared()))
     except (Failure, InvalidInput) as error:
         return Looked(results.failed(error), error)
 

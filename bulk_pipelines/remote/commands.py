@@ -84,24 +84,47 @@ def file(
 ) -> None:
     from bulk_pipelines.remote import watching
 
-    if resource is None or table is not None or preview:
-        raise InvalidInput("--resource", "a server is told a resource; it takes no table, and shows no preview")
+    if (resource is None) == (table is None):
+        raise InvalidInput("--resource", "name either a resource or a table")
     given = {name: value for name, value in options.items() if value}
-    given = {name: pairs(value) if name in PAIRS else value for name, value in given.items()} | {"priority": priority}
+    given = {name: pairs(value) if name in PAIRS else value for name, value in given.items()}
+    given |= {"resource": resource, "table": table}
+    addresses = any("://" in source for source in sources)
+    if preview:
+        show_preview(sources, given)
+        return
     with connected() as client, watching.screen() as screen:
-        if any("://" in source for source in sources):
+        if addresses:
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
-            seen, made = client.imports.submit_address(list(sources), resource=resource, **given, **key), True
+            seen, made = client.imports.submit_address(list(sources), priority=priority, **given, **key), True
         elif len(sources) > 1:
             raise InvalidInput("FILE", "a server is sent one file at a time")
         else:
             seen, made = client.imports.submitted(
-                sources[0], resource=resource, idempotency_key=idempotency_key, on_sent=screen.sent, **given
+                sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
             )
-        said = f"import {seen.job_id}" + ("" if made else ", submitted before")
-        output.note(said)
+        output.note(f"import {seen.job_id}" + ("" if made else ", submitted before"))
         seen = watched(client, screen, seen)
     ended(seen, submitted_before=not made)
+
+
+def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Print how each file would be read, as the command that works on the database does."""
+    from bulk_pipelines.imports.report import printing
+    from bulk_pipelines.remote import previews
+
+    asked = {name: value for name, value in given.items() if value is not None}
+    failed = False
+    with connected() as client:
+        for source in sources:
+            if "://" in source:
+                raise InvalidInput("--preview", "a server looks at a file that it is sent, not at one elsewhere")
+            found = previews.of(client.imports.preview(source, **asked))
+            for line in printing.lines(found, printing.command(sources, previews.options_of(asked), found.reading)):
+                click.echo(line)
+            failed |= found.problem is not None
+    if failed:
+        click.get_current_context().exit(1)
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:
@@ -118,7 +141,7 @@ def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":
     from bulk_pipelines.remote import watching
 
     look, cancel = partial(client.imports.get, seen.job_id), partial(client.imports.cancel, seen.job_id)
-    return screen.watch(seen, look, cancel, watching.gauge_of_import)
+    return screen.watch(seen, client.news(seen.job_id), look, cancel, watching.gauge_of_import)
 
 
 def ended(seen: "Import", *, submitted_before: bool = False) -> None:
@@ -194,10 +217,10 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
     from bulk_pipelines.remote import watching
 
-    if source is not None or idempotency_key is not None:
-        raise InvalidInput("--from", "mended records are sent to a server as an import of their own")
     with connected() as client, watching.screen() as screen:
-        seen = client.imports.replay(job_key)
+        if source is not None and "://" in source:
+            raise InvalidInput("--from", "mended records are sent to a server from a file of this machine")
+        seen = client.imports.replay(job_key, source, idempotency_key=idempotency_key, on_sent=screen.sent)
         output.note(f"import {seen.job_id} of the records that {job_key} rejected")
         seen = watched(client, screen, seen)
     ended(seen)

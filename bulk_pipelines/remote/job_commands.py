@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing import conditions
 from bulk_pipelines.processing.shown import KickOffShown, ProcessShown, Reprocessed
 from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, written
+from bulk_pipelines.remote.file_commands import FILES
 
 if TYPE_CHECKING:
     from bulk_pipelines.client import Job
@@ -83,7 +85,8 @@ def show(job_key: str, watch: bool) -> None:
         seen = client.jobs.get(job_key)
         if watch:
             with watching.screen() as screen:
-                seen = screen.watch(seen, lambda: client.jobs.get(job_key), lambda: None, watching.gauge_of_job)
+                news = client.news(job_key)
+                seen = screen.watch(seen, news, lambda: client.jobs.get(job_key), lambda: None, watching.gauge_of_job)
     shown = shown_of(seen)
     output.show(shown, job_answers.shown_text(shown))
     if watch:
@@ -153,7 +156,8 @@ def process(
             output.show(ProcessShown(key, not made, seen.status, {}, None), said)
             return
         output.note(said)
-        seen = screen.watch(seen, lambda: client.jobs.get(key), lambda: client.jobs.cancel(key), watching.gauge_of_job)
+        look, cancel = partial(client.jobs.get, key), partial(client.jobs.cancel, key)
+        seen = screen.watch(seen, client.news(key), look, cancel, watching.gauge_of_job)
     outcomes = {word.lower().replace("_", " "): count for word, count in seen.items.items() if count}
     parts = [f"{count:,} {word}" for word, count in outcomes.items()]
     lines = [f"{key} {seen.status}: {', '.join(parts) or 'no rows'}", *([seen.last_error] if seen.last_error else [])]
@@ -215,4 +219,4 @@ COMMANDS["job"] = group_of(job_commands.job, JOB)
 
 def every() -> dict[str, click.Command]:
     """Return all commands that a server can do, by their names."""
-    return COMMANDS
+    return {**COMMANDS, **FILES}

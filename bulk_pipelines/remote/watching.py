@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bulk_pipelines import output
-from bulk_pipelines.client import Import, Job
-from bulk_pipelines.client.following import Followed
+from bulk_pipelines.client import Distribution, Export, Import, Job
+from bulk_pipelines.client.following import Followed, News
 from bulk_pipelines.engine.jobs import progress_bar
 from bulk_pipelines.engine.jobs.progress_bar import Gauge, Glance, Show
 from bulk_pipelines.errors import Conflict
-
-LOOK_SECONDS = 0.5
 
 F = TypeVar("F", bound=Followed)
 
@@ -32,6 +30,7 @@ class Screen:
     def watch(
         self,
         seen: F,
+        news: News,
         look: Callable[[], F],
         cancel: Callable[[], object],
         gauge: Callable[[F], tuple[str, Gauge]],
@@ -41,22 +40,23 @@ class Screen:
         began = time.monotonic()
         cancelling = False
         found = Gauge(0, "", 0, None)
-        while True:
-            try:
-                state, found = gauge(seen)
-                rate = found.rows / max(time.monotonic() - began, 0.001)
-                self.show(Glance(progress_bar.CANCELLING if cancelling and not seen.over else state, found, rate))
-                if seen.over:
-                    return seen
-                time.sleep(LOOK_SECONDS)
-                seen = look()
-            except KeyboardInterrupt:
-                if cancelling:
-                    raise
-                cancelling = True
-                self.show(Glance(progress_bar.CANCELLING, found, 0.0))
-                with suppress(Conflict):  # the job may have ended in the meantime
-                    cancel()
+        with news:
+            while True:
+                try:
+                    state, found = gauge(seen)
+                    rate = found.rows / max(time.monotonic() - began, 0.001)
+                    self.show(Glance(progress_bar.CANCELLING if cancelling and not seen.over else state, found, rate))
+                    if seen.over:
+                        return seen
+                    news.wait()
+                    seen = look()
+                except KeyboardInterrupt:
+                    if cancelling:
+                        raise
+                    cancelling = True
+                    self.show(Glance(progress_bar.CANCELLING, found, 0.0))
+                    with suppress(Conflict):  # the job may have ended in the meantime
+                        cancel()
 
 
 @contextmanager
@@ -83,3 +83,15 @@ def gauge_of_job(seen: Job) -> tuple[str, Gauge]:
     total = seen.total_items if seen.total_is_final else None
     state = seen.status.lower().replace("_", " ")
     return state, Gauge(seen.processed_items, f"{seen.failed_items:,} failed", seen.processed_items, total)
+
+
+def gauge_of_export(seen: Export) -> tuple[str, Gauge]:
+    refuse_paused(seen.job_id, paused=seen.paused)
+    done = seen.record_count
+    return seen.status, Gauge(done, f"{seen.bytes:,} bytes", done, done if seen.good else None)
+
+
+def gauge_of_distribution(seen: Distribution) -> tuple[str, Gauge]:
+    refuse_paused(seen.job_id, paused=seen.status == "PAUSED")
+    done = seen.done + seen.failed
+    return seen.status.lower().replace("_", " "), Gauge(done, f"{seen.failed:,} failed", done, seen.total)

@@ -44,6 +44,13 @@ def referrers(resource: Resource) -> list[tuple[Resource, str]]:
 
 
 def referred_to(resource: Resource) -> list[str]:
-    """Return the names of the resources that this one refers to."""
-    places = {each.place: each.name for each in known()} | {("public", each.table): each.name for each in RESOURCES}
-    return sorted({places[each.table] for each in resource.references if each.table in places} - {resource.name})
+    """Return the names of the resources that this one refers to. Where some refer to each other in a circle, one of
+    them does not depend on the one behind it: an order has no circles."""
+    before: list[Resource] = []
+    for each in known():
+        if each.name == resource.name:
+            break
+        before.append(each)
+    places = {each.place: each.name for each in before}
+    places |= {("public", each.table): each.name for each in before if each.built_in}
+    return sorted({places[each.table] for each in resource.references if each.table in places})

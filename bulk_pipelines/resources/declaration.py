@@ -176,6 +176,11 @@ class Resource:
         return self.schema is None
 
     @property
+    def own_references(self) -> tuple[Reference, ...]:
+        """The references to rows of the same table."""
+        return tuple(each for each in self.references if each.table == self.place)
+
+    @property
     def origin(self) -> tuple[str, ...]:
         """The columns of the table that an import fills in to say where a row comes from."""
         return PROVENANCE[:2] if self.provenance else ()

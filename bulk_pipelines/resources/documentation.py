@@ -59,9 +59,12 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 - A file needs the columns that the table needs. A column with a default that the file has must have a value in
   every record; a JSON file has such a column if its first record has it. All files of one import must have the same
   columns.
-- What is exported as CSV, NDJSON or JSON imports to the identical table, with one exception: JSON's own `null` in a
-  json column is no value in NDJSON and JSON. Arrays are written in PostgreSQL's form there; JSON arrays are read as
-  well."""
+- What is exported as CSV, NDJSON, JSON or Parquet imports to the identical table, with two exceptions: JSON's own
+  `null` in a json column is no value in NDJSON and JSON, and Parquet refuses infinite dates and times. Arrays are
+  written in PostgreSQL's form; JSON arrays are read as well.
+- Rows may refer to rows of their own table, in any order and across batches: a record is rejected
+  (`invalid_reference`) if the row that it names is neither there nor loaded with it. So all records of such a table
+  that had to wait for others go in by one statement."""
 
 ABOUT = """\
 Users, articles and comments are declared once, in `bulk_pipelines/resources/`. Reading, checking, loading, exports,

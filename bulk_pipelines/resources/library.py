@@ -1,7 +1,7 @@
 """The declarations of adopted tables: TOML files in the folder BULK_RESOURCES, which people edit and keep in git."""
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,16 +38,28 @@ def adopted(taken: Collection[str]) -> tuple[Resource, ...]:
 
 
 def in_order(found: dict[str, Resource]) -> tuple[Resource, ...]:
+    """Return each resource behind those that it refers to. Of some that refer to each other in a circle, the first
+    comes first."""
     left, ordered = dict(found), list[Resource]()
     while left:
-        places = {each.place for each in left.values()}
-        free = [
-            name
-            for name, each in left.items()
-            if not {reference.table for reference in each.references} - {each.place} & places
-        ] or list(left)
-        ordered += [left.pop(name) for name in free]
+        free = [name for name, each in left.items() if not reached(each, left) - {each.place}]
+        circles = [name for name, each in left.items() if each.place in reached(each, left)]
+        ordered += [left.pop(name) for name in free or circles[:1]]
     return tuple(ordered)
+
+
+def reached(resource: Resource, among: Mapping[str, Resource]) -> set[tuple[str, ...]]:
+    """Return the tables among these that a resource refers to, directly or through others."""
+    places = {each.place: each for each in among.values()}
+    found: set[tuple[str, ...]] = set()
+    waiting = [resource]
+    while waiting:
+        each = waiting.pop()
+        for reference in each.references:
+            if reference.table in places and reference.table not in {*found, each.place}:
+                found.add(reference.table)
+                waiting.append(places[reference.table])
+    return found
 
 
 def read(path: Path) -> Resource:

@@ -40,6 +40,8 @@ KINDS = {
     "inet": ColumnKind.NETWORK,
     "cidr": ColumnKind.NETWORK,
 }
+OURS = {*PROVENANCE, "import_held", "import_missing", "import_refused"}
+"""The names of columns that imports give to the tables in which records wait."""
 TABLES = {"r", "p"}
 OTHERS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 
@@ -59,7 +61,7 @@ def reflected(connection: Connection, table: str, name: str) -> Resource:
     columns = [column for column in columns if not (provenance and column.name in PROVENANCE)]
     if not columns:
         raise InvalidInput(FIELD, f"the table {table} has no column that a file could give values for")
-    taken = {column.name for column in columns} & set(PROVENANCE)
+    taken = {column.name for column in columns} & OURS
     if taken:
         raise InvalidInput(FIELD, f"the table {table} has a column {min(taken)}, which is a name of imports")
     return Resource(

@@ -28,6 +28,8 @@ class Work:
     """The run of Dagster."""
     step: str | None = None
     worker: str | None = None
+    item_key: str | None = None
+    """The one item that is worked."""
 
     @property
     def trace_id(self) -> str | None:

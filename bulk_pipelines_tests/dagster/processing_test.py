@@ -69,6 +69,8 @@ def test_a_job_is_a_partition_with_its_figures_and_checks(scene: Scene, instance
     assert (found["rows"], found["share_matched"], found["share_no_match"]) == (4, 0.75, 0.25)
     assert found["rows_by_provider"] == {"shop": 4}
     assert found["kept_answers_share"] == 0.25
+    assert found["requests"] == {"shop": {"200": len(server.calls)}}
+    assert (found["requests_made"], found["throttled_seconds"]) == (len(server.calls), 0)
     assert found["scores"].startswith("![rows by score](data:image/svg+xml;base64,")
     assert len(found["first_rows"].records) == 4
     checks = {each.check_name: each for each in result.get_asset_check_evaluations()}

@@ -348,8 +348,16 @@ def test_the_commands(engine: Engine, database_url: str, monkeypatch: pytest.Mon
         assert "job.failed job.ended" in shown
         assert "token" not in shown
         assert secret not in shown
+        (line,) = json.loads(bulk("list", "--json").partition(" ")[2])
+        assert (line["subscription"], line["types"], line["silent_hours"]) == (
+            subscription_id,
+            ["job.failed", "job.ended"],
+            24.0,
+        )
         assert bulk("test", subscription_id) == "0 answered 204\n"
         assert bulk("test", subscription_id).startswith("1 Error: http://127.0.0.1")
+        code, _, told = bulk("test", "--json", subscription_id).partition(" ")
+        assert (code, json.loads(told)["delivered"], json.loads(told)["status"]) == ("0", True, 204)
         headers, body = receiver.received[0]
         assert verify(secret, headers, body)["type"] == "test"
     assert bulk("remove", subscription_id).startswith("0 ")

@@ -8,7 +8,7 @@ import httpx
 from playwright.sync_api import Browser, BrowserContext
 
 from bulk_pipelines.api.owners.keys import Scope
-from bulk_pipelines_tests.scenes.api import PATIENCE, Api
+from bulk_pipelines_tests.scenes.api import NO_TLS, PATIENCE, Api
 
 FIELD = re.compile(r'name="token" value="([0-9a-f]{64})"')
 
@@ -17,7 +17,7 @@ class Visitor:
     """Somebody who logs in with a key, opens pages and sends their forms."""
 
     def __init__(self, api: Api, owner: str | None = None, scope: Scope = Scope.WRITE) -> None:
-        self.client = httpx.Client(base_url=api.url, timeout=PATIENCE)
+        self.client = httpx.Client(base_url=api.url, timeout=PATIENCE, verify=NO_TLS)
         if owner is not None:
             self.log_in(api.text(owner, scope))
 

@@ -3,6 +3,7 @@ and queries for what came of them."""
 
 import uuid
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines_tests.scenes.listening import Heard, listening
 
 HASTY = Kinds(replace(kind, retry=RetryPolicy(max_attempts=1)) for kind in KINDS.values())
 """Kinds of imports in which a range that fails once is buried."""
@@ -68,9 +70,13 @@ class Imports:
         planning.plan(self.engine, job)
         return job
 
-    def worked(self, job: Job) -> Job:
-        """Let a worker do what there is to do, and return the import as it is then."""
-        with Worker(self.engine, self.kinds, job) as worker:
+    def worked(self, job: Job, heard: Heard | None = None) -> Job:
+        """Let a worker do what there is to do, and return the import as it is then. `heard` is told each statement of
+        the worker before it is sent."""
+        with (
+            nullcontext(self.engine) if heard is None else listening(self.engine, heard) as pool,
+            Worker(pool, self.kinds, job) as worker,
+        ):
             drain(worker)
         return self.look(job)
 

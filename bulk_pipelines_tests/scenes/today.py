@@ -12,6 +12,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+FEW = 10
+"""How many examples a property draws while somebody types."""
+
 SEED = int(os.environ.get("SEED", "") or datetime.now(UTC).date().toordinal())
 os.environ["SEED"] = str(SEED)  # all workers of a parallel run take this one, even if midnight passes
 
@@ -19,6 +22,11 @@ os.environ["SEED"] = str(SEED)  # all workers of a parallel run take this one, e
 def one_of(ways: Collection[T]) -> list[T]:
     """Return a list of the one way whose turn it is today, for pytest.mark.parametrize."""
     return [list(ways)[SEED % len(ways)]]
+
+
+def examples(most: int) -> int:
+    """Return how many examples a property draws: so many, or a few while somebody types."""
+    return min(most, FEW) if os.environ.get("HYPOTHESIS_PROFILE") == "quick" else most
 
 
 def chance() -> random.Random:

@@ -12,6 +12,7 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for
+from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.submissions import LOOK_AGAIN, shown_at_once
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution import answer, kind, submission
@@ -128,8 +129,9 @@ def submit(door: Door, sender: Sender, body: bytes) -> tuple[Submitted, Admissio
 
 
 @router.get("/{job_id}", summary="A distribution and its files", response_model=Answer)
-def show_distribution(
+async def show_distribution(
     job_id: Annotated[str, Path(description="The job's key.", max_length=100, examples=["J20260110_000777"])],
+    request: Request,
     door: TheDoor,
     caller: Reader,
     size: Annotated[int, Query(alias="pageSize", description="How many files on a page.", ge=1, le=1_000)] = 1_000,
@@ -137,6 +139,10 @@ def show_distribution(
 ) -> Response:
     """Shows the counts of a job and a page of its files. A file that was reused may lie in the folder of an earlier
     job."""
-    found = answer.of_job(door.pool, job_id, owner=caller.actor.sees, size=size, after=after)
-    waiting = found["pending"] + found["retryWait"]
-    return shown_at_once(Answer(**{name: found[name] for name in Answer.model_fields} | {"pending": waiting}))
+
+    def shown() -> Response:
+        found = answer.of_job(door.pool, job_id, owner=caller.actor.sees, size=size, after=after)
+        waiting = found["pending"] + found["retryWait"]
+        return shown_at_once(Answer(**{name: found[name] for name in Answer.model_fields} | {"pending": waiting}))
+
+    return await read(request, shown)

@@ -23,10 +23,19 @@ EXAMPLE = (
     'event: progress\nid: 5d0c1f6a9f\ndata: {"job_id":"J20260110_000777","kind":"import_users","status":"processing",'
     '"state":"RUNNING","items":{"total":8,"pending":3,"running":2,"succeeded":3},"rows":300000,"per_second":91000.5}\n\n'
 )
+EVENT = {
+    "type": "object",
+    "description": "Each event of the stream.",
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "end"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "description": "JSON: the state of a job."},
+    },
+}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events `progress` and `end`, with the state of a job each.",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
+        "content": {MEDIA_TYPE: {"schema": EVENT, "example": EXAMPLE}},
     }
 }
 NOTHING_MORE: dict[int | str, dict[str, Any]] = {

@@ -21,13 +21,16 @@ from bulk_pipelines.api.exports.requests import (
     Order,
     Packing,
     Resource,
+    Table,
     Where,
 )
 from bulk_pipelines.api.idempotency import Key, checked
+from bulk_pipelines.api.imports import tables
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.streams import Gone, Stream
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
@@ -73,6 +76,7 @@ def stream_or_list(
     door: TheDoor,
     caller: Reader,
     resource: Resource = None,
+    table: Table = None,
     format: FormatName = None,  # noqa: A002
     fields: Fields = None,
     where: Where = None,
@@ -92,7 +96,7 @@ def stream_or_list(
     """With `resource`, streams its rows, all of one moment, from the first one on, in the format that is named or
     liked best. An error in the middle breaks the answer off, so that no client takes it for whole; a client that goes
     away ends the query. Without `resource`, lists the exports that are jobs, the newest first."""
-    if resource is None:
+    if resource is None and table is None:
         wanted = Wanted(
             looking_at(caller, owner),
             answer.kinds_of(resource_type),
@@ -106,7 +110,7 @@ def stream_or_list(
         format,
         filters,
         {
-            "resource": resource,
+            **requests.named(resource, table, tables.declare_of(door, admin=caller.actor.admin)),
             "fields": fields,
             "where": where,
             "order": order,
@@ -171,9 +175,9 @@ def submit(door: Door, caller: Caller, sender: Sender, asked: requests.Export) -
 
 
 @router.get("/{job_id}", summary="One export", response_model=Export)
-def show_export(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
+async def show_export(job_id: JobKey, request: Request, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an export is, and where its file can be fetched."""
-    return shown_at_once(Export(**answers.found(door.pool, job_id, caller)))
+    return await read(request, lambda: shown_at_once(Export(**answers.found(door.pool, job_id, caller))))
 
 
 @router.get("/{job_id}/download", summary="The file of an export", response_class=Response, responses=DOWNLOADED)

@@ -1,6 +1,6 @@
 """Imports: submitting them with their files, looking at them, and what can be done about them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -12,13 +12,16 @@ from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports import answers, requests, resumption, submitting
+from bulk_pipelines.api.imports import answers, described, previewing, requests, resumption, submitting, tables
 from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError
+from bulk_pipelines.api.imports.previewing import PreviewAnswer
 from bulk_pipelines.api.imports.receiving import in_a_thread
-from bulk_pipelines.api.imports.requests import Address
-from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
+from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
+from bulk_pipelines.api.imports.submitting import Mended
+from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
+from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.submissions import Status, shown_at_once
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import words
@@ -32,6 +35,7 @@ from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
 from bulk_pipelines.imports.plan import landing
 from bulk_pipelines.imports.report import answer
+from bulk_pipelines.imports.request import Options
 from bulk_pipelines.storage.access import access_of
 
 router = APIRouter(prefix="/v1/imports", tags=["imports"])
@@ -39,40 +43,9 @@ router = APIRouter(prefix="/v1/imports", tags=["imports"])
 JobKey = Annotated[str, Path(description="The job's key.", max_length=100, examples=["J20260110_000777"])]
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson", "json": "application/json"}
 
-OPTIONS = {
-    name: {"type": "string", "description": says, **({"example": "users"} if name == "resource" else {})}
-    for name, says in requests.FIELDS.items()
-}
-BODIES: dict[str, Any] = {
-    "parameters": [
-        {
-            "name": name,
-            "in": "query",
-            "required": False,
-            "description": says["description"],
-            "schema": {"type": "string"},
-        }
-        for name, says in OPTIONS.items()
-    ],
-    "requestBody": {
-        "required": True,
-        "description": "The file in a form, the file as the body, or where the file is.",
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary"}, **OPTIONS},
-                }
-            },
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in requests.PLAIN},
-            "application/json": {
-                "schema": Address.model_json_schema(),
-                "example": {"resource": "users", "url": "https://example.org/users.csv"},
-            },
-        },
-    },
-}
+CUT = "true: this is the beginning of a larger file, and its last line may be incomplete."
+
+BODIES = described.sent(requests.FIELDS, {"resource": "users"}, Address, {"url": "https://example.org/users.csv"})
 
 
 @router.post(
@@ -105,13 +78,36 @@ async def submit_import(
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
     else:
-        read = partial(requests.options_of, admin=caller.actor.admin)
-        arrival = requests.sent_of(request, requests.FIELDS, read)
+        arrival = await run_in_threadpool(file_sent, request, door, caller, requests.FIELDS)
         work = partial(submitting.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(
         request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers=admission.headers
     )
+
+
+def file_sent(
+    request: Request, door: Door, caller: Caller, fields: Iterable[str]
+) -> SentForm[Options] | SentBody[Options]:
+    """Return the file that the request sends, with the options of an import."""
+    admin = caller.actor.admin
+    read = partial(requests.options_of, declare=tables.declare_of(door, admin=admin), admin=admin)
+    return requests.sent_of(request, fields, read)
+
+
+@router.post(
+    "/preview",
+    summary="Look at a file before it is imported",
+    response_model=PreviewAnswer,
+    openapi_extra=described.sent({**requests.FIELDS, "cut": CUT}, {"resource": "users"}),
+)
+async def preview_import(request: Request, door: TheDoor, caller: Writer) -> Response:
+    """Shows how a file would be read: which field goes to which column, the first records, what would be rejected, and
+    which options are needed. The file is sent as for an import, 32 MiB at most; of a larger one, its beginning. Nothing
+    is submitted, and nothing of it is kept."""
+    arrival = await run_in_threadpool(file_sent, request, door, caller, {**requests.FIELDS, "cut": CUT})
+    found = await in_a_thread(request, partial(previewing.looked, door, arrival))
+    return shown_at_once(PreviewAnswer.of(found))
 
 
 @router.get("", summary="List imports")
@@ -142,9 +138,11 @@ def list_imports(
 
 
 @router.get("/{job_id}", summary="One import", response_model=ImportWithErrors)
-def show_import(job_id: JobKey, door: TheDoor, caller: Reader) -> Response:
+async def show_import(job_id: JobKey, request: Request, door: TheDoor, caller: Reader) -> Response:
     """Shows how far an import is, and its first rejects."""
-    return shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
+    return await read(
+        request, lambda: shown_at_once(ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees)))
+    )
 
 
 class Errors(BaseModel):
@@ -216,18 +214,34 @@ def cancel_import(job_id: JobKey, door: TheDoor, caller: Writer) -> ImportWithEr
     status_code=202,
     response_model=ImportWithErrors,
     responses={200: {"model": ImportWithErrors, "description": "They were run again before."}},
+    openapi_extra=described.sent({}, {}, required=False),
 )
 async def replay_import(
-    job_id: JobKey, request: Request, door: TheDoor, caller: Writer, prefer: Prefer = None
+    job_id: JobKey,
+    request: Request,
+    door: TheDoor,
+    caller: Writer,
+    idempotency_key: Key = None,
+    prefer: Prefer = None,
 ) -> Response:
     """Runs the rejected records of an import that is over once more, as an import of their own: after a rule or the
-    data was mended."""
-    chosen = door.settings
-    submitted = await run_in_threadpool(
-        submission.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
-    )
+    data was mended. With a body, these are the records that somebody has mended, as a form (`file`) or as the body;
+    there may be any number of such imports, and an `Idempotency-Key` makes it safe to send one again."""
+    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+        chosen = door.settings
+        submitted = await run_in_threadpool(
+            submission.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
+        )
+        return await answers.submitted(
+            request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers={}
+        )
+    first = await run_in_threadpool(import_of, door, job_id, caller.actor.sees)
+    sender = caller.sender(first.owner, checked(idempotency_key))
+    arrival = requests.sent_of(request, (), lambda _: Mended())
+    work = partial(submitting.mended, door, caller, sender, job_id, arrival)
+    submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(
-        request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers={}
+        request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers=admission.headers
     )
 
 

@@ -10,8 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
+from bulk_pipelines.api.imports import described
 from bulk_pipelines.api.imports.receiving import in_a_thread
-from bulk_pipelines.api.imports.requests import PLAIN, media_type
+from bulk_pipelines.api.imports.requests import media_type
 from bulk_pipelines.api.imports.resumption import content_length
 from bulk_pipelines.api.items import lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
@@ -23,7 +24,7 @@ from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Stream
 from bulk_pipelines.api.submissions import answered
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import statements, transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
@@ -41,34 +42,9 @@ MEDIA_TYPES = {
     GridFormat.PARQUET: "application/vnd.apache.parquet",
 }
 
-OPTIONS = {
-    name: {"type": "string", "description": says, **({"example": "products"} if name == "recipe" else {})}
-    for name, says in requests.FIELDS.items()
-}
-BODIES: dict[str, Any] = {
-    "parameters": [
-        {"name": name, "in": "query", "required": False, "description": says, "schema": {"type": "string"}}
-        for name, says in requests.FIELDS.items()
-    ],
-    "requestBody": {
-        "required": True,
-        "description": "The rows in a form, the rows as the body, or where their file is.",
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary"}, **OPTIONS},
-                }
-            },
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in PLAIN},
-            "application/json": {
-                "schema": requests.Address.model_json_schema(),
-                "example": {"recipe": "products", "url": "https://example.org/products.csv"},
-            },
-        },
-    },
-}
+BODIES = described.sent(
+    requests.FIELDS, {"recipe": "products"}, requests.Address, {"url": "https://example.org/products.csv"}
+)
 
 
 @router.post(
@@ -268,5 +244,5 @@ def export_grid(
 
 
 def found(door: Door, job_key: str, owner: str | None = None) -> Job:
-    with transaction(door.pool) as connection:
+    with statements(door.pool) as connection:
         return jobs.find(connection, job_key, owner)

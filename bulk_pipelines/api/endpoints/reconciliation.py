@@ -10,16 +10,18 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.owners.callers import Needs, Reader
+from bulk_pipelines.api.owners.callers import REFERENCES, Anybody, Caller, Needs, Reader
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.documentation import templates
-from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines.errors import InvalidInput, NotFound, Unauthenticated
 from bulk_pipelines.processing import results
 from bulk_pipelines.processing.serving import draft, extending, offered, stable, suggesting
 from bulk_pipelines.processing.serving.offered import Service
 
-PREFIX = "/reconcile"
-router = APIRouter(prefix=PREFIX, tags=["reconciliation"], dependencies=[Depends(Needs(Scope.READ))])
+PREFIX = REFERENCES
+router = APIRouter(prefix=PREFIX, tags=["reconciliation"])
+WITH_KEY = [Depends(Needs(Scope.RECONCILE))]
+"""All but the manifests, which the specification shows to everybody, needs a key."""
 
 Name = Annotated[str, Path(description="A recipe of the type match.", max_length=63, examples=["companies"])]
 Kind = Literal["entity", "type", "property"]
@@ -29,11 +31,30 @@ Id = Annotated[str, Query(alias="id", description="The id of an entry.", max_len
 OfType = Annotated[str | None, Query(alias="type", description="The type of the entries.", max_length=1_000)]
 Limit = Annotated[int | None, Query(description="How many at most.", ge=1)]
 Json = dict[str, Any]
+AUTHENTICATION = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "Authorization",
+    "description": "Bearer, a space, and a key: `bulk keys create --owner NAME --scope reconcile` makes one.",
+}
 
 
 def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
-    address = f"{str(request.base_url).rstrip('/')}{PREFIX}/{name}{version}"
+    key = getattr(request.state, "key_in_address", None)
+    within = "" if key is None else f"/~{key}"
+    address = f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{name}{version}"
     return offered.opened(door.pool, door.settings, name, address)
+
+
+def shown(found: Service, manifest: Callable[[Service], Json], request: Request, caller: Caller | None) -> Json:
+    """Return a manifest, which says how a key is shown unless it stands in the address or none is needed. Nobody makes
+    us load a file without a key."""
+    if caller is not None:
+        offered.refreshed(found)
+    needless = caller is not None and "authorization" not in request.headers
+    if needless or hasattr(request.state, "key_in_address"):
+        return manifest(found)
+    return manifest(found) | {"authentication": dict(AUTHENTICATION)}
 
 
 @router.get("", summary="The references that can be asked")
@@ -47,19 +68,21 @@ def stable_manifest(
     name: Name,
     door: TheDoor,
     request: Request,
+    caller: Anybody,
     queries: Annotated[str | None, Query(description="A batch of queries, as JSON.")] = None,
     extend: Annotated[str | None, Query(description="Entries and properties, as JSON.")] = None,
 ) -> Json:
-    """Returns the service's manifest. With `queries` or `extend` it answers them, as a POST does."""
-    found = service_of(door, request, name)
+    """Returns the service's manifest, to everybody. With `queries` or `extend` it answers them, as a POST does."""
     if queries is None and extend is None:
-        offered.refreshed(found)
-        return stable.manifest(found)
-    return answered(found, queries, extend)
+        return shown(service_of(door, request, name), stable.manifest, request, caller)
+    if caller is None:
+        raise Unauthenticated("a key is needed")
+    return answered(service_of(door, request, name), queries, extend)
 
 
 @router.post(
     "/{name}",
+    dependencies=WITH_KEY,
     summary="Queries, or more about entries, in version 0.2",
     openapi_extra={
         "requestBody": {
@@ -110,19 +133,19 @@ def value_of(field: str, text: str | bytes) -> Any:
         raise InvalidInput(field, "is no JSON") from None
 
 
-@router.get("/{name}/suggest/{kind}", summary="Complete what was typed, in version 0.2")
+@router.get("/{name}/suggest/{kind}", dependencies=WITH_KEY, summary="Complete what was typed, in version 0.2")
 def stable_suggest(name: Name, kind: Kind, door: TheDoor, request: Request, prefix: Prefix, cursor: Cursor = 0) -> Json:
     """Suggests entries, types or properties."""
     return suggested(service_of(door, request, name), kind, prefix, cursor)
 
 
-@router.get("/{name}/properties", summary="The properties of entries, in version 0.2")
+@router.get("/{name}/properties", dependencies=WITH_KEY, summary="The properties of entries, in version 0.2")
 def stable_properties(name: Name, door: TheDoor, request: Request, of: OfType = None, limit: Limit = None) -> Json:
     """Names the properties that `extend` can show."""
     return extending.proposed(service_of(door, request, name), of, limit)
 
 
-@router.get("/{name}/preview", summary="An entry as a small page", response_class=HTMLResponse)
+@router.get("/{name}/preview", dependencies=WITH_KEY, summary="An entry as a small page", response_class=HTMLResponse)
 def stable_preview(name: Name, door: TheDoor, request: Request, entry: Id) -> HTMLResponse:
     """Shows an entry to people."""
     return preview(service_of(door, request, name), entry)
@@ -132,11 +155,9 @@ DRAFT = f"/{draft.VERSION}"
 
 
 @router.get("/{name}" + DRAFT, summary="The manifest, in version 1.0-draft")
-def draft_manifest(name: Name, door: TheDoor, request: Request) -> Json:
-    """Returns the service's manifest."""
-    found = service_of(door, request, name, DRAFT)
-    offered.refreshed(found)
-    return draft.manifest(found)
+def draft_manifest(name: Name, door: TheDoor, request: Request, caller: Anybody) -> Json:
+    """Returns the service's manifest, to everybody."""
+    return shown(service_of(door, request, name, DRAFT), draft.manifest, request, caller)
 
 
 def body_of(schema: str) -> Json:
@@ -148,7 +169,12 @@ async def answered_json(door: Door, request: Request, name: str, work: Callable[
     return await run_in_threadpool(lambda: work(service_of(door, request, name, DRAFT), value_of("body", body)))
 
 
-@router.post("/{name}" + DRAFT + "/match", summary="Queries, in version 1.0-draft", openapi_extra=body_of("queries"))
+@router.post(
+    "/{name}" + DRAFT + "/match",
+    dependencies=WITH_KEY,
+    summary="Queries, in version 1.0-draft",
+    openapi_extra=body_of("queries"),
+)
 async def draft_answer(name: Name, door: TheDoor, request: Request) -> Json:
     """Answers a batch of queries."""
     return await answered_json(
@@ -156,25 +182,43 @@ async def draft_answer(name: Name, door: TheDoor, request: Request) -> Json:
     )
 
 
-@router.post("/{name}" + DRAFT + "/extend", summary="More about entries, 1.0-draft", openapi_extra=body_of("ids"))
+@router.post(
+    "/{name}" + DRAFT + "/extend",
+    dependencies=WITH_KEY,
+    summary="More about entries, 1.0-draft",
+    openapi_extra=body_of("ids"),
+)
 async def draft_extend(name: Name, door: TheDoor, request: Request) -> Json:
     """Shows the values that entries have in some properties."""
     return await answered_json(door, request, name, draft.extended)
 
 
-@router.get("/{name}" + DRAFT + "/extend/propose", summary="The properties of entries, in version 1.0-draft")
+@router.get(
+    "/{name}" + DRAFT + "/extend/propose",
+    dependencies=WITH_KEY,
+    summary="The properties of entries, in version 1.0-draft",
+)
 def draft_properties(name: Name, door: TheDoor, request: Request, of: OfType = None, limit: Limit = None) -> Json:
     """Names the properties that `extend` can show."""
     return extending.proposed(service_of(door, request, name), of, limit)
 
 
-@router.get("/{name}" + DRAFT + "/suggest/{kind}", summary="Complete what was typed, in version 1.0-draft")
+@router.get(
+    "/{name}" + DRAFT + "/suggest/{kind}",
+    dependencies=WITH_KEY,
+    summary="Complete what was typed, in version 1.0-draft",
+)
 def draft_suggest(name: Name, kind: Kind, door: TheDoor, request: Request, prefix: Prefix, cursor: Cursor = 0) -> Json:
     """Suggests entries, types or properties."""
     return suggested(service_of(door, request, name), kind, prefix, cursor)
 
 
-@router.get("/{name}" + DRAFT + "/preview", summary="An entry as a small page, 1.0-draft", response_class=HTMLResponse)
+@router.get(
+    "/{name}" + DRAFT + "/preview",
+    dependencies=WITH_KEY,
+    summary="An entry as a small page, 1.0-draft",
+    response_class=HTMLResponse,
+)
 def draft_preview(name: Name, door: TheDoor, request: Request, entry: Id) -> HTMLResponse:
     """Shows an entry to people."""
     return preview(service_of(door, request, name), entry)

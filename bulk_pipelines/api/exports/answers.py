@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.api import submissions
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.submissions import Status
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import Connection, statements
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.exports import submission
 from bulk_pipelines.exports.report import answer
@@ -61,7 +61,7 @@ def many(connection: Connection, jobs: list[Job], *, admin: bool) -> list[dict[s
 
 
 def found(pool: Engine, job_key: str, caller: Caller) -> dict[str, Any]:
-    with transaction(pool) as connection:
+    with statements(pool) as connection:
         return many(
             connection, [submission.export_job(connection, job_key, caller.actor.sees)], admin=caller.actor.admin
         )[0]

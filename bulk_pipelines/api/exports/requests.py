@@ -9,7 +9,8 @@ from fastapi import Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import sources
+from bulk_pipelines.api.imports import sources, tables
+from bulk_pipelines.api.imports.tables import Declare
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import Forbidden, InvalidInput
 from bulk_pipelines.exports.publish import target
@@ -32,6 +33,9 @@ MOST_RANGES = 50
 """How many media ranges of an `Accept` are looked at."""
 
 Resource = Annotated[str | None, Query(description="What is exported: users, articles, …", examples=["users"])]
+Table = Annotated[
+    str | None, Query(description="Administrators only: in place of a resource, any table: orders, shop.orders.")
+]
 Fields = Annotated[str | None, Query(description="The columns, in this order: id,email. All when left out.")]
 Where = Annotated[list[str] | None, Query(description="Conditions, all of which must hold: role=admin.")]
 Filters = Annotated[
@@ -51,7 +55,8 @@ class Export(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    resource: Annotated[str, Field(description="What is exported.", examples=["users"])]
+    resource: Annotated[str | None, Field(description="What is exported.", examples=["users"])] = None
+    table: Annotated[str | None, Field(description="Administrators only: in place of a resource, any table.")] = None
     format: Annotated[str, Field(description="csv, ndjson, json, parquet, xlsx or arrow.")] = "csv"
     fields: Annotated[list[str] | str, Field(description="The columns, in this order; none: all of them.")] = []
     where: Annotated[
@@ -73,13 +78,26 @@ class Export(BaseModel):
         """Return the request. Whoever names a target has it written with the server's own rights."""
         if self.to and not admin:
             raise Forbidden("only administrators say where a file goes: it is downloaded from here")
-        found = ExportRequest.parse(self.model_dump(exclude={"priority"}))
+        declare = tables.declare_of(door, admin=admin)
+        found = ExportRequest.parse(
+            self.model_dump(exclude={"priority", "resource", "table"}) | named(self.resource, self.table, declare)
+        )
         if found.to:
             address = addresses.parse(found.to, TARGET)
             if address.scheme == "file":
                 sources.folder_of(door, [address])
             target.require_folder(found.to)
         return found
+
+
+def named(resource: str | None, table: str | None, declare: Declare) -> dict[str, Any]:
+    """Return what is exported, in the words of a request: a resource, or a table with its declaration."""
+    if (resource is None) == (table is None):
+        raise InvalidInput("resource", "name either a resource or a table")
+    if table is None:
+        return {"resource": resource}
+    declared = declare(table)
+    return {"resource": declared.name} | ({} if declared.built_in else {"declaration": declared})
 
 
 def streamed(

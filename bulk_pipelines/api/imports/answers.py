@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.api import submissions
 from bulk_pipelines.api.submissions import Status
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import Connection, statements
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.counts import Counts
@@ -78,7 +78,7 @@ def with_errors(connection: Connection, job: Job) -> dict[str, Any]:
 
 
 def found(pool: Engine, job_key: str, owner: str | None) -> dict[str, Any]:
-    with transaction(pool) as connection:
+    with statements(pool) as connection:
         return with_errors(connection, submission.import_job(connection, job_key, owner))
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bulk_pipelines.api.imports.forms import Form
 from bulk_pipelines.api.imports.receiving import Body
+from bulk_pipelines.api.imports.tables import Declare
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import Forbidden, InvalidInput
 from bulk_pipelines.formats.options import HELP
@@ -22,6 +23,7 @@ from bulk_pipelines.storage.compression import Compression
 FIELDS = {
     "resource": "What the records are: users, articles, …",
     "resource_type": "The same as `resource`.",
+    "table": "Administrators only: in place of a resource, any table: orders, shop.orders.",
     "mode": "insert: only new rows; upsert: also changes.",
     "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
     "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
@@ -69,6 +71,7 @@ class Address(BaseModel):
 
     resource: str | None = Field(None, description="What the records are.", examples=["users"])
     resource_type: str | None = Field(None, description="The same as `resource`.")
+    table: str | None = Field(None, description=FIELDS["table"])
     url: str | list[str] = Field(
         description="Where the file is, or the files are: https://… for everybody.",
         examples=["https://example.org/users.csv"],
@@ -102,10 +105,10 @@ class Address(BaseModel):
     def sources(self) -> list[str]:
         return [self.url] if isinstance(self.url, str) else self.url
 
-    def options(self, within: str | None, *, admin: bool) -> Options:
+    def options(self, within: str | None, declare: Declare, *, admin: bool) -> Options:
         told = self.model_dump()
         given = {name: str(value) for name, value in told.items() if value and name not in {"url", *HELP}}
-        found = options_of(given | {"validate_only": str(self.validate_only)})
+        found = options_of(given | {"validate_only": str(self.validate_only)}, declare)
         return replace(found, within=within, reading=reading_of(told, admin=admin))
 
 
@@ -125,15 +128,18 @@ def json_of(model: type[Model], body: bytes) -> Model:
         raise InvalidInput(".".join(map(str, first["loc"])) or "body", str(first["msg"])) from None
 
 
-def options_of(given: Mapping[str, str], *, admin: bool = False) -> Options:
+def options_of(given: Mapping[str, str], declare: Declare, *, admin: bool = False) -> Options:
     """Return the options that the fields give, in the words of a request."""
+    declared = None if not (table := given.get("table")) else declare(table)
     resource, same = given.get("resource"), given.get("resource_type")
     if resource is not None and same is not None and resource != same:
         raise InvalidInput("resource_type", f"is {same!r}, and resource is {resource!r}: give one of them")
-    if not (resource or same):
+    if declared is not None and (resource or same):
+        raise InvalidInput("table", f"is {table!r}, and a resource is named as well: give one of them")
+    if declared is None and not (resource or same):
         raise InvalidInput("resource", "is missing: users, articles, …")
     return Options(
-        resource=str(resource or same),
+        resource=str(resource or same) if declared is None else declared.name,
         mode=given.get("mode") or "insert",
         format=given.get("format") or None,
         compression=given.get("compression") or None,
@@ -141,6 +147,7 @@ def options_of(given: Mapping[str, str], *, admin: bool = False) -> Options:
         on_error=given.get("on_error") or "continue",
         validate_only=flag("validate_only", given.get("validate_only", "")),
         reading=reading_of(given, admin=admin),
+        declaration=None if declared is None or declared.built_in else declared,
     )
 
 
@@ -218,6 +225,9 @@ class SentBody(Generic[Asked]):
     def options(self) -> Asked:
         return self.read(self.given)
 
+    def fields(self) -> Mapping[str, str]:
+        return self.given
+
     @property
     def priority(self) -> int:
         return priority_of(self.given)
@@ -234,6 +244,8 @@ def sent_of(
         if coding(request) is not None:
             raise Refusal("unsupported-media-type", "Content-Encoding does not go with a form: compress the file in it")
         return SentForm(Form(request.headers["content-type"], fields), Body(request), given, expected, read)
+    if kind not in PLAIN:
+        raise Refusal("unsupported-media-type", "here the file itself is sent, not its address")
     read(given)
     compression = coding(request) or PLAIN[kind]
     return SentBody(Body(request), given, expected, read, file_name(request), compression)

@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import answers, requests
+from bulk_pipelines.api.imports import answers, requests, tables
 from bulk_pipelines.api.imports.receiving import Body, in_a_thread
 from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
 from bulk_pipelines.api.owners.admission import Admission
@@ -60,7 +60,8 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
             "unsupported-media-type", "a resumable upload sends the file as the body, with its own media type"
         )
     given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
-    options = requests.options_of(given, admin=admin)
+    declare = tables.declare_of(door, admin=admin)
+    options = await run_in_threadpool(requests.options_of, given, declare, admin=admin)
     options.request((RequestedFile("checked"),))
     said = requests.coding(request) or PLAIN[kind]
     expected = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
@@ -141,6 +142,8 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
     upload = await in_a_thread(request, work)
     if not complete_of(request):
         first = request.method == "POST"
+        if first:
+            await run_in_threadpool(told, door, upload)
         return Response(
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
@@ -188,6 +191,11 @@ def taken_over(door: Door, upload_id: str, owner: str | None) -> Upload:
         if not found.resumable or (taken is None and not found.submitted):
             raise NotFound(f"there is no upload {upload_id!r}, or it is over")
         return found
+
+
+def told(door: Door, upload: Upload) -> None:
+    with transaction(door.pool) as connection:
+        uploads.tell(connection, upload)
 
 
 def length_noted(door: Door, upload: Upload, length: int) -> bool:

@@ -1,21 +1,25 @@
 """Submitting imports for whoever asks over HTTP: within their limits, with what identifies their request."""
 
+from dataclasses import dataclass
+
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import sources
+from bulk_pipelines.api.imports import sources, tables
 from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
-from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import receiving
+from bulk_pipelines.imports.sent.receiving import Content
 
 
 def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> tuple[Submitted, Admission]:
     """Submit an import of files that are fetched from an address."""
     within = sources.allowed(door, caller.actor.admin, asked.sources)
-    options = asked.options(within, admin=caller.actor.admin)
+    admin = caller.actor.admin
+    options = asked.options(within, tables.declare_of(door, admin=admin), admin=admin)
     if within is None:
         request = options.request(tuple(RequestedFile(source) for source in asked.sources))
     else:
@@ -34,3 +38,31 @@ def sent(
     if length is not None:
         admission.refuse_beyond(length)
     return receiving.import_sent(door.pool, door.settings, arrival, sender, admission.admit), admission
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What is asked for with mended records: nothing besides what their import was asked for."""
+
+    compression: str | None = None
+
+
+def mended(
+    door: Door, caller: Caller, sender: Sender, job_key: str, arrival: SentForm[Mended] | SentBody[Mended]
+) -> tuple[Submitted, Admission]:
+    """Receive records that somebody has mended, and submit their import."""
+    admission = Admission(door, sender.owner)
+
+    def submit(connection: Connection, _: Mended, content: Content, sender: Sender) -> Submitted:
+        file = RequestedFile(content.url, content.bytes, name=content.name)
+        return submission.replay_mended(
+            connection,
+            job_key,
+            [file],
+            caller.actor,
+            sender.idempotency_key,
+            sent=sender.file,
+            content=f"sha256/{content.sent_sha256}",
+        )
+
+    return receiving.receive(door.pool, door.settings, arrival, sender, admission.admit, submit), admission

@@ -25,7 +25,7 @@ from bulk_pipelines.processing.request import ProcessingRequest
 
 FIELDS = {
     "recipe": "What works the rows: see `bulk recipes list`.",
-    "format": "csv, ndjson or json; recognised when left out.",
+    "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
     "compression": "none, gzip or zstd; recognised when left out.",
     "priority": "From -100 to 100: a higher one is launched first.",
 }

@@ -47,6 +47,11 @@ SERVER_TRANSACTIONS = Metric(
 )
 DEADLOCKS = Metric("bulk_server_deadlocks_total", Form.COUNTER, (), "Deadlocks, as PostgreSQL counts them.")
 CONNECTIONS = gauge("bulk_server_connections", (), "Sessions with this database, of whomever.")
+SLOW = gauge(
+    "bulk_server_slow_queries",
+    (),
+    "Queries of this database that have run for more than five seconds at this moment; COPY, which may, is left out.",
+)
 RUNS = gauge("bulk_dagster_runs", ("status",), "Dagster's runs that are not over.")
 RUNS_OLDEST = gauge("bulk_dagster_run_oldest_seconds", ("status",), "The age of the oldest of them.")
 ENDED_RUNS = gauge("bulk_dagster_ended_runs", ("status",), "Dagster's runs that ended within the last hour.")

@@ -91,7 +91,8 @@ def server(connection: Connection) -> Iterator[Sample]:
     for row in rows(connection, "server"):
         for result in ("committed", "rolled_back"):
             yield catalogue.SERVER_TRANSACTIONS, (result,), number(row[result])
-        yield from sampled(row, (), {"deadlocks": catalogue.DEADLOCKS, "connections": catalogue.CONNECTIONS})
+        named = {"deadlocks": catalogue.DEADLOCKS, "connections": catalogue.CONNECTIONS, "slow": catalogue.SLOW}
+        yield from sampled(row, (), named)
 
 
 def dagster(connection: Connection) -> Iterator[Sample]:

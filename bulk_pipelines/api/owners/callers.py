@@ -32,6 +32,8 @@ REMEMBERED_SECONDS = 1.0
 """For how long a key that was found valid is not looked up again. A revoked key is refused after this time at most."""
 MOST_REMEMBERED = 1_000
 READING = {"GET", "HEAD", "OPTIONS"}
+REFERENCES = "/reconcile"
+"""What stands below this address changes nothing, and tells of references only."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,13 @@ async def known(
     if credentials is None:
         shown = ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
-    here = (*shown, is_from_here(request))
+    # A key says it all. A cookie may be over, and then it counts whether this machine asks.
+    here = (*shown, not shown[0] and is_from_here(request))
     found = remembered.get(here, seconds)
     if found is None:
         look = partial(looked_up, request, door, *shown)
         found = await (remembered.once(here, look) if any(shown) else run_in_threadpool(look))
+    refuse_strayed(request, found.scope)
     actor = replace(found.actor, address=peer or None, request_id=trace.request_id)
     return Caller(actor, found.scope, trace, found.session)
 
@@ -159,6 +163,16 @@ def looked_up(request: Request, door: Door, text: str, cookie: str) -> Known:
         if door.loopback and not door.proxies and is_from_here(request) and not keys.exist(connection):
             return Known(Actor(commanding.user(), "api"), Scope.ADMIN)
     raise Unauthenticated("the session is over: log in again" if cookie else "a key is needed")
+
+
+def refuse_strayed(request: Request, scope: Scope) -> None:
+    """Refuse a key that only asks references anywhere else, and any other key that stands in an address: histories and
+    workspaces keep addresses."""
+    in_address = hasattr(request.state, "key_in_address")
+    if in_address and scope is not Scope.RECONCILE:
+        raise Forbidden("only a key of the scope reconcile may stand in an address: this one should be revoked")
+    if scope is Scope.RECONCILE and not request.url.path.startswith(f"{REFERENCES}/"):
+        raise Forbidden("this key asks references, and nothing else")
 
 
 def refuse_forged(request: Request, caller: Caller) -> None:
@@ -190,16 +204,20 @@ def behind(request: Request, door: Door, peer: str) -> str:
 
 def is_from_here(request: Request) -> bool:
     """Whether a program of this machine asks by itself, and not a page from elsewhere in somebody's browser: such a
-    page can send requests to this machine, also under a name of its own that it lets point here."""
+    page can send requests to this machine, also under a name of its own that it lets point here. References may be
+    asked by pages of other programs of this machine, too, such as OpenRefine's."""
     origin = request.headers.get("origin")
     try:
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            return False
+        page = urlsplit(origin or "")
+        neighbour = is_loopback(page.hostname or "") and request.url.path.startswith(f"{REFERENCES}/")
     except ValueError:
         return False
-    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return False
+    if not neighbour:
+        if origin is not None and page.netloc != request.headers.get("host"):
+            return False
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return False
     return is_loopback(host) and is_loopback(request.client.host if request.client else "")
 
 
@@ -229,6 +247,21 @@ class Needs:
         return caller
 
 
+async def whoever(
+    request: Request,
+    door: TheDoor,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
+) -> Caller | None:
+    """Return who asks for something that is shown to everybody. A key that is shown must be valid all the same."""
+    try:
+        return await known(request, door, credentials)
+    except Unauthenticated:
+        if "authorization" in request.headers:
+            raise
+        return None
+
+
+Anybody = Annotated[Caller | None, Depends(whoever)]
 Reader = Annotated[Caller, Depends(Needs(Scope.READ))]
 Writer = Annotated[Caller, Depends(Needs(Scope.WRITE))]
 Administrator = Annotated[Caller, Depends(Needs(Scope.ADMIN))]

@@ -24,6 +24,8 @@ SECRET_BYTES = 32
 class Scope(StrEnum):
     """What a key may do. Each scope may do what those before it may."""
 
+    RECONCILE = "reconcile"
+    """Ask references, and nothing else. Such a key may stand in an address."""
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"

@@ -20,6 +20,7 @@ from bulk_pipelines.api.endpoints import (
     metrics,
     pending,
     reconciliation,
+    subscriptions,
     uploads,
 )
 from bulk_pipelines.api.imports.receiving import AT_ONCE
@@ -36,19 +37,21 @@ from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.settings import Settings
 
 ROUTERS = (
-    imports.router,
-    uploads.router,
-    exports.router,
     distribution.router,
-    events.router,
+    imports.router,
     items.router,
+    exports.router,
+    uploads.router,
+    events.router,
     pending.router,
     ingestion.router,
     audit.router,
     reconciliation.router,
+    subscriptions.router,
     health.router,
     documentation.router,
 )
+"""The routers, those first that are asked most: each that stands before the one that is meant costs some time."""
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -88,6 +91,7 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
     app.state.remembered = Remembered()
     app.state.readiness = Readiness()
     app.state.receiving = CapacityLimiter(AT_ONCE)
+    app.state.reading = CapacityLimiter(door.settings.pool_size)
     app.state.live = live
     app.state.streams = Streams()
     app.state.submitting = CapacityLimiter(distribution.AT_ONCE)

@@ -2,8 +2,11 @@
 read what they asked for. The parser of HTTP knows no such bounds, so here is where they are."""
 
 import asyncio
+import json
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bulk_pipelines.api.problems import MEDIA_TYPE, body_of
 
 LONGEST = 64 << 10
 HEAD_SECONDS = 30.0
@@ -51,6 +54,13 @@ class Guarded(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self.outside = 0
         super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP like every other wrong request."""
+        body = json.dumps(body_of("invalid-input", f"the request cannot be read: {msg}")).encode()
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+        self.transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        self.transport.close()
 
     @property
     def answering(self) -> bool:

@@ -1,10 +1,14 @@
-"""Pages of other origins may ask reconciliation services, as their specification wants. A key is needed all the same:
-whoever asks without one is let in only from a page of our own."""
+"""Pages of other origins may ask reconciliation services, as their specification wants, and clients that send no
+headers, such as OpenRefine, may have their key in the address: `/reconcile/~KEY/NAME`. A key is needed all the same."""
+
+import re
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bulk_pipelines.api.endpoints.reconciliation import PREFIX
+
+WITH_KEY = re.compile(rf"{PREFIX}/~([^/]+)(?=/|$)")
 
 
 class Crossing:
@@ -18,4 +22,20 @@ class Crossing:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_open = scope["type"] == "http" and scope["path"].startswith(f"{PREFIX}/")
+        if is_open:
+            take_key(scope)
         await (self.open if is_open else self.app)(scope, receive, send)
+
+
+def take_key(scope: Scope) -> None:
+    """Take a key out of the address, so that nothing behind this, and no line of the log, has it there."""
+    found = WITH_KEY.match(scope["path"])
+    if found is None:
+        return
+    scope["path"] = PREFIX + scope["path"][found.end() :]
+    scope["raw_path"] = scope["path"].encode()
+    scope["headers"] = [
+        *(each for each in scope["headers"] if each[0] != b"authorization"),
+        (b"authorization", b"Bearer " + found[1].encode()),
+    ]
+    scope.setdefault("state", {})["key_in_address"] = found[1]

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from bulk_pipelines import resources
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.pages import after_id, cursor_of
 from bulk_pipelines.console import frame
@@ -18,7 +19,6 @@ from bulk_pipelines.drops.commands import STATES
 from bulk_pipelines.drops.showing import LastLook, LedgerEntry, Listed
 from bulk_pipelines.drops.sources import DropSource
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.access import access_of
 
@@ -77,7 +77,7 @@ def read(door: Door, source: str | None, state: str | None, before: int | None) 
 def configured_sources(door: Door) -> tuple[list[DropSource], str | None]:
     chosen = door.settings
     try:
-        return sources.load(chosen.drops_file, [each.name for each in RESOURCES], chosen.home / "inbox"), None
+        return sources.load(chosen.drops_file, [each.name for each in resources.known()], chosen.home / "inbox"), None
     except BulkError as error:
         return [], str(error)
 

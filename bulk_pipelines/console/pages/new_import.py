@@ -12,7 +12,8 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.imports import submitting
+from bulk_pipelines.api.imports import submitting, tables
+from bulk_pipelines.api.imports.previewing import whole_lines
 from bulk_pipelines.api.imports.requests import FIELDS, Address, options_of
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
@@ -57,7 +58,8 @@ async def look(
     refuse_strange(request, caller.session_id, Form({}))
     given = {each: request.query_params[each] for each in FIELDS if request.query_params.get(each)}
     cut = request.query_params.get("cut") == "true"
-    found = await run_in_threadpool(looked, door, caller, given, name, whole_lines(await request.body(), cut))
+    data = await request.body()
+    found = await run_in_threadpool(looked, door, caller, given, name, whole_lines(data) if cut else data)
     remedy = {each: text_of(value) for each, value in found.remedy.items()}
     return frame.part(request, caller, "preview.html", found=found, remedy=remedy, cut=cut, name=name)
 
@@ -68,15 +70,11 @@ def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, data
         path.write_bytes(data)
         file = RequestedFile(str(path), len(data), name=name)
         try:
-            return preview(door.pool, options_of(given, admin=caller.actor.admin), file, door.settings)
+            admin = caller.actor.admin
+            options = options_of(given, tables.declare_of(door, admin=admin), admin=admin)
+            return preview(door.pool, options, file, door.settings)
         except BulkError as error:
             return Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
-
-
-def whole_lines(data: bytes, cut: bool) -> bytes:
-    """Return the beginning of a file without the line that the browser has cut."""
-    end = data.rfind(b"\n")
-    return data[: end + 1] if cut and end >= 0 else data
 
 
 def text_of(value: Any) -> str:

@@ -27,6 +27,7 @@ from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.worker import pressure, retry, slices, work
+from bulk_pipelines.engine.worker.counting import Counting
 from bulk_pipelines.engine.worker.measuring import Observer
 from bulk_pipelines.engine.worker.pressure import PressureLimits
 from bulk_pipelines.engine.worker.retry import SUCCEED, Random
@@ -94,6 +95,7 @@ class Worker:
         self.claims = Claims()
         self.failed_fast = False
         self.observer = Observer(pool, job.kind)
+        counting = Counting(job.job_id, self.kind.count)
         with telling.about(job, worker=self.name):
             self.settler = Settler(
                 pool,
@@ -103,10 +105,11 @@ class Worker:
                 settler_limits or self.kind.settling,
                 clock,
                 self.kind.record,
+                counting,
             )
         self.settler.flushed = self.observer.flushed
         self.standing = Standing(pool, job, clock, self.settler)
-        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping)
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, counting)
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:

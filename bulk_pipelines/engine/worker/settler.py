@@ -1,5 +1,4 @@
-"""The one thread of a worker that writes to its items: it writes settlements in batches, and renews the leases of held
-items.
+"""The one thread of a worker that writes to its items: it writes settlements in batches, and renews held leases.
 
 There is one thread, so that two statements of a worker never wait for each other's rows. Nothing is dropped: a full
 buffer blocks whoever adds to it, the thread waits until an outage is over, and stop() drains the buffer.
@@ -19,6 +18,7 @@ from bulk_pipelines.engine.items import leases, settling
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Record, Settled
 from bulk_pipelines.engine.states import ItemEvent, JobState
+from bulk_pipelines.engine.worker.counting import Counting
 from bulk_pipelines.engine.worker.measuring import Flush, unheard
 from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import Unavailable
@@ -57,6 +57,7 @@ class Settler:
         limits: SettlerLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Record | None = None,
+        counting: Counting | None = None,
     ) -> None:
         self.pool = pool
         self.job_id = job_id
@@ -65,6 +66,7 @@ class Settler:
         self.limits = limits or SettlerLimits()
         self.clock = clock
         self.record = record
+        self.counting = counting or Counting(job_id, None)
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.buffer: list[Settled] = []
@@ -162,6 +164,7 @@ class Settler:
         self.thread.join()
         with self.changed:
             self.check()
+        self.counting.write_rest(self.pool)
 
     def check(self) -> None:
         if self.failure is not None:
@@ -203,7 +206,7 @@ class Settler:
 
     def write(self, batch: list[Settled], since: float) -> None:
         """Write a batch of which the first outcome was there at the time `since`."""
-        vain_tries = 0
+        vain_tries, counted = 0, self.counting.take()
         deadline = self.clock() + self.limits.outage_patience
         while True:
             begun = connected = self.clock()
@@ -215,6 +218,7 @@ class Settler:
                         self.record(connection, succeeded)
                     # The first answer may have been lost with its connection, after the commit.
                     known = settling.settled_before(connection, written.lost) if vain_tries and written.lost else set()
+                    self.counting.write(connection, counted if len(written.lost) < len(batch) else {})
             except (Unavailable, psycopg.OperationalError) as error:
                 if self.clock() > deadline:
                     raise
@@ -223,10 +227,13 @@ class Settler:
                 time.sleep(self.limits.retry_seconds)
                 continue
             except Exception as error:
+                self.counting.give_back(counted)
                 if not settling.is_about_values(error):
                     raise
                 self.write_apart(batch, error, since)
                 return
+            if len(written.lost) == len(batch) and not known:
+                self.counting.give_back(counted)
             lost = self.take_note(written, known)
             now = self.clock()
             self.flushed(Flush(batch, lost, now - begun, connected - begun, now - since, self.fullness, vain_tries))

@@ -12,8 +12,12 @@ from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.rate_limit import Limit, Limiter
+from bulk_pipelines.engine.worker.counting import Counting
 from bulk_pipelines.engine.worker.retry import Tries
 from bulk_pipelines.errors import Unavailable
+
+MOST_LIMITERS = 1_000
+"""How many limits a worker remembers: a source may name another web server in each row."""
 
 
 class Tools:
@@ -26,6 +30,7 @@ class Tools:
         worker: str,
         lease_seconds: Callable[[], float],
         stopping: Callable[[], bool],
+        counting: Counting | None = None,
     ) -> None:
         self.pool = pool
         self.job = job
@@ -37,6 +42,7 @@ class Tools:
         self.checkpointed: set[tuple[int, int]] = set()
         self.prepared: Any = None
         """Whatever Kind.prepare left here for the items of its claim."""
+        self.counting = counting or Counting(job.job_id, None)
         self.limiters: dict[Limit, Limiter] = {}
         self.limiters_lock = threading.Lock()
 
@@ -45,6 +51,8 @@ class Tools:
         stop."""
         with self.limiters_lock:
             if limit not in self.limiters:
+                if len(self.limiters) >= MOST_LIMITERS:
+                    self.limiters.clear()  # whoever uses one goes on with it
                 self.limiters[limit] = Limiter(self.pool, limit, stopping=self.stopping)
             return self.limiters[limit]
 

@@ -27,6 +27,9 @@ TIMEOUT = 10
 # that, infinity and what is after 294247-01-10 04:00:54.775807, comes out before it.
 FIRST_MOMENT = -210_866_803_200_000_000
 
+FIRST_DAY = -2_440_588
+"""The same of dates, in days: ADBC's infinite ones come out before it."""
+
 PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 
 
@@ -77,9 +80,10 @@ def declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     columns = [in_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     for column, field in zip(columns, schema, strict=True):
-        if pa.types.is_timestamp(field.type):
-            first = pc.min(column.cast(pa.int64())).as_py()
-            if first is not None and first < FIRST_MOMENT:
+        is_date = pa.types.is_date32(field.type)
+        if is_date or pa.types.is_timestamp(field.type):
+            first = pc.min(column.cast(pa.int32() if is_date else pa.int64())).as_py()
+            if first is not None and first < (FIRST_DAY if is_date else FIRST_MOMENT):
                 raise InvalidInput(
                     field.name,
                     "a row holds infinity, or a time after 294247-01-10, which only csv, ndjson and json can write: "

@@ -44,7 +44,8 @@ TYPES: dict[ColumnKind, sa.types.TypeEngine[Any]] = {
     ColumnKind.DATE: sa.Date(),
     ColumnKind.LOCAL_TIMESTAMP: sa.TIMESTAMP(),
 }
-"""The types of the values that columns are compared with. Columns of other kinds are compared with none."""
+"""The types of the values that columns are compared with. Other values are read by PostgreSQL, as the types of their
+columns."""
 
 # What Excel, LibreOffice and Google Sheets take for the start of a formula, also behind a tab or a line break;
 # the wide forms are read as the narrow ones in some languages.
@@ -126,9 +127,10 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
         return column.is_(None)
     if wanted.operator is Operator.NOT_NULL:
         return column.is_not(None)
-    bound: list[Element] = [
-        sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values
-    ]
+    if kind in READ_THERE:
+        bound = [as_type(value, type_of_values(resource.column(wanted.field))) for value in values]
+    else:
+        bound = [sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values]
     if wanted.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == wanted.field and key.ignores_case for key in resource.keys):
@@ -142,14 +144,53 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
     return COMPARISONS[wanted.operator](column, bound[0])
 
 
+READ_THERE = {ColumnKind.TIME, ColumnKind.INTERVAL, ColumnKind.JSON, ColumnKind.NETWORK, ColumnKind.ARRAY}
+"""Kinds whose values are sent as text, because only PostgreSQL knows all of their forms."""
+
+
+class Named(sa.types.UserDefinedType[Any]):
+    """A type by its name."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: Any) -> str:
+        return self.name
+
+
+def as_type(value: Value, name: str) -> Element:
+    return sa.cast(sa.literal(value, sa.Text()), Named(name))
+
+
+def type_of_values(column: Column) -> str:
+    """Return the type of the values that a column is compared with: of an array, that of its elements."""
+    match column.kind:
+        case ColumnKind.JSON:
+            return "jsonb"
+        case ColumnKind.ARRAY:
+            return column.base_type.removesuffix("[]")
+        case ColumnKind.NETWORK:
+            return "inet"
+    return column.base_type
+
+
 def contains(column: Element, kind: ColumnKind, value: Element) -> Element:
-    """Return the condition that a list holds the value as one of its members, or that a text holds its words. The words
-    are found by PostgreSQL's full text search.
+    """Return the condition that a list holds the value as one of its members, that JSON contains it, that a network
+    contains the address, or that a text holds its words. The words are found by PostgreSQL's full text search.
 
     No language is assumed: words are found as they are written, in upper or lower case.
     """
-    if kind is ColumnKind.TEXT_LIST:
-        return value == sa.any_(column)
+    match kind:
+        case ColumnKind.TEXT_LIST:
+            return value == sa.any_(column)
+        case ColumnKind.ARRAY:
+            return value.op("=", is_comparison=True)(sa.func.any(column))
+        case ColumnKind.JSON:
+            return sa.cast(column, Named("jsonb")).op("@>", is_comparison=True)(value)
+        case ColumnKind.NETWORK:
+            return column.op("<<=", is_comparison=True)(value)
     simple: Element = sa.literal_column("'simple'::regconfig")
     return sa.func.to_tsvector(simple, column).op("@@", is_comparison=True)(sa.func.websearch_to_tsquery(simple, value))
 

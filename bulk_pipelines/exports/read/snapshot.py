@@ -108,9 +108,22 @@ def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
         select=query.composed(query.rows(request), connection, request.query),
         count=query.composed(query.count(request), connection, request.query),
         expected_rows=0,
-        preview=() if request.query else tuple(first_rows(connection, request, preview)),
     )
-    return replace(plan, expected_rows=estimate(connection, plan.select_part(0)))
+    expected = asked_with(request, lambda: estimate(connection, plan.select_part(0)))
+    shown = () if request.query else tuple(first_rows(connection, request, preview))
+    return replace(plan, expected_rows=expected, preview=shown)
+
+
+def asked_with(request: ExportRequest, ask: Callable[[], int]) -> int:
+    """Ask PostgreSQL for what a request selects. If a filter has a value that it cannot read, or compare with the
+    column, raise `InvalidInput`: another try would find the same."""
+    try:
+        return ask()
+    except (psycopg.errors.DataError, psycopg.errors.UndefinedFunction) as error:
+        if not request.filters:
+            raise
+        conditions = ", ".join(map(str, request.filters))
+        raise InvalidInput("where", f"{conditions}: {error.diag.message_primary}") from None
 
 
 def cut(connection: Connection, plan: Plan) -> Plan:

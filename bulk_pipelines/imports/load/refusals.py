@@ -5,14 +5,16 @@ unless it says that the server cannot work now. Which row it is about is found b
 are written in small pieces, and in smaller ones where a piece is refused, each piece in a savepoint of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import Engine
 
 from bulk_pipelines.database import faults, namespaces
-from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import tables
 from bulk_pipelines.imports.plan import agreement
@@ -66,10 +68,26 @@ def about_rows(error: psycopg.Error) -> bool:
 
 def judge(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
     """Raise the error if it is not about a row, or `InvalidInput` if the table no longer fits its declaration."""
-    if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
-        agreement.check(connection, context.resource, context.mode)
+    check_table(connection, context, error)
     if not about_rows(error):
         raise error
+
+
+@contextmanager
+def explained(pool: Engine, context: ImportContext) -> Iterator[None]:
+    """Say what has become of the table, and what to do about it, if an error in this block comes of that."""
+    try:
+        yield
+    except psycopg.Error as error:
+        with transaction(pool) as connection:
+            check_table(connection, context, error)
+        raise
+
+
+def check_table(connection: Connection, context: ImportContext, error: psycopg.Error) -> None:
+    """Raise `InvalidInput` if the error comes of a table that no longer fits its declaration."""
+    if error.sqlstate is not None and error.sqlstate[:2] in MISFITS:
+        agreement.check(connection, context.resource, context.mode)
 
 
 def write(
@@ -93,7 +111,22 @@ def write(
             return Attempt(written)
     except psycopg.Error as error:
         judge(connection, context, error)
-    return attempt(connection, statement(CHUNK), wanted, exact=exact)
+    return attempt_in_turns(connection, context, statement(CHUNK), wanted, exact=exact)
+
+
+def attempt_in_turns(
+    connection: Connection, context: ImportContext, statement: sql.Composable, wanted: list[int], *, exact: bool = False
+) -> Attempt:
+    """Do what `attempt` does, and try rows again that name rows of the same table which have come in meanwhile."""
+    own = {each.constraint for each in context.resource.own_references}
+    result = attempt(connection, statement, wanted, exact=exact)
+    while again := sorted(line for line, each in result.refused.items() if each.constraint in own):
+        more = attempt(connection, statement, again, exact=exact)
+        if not more.written:
+            break
+        result.refused = {line: each for line, each in result.refused.items() if line not in again} | more.refused
+        result.written += more.written
+    return result
 
 
 # An error that a RAISE made is about a row, whatever its code. It is recognised by the word RAISE at the end of the

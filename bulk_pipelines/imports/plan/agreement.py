@@ -28,6 +28,7 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
     if lacking:
         raise InvalidInput("BULK_DATABASE_URL", f"the role of imports may not {' and may not '.join(lacking)}")
     if not resource.built_in:
+        refuse_names(resource)
         comparing.refuse_grave(connection, resource)
         return
     adoption.refuse_unmade(connection, resource)
@@ -41,6 +42,15 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
                 f"the table {table} is not what the declaration of {resource.name} says: {'; '.join(found)}."
                 " Mend the table or the declaration, and import again",
             )
+
+
+def refuse_names(resource: Resource) -> None:
+    """Refuse names with a per cent sign: the driver would take it for the place of a value."""
+    wrong = [name for name in (*resource.place, *resource.column_names) if "%" in name]
+    if wrong:
+        raise InvalidInput(
+            "table", f"{wrong[0]!r} has a per cent sign in its name: give it another name to import into it"
+        )
 
 
 def check_columns(connection: Connection, resource: Resource, mode: Mode) -> None:

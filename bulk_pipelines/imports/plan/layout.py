@@ -1,6 +1,5 @@
 """Examining a landed file: its format, its columns, where its records begin. Every error is about the whole file."""
 
-import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -9,7 +8,7 @@ from bulk_pipelines.formats import arrow_text, rows, sheets
 from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.imports.plan import header as headers
-from bulk_pipelines.imports.plan import naming
+from bulk_pipelines.imports.plan import json_fields, naming
 from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.naming import FieldMapping
@@ -39,7 +38,7 @@ class Format(StrEnum):
 class Layout:
     """What was found out about a file.
 
-    `columns` are those that the file gives, in its order (for JSON: all that the resource has). Records begin at the
+    `columns` are those that the file gives, in its order (for JSON: in that of the resource). Records begin at the
     byte `start`. The first record of a CSV or NDJSON file stands on line `first_line`; the records of a JSON array are
     numbered instead, and the first one has the number `first_line`, which is 1. Planning moves `first_line` behind the
     lines of the files before this one. `mapping` is None if the fields of the file are its columns, as they are.
@@ -103,11 +102,9 @@ def inspect(
         case Format.CSV:
             return csv_layout(source, resource, reading, start, line)
         case Format.NDJSON:
-            columns = json_columns(source, resource, position)
-            return json_layout(Format.NDJSON, resource, reading, columns, start, line)
+            return json_layout(source, Format.NDJSON, resource, reading, position, start, line)
         case Format.JSON:
-            columns = json_columns(source, resource, position + 1)
-            return json_layout(Format.JSON, resource, reading, columns, position + 1, 1)
+            return json_layout(source, Format.JSON, resource, reading, position + 1, position + 1, 1)
         case Format.ROWS:
             raise InvalidInput("source", "the file is none of those that the program wrote itself")
 
@@ -139,21 +136,6 @@ def begun(source: LandedFile, layout: Layout, start: int, position: int) -> Layo
         return replace(layout, start=start, first_line=1)
     text, stop = headers.header_line(source, start, layout.dialect)
     return replace(layout, start=stop, first_line=1 + headers.line_count(text))
-
-
-def json_columns(source: LandedFile, resource: Resource, start: int) -> tuple[str, ...]:
-    """Return the columns of a JSON file. All records have the same ones, because the table fills in a column either for
-    all of them or for none: those without a default, and those that the first record names."""
-    filled = {column.in_files or column.name for column in resource.columns if column.has_default}
-    if not filled:
-        return resource.column_names
-    beginning = source.read(start, min(start + headers.LONGEST_HEADER, source.size)).decode("utf-8", "replace").lstrip()
-    try:
-        first, _ = json.JSONDecoder().raw_decode(beginning)
-    except (ValueError, RecursionError):
-        first = {}
-    named = set(first) if isinstance(first, dict) else set()
-    return tuple(column for name, column in resource.header.items() if name in named or name not in filled)
 
 
 def csv_layout(source: LandedFile, resource: Resource, reading: Reading, start: int, line: int) -> Layout:
@@ -192,19 +174,8 @@ def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Lay
 
 
 def json_layout(
-    kind: Format, resource: Resource, reading: Reading, columns: tuple[str, ...], start: int, line: int
+    source: LandedFile, kind: Format, resource: Resource, reading: Reading, first: int, start: int, line: int
 ) -> Layout:
-    for option in ("map", "ignore", "fields"):
-        if getattr(reading, option):
-            raise InvalidInput(
-                option, f"is for CSV and tables: the fields of {kind} must have the names of the columns"
-            )
-    naming.check_told((), resource, replace(reading, no_header=False))
-    mapping = FieldMapping(
-        constants=reading.constants,
-        expressions=reading.expressions,
-        dates=reading.dates,
-        decimal=reading.decimal,
-        ignore_extra=reading.ignore_extra,
-    )
-    return Layout(kind, columns, start, line, mapping=None if mapping == FieldMapping() else mapping)
+    """Return the layout of a file of JSON objects, the first of which begins at the byte `first`."""
+    columns, mapping = json_fields.mapping(json_fields.first_fields(source, first), resource, reading)
+    return Layout(kind, columns, start, line, mapping=mapping)

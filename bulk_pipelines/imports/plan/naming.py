@@ -52,9 +52,9 @@ class FieldMapping:
 
 
 def alike(name: str) -> str:
-    """Return what is left of a name without case, spaces and punctuation."""
+    """Return what is left of a name without case, spaces and punctuation. A name that has nothing else stays."""
     folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(mark for mark in folded if mark.isalnum())
+    return "".join(mark for mark in folded if mark.isalnum()) or folded
 
 
 def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
@@ -89,10 +89,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     some field fits no column, or a column that needs a value has none."""
     known = resource.column_names
     names = sql_names(fields)
-    for option, told in (("map", reading.map), ("constants", reading.constants), ("expressions", reading.expressions)):
-        for column, _ in told:
-            if column not in known:
-                raise InvalidInput(option, f"{resource.name} has no column {with_hint(column, known)}")
+    check_columns(resource, reading)
     check_told(fields, resource, reading)
     made = {column for column, _ in (*reading.constants, *reading.expressions)}
     left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
@@ -117,10 +114,16 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     return FieldMapping(names, columns, *made_of, titles=tuple(fields))
 
 
+def check_columns(resource: Resource, reading: Reading) -> None:
+    """Refuse what was told of columns that there are none of."""
+    known = resource.column_names
+    for option in ("map", "constants", "expressions", "dates"):
+        for column, _ in getattr(reading, option):
+            if column not in known:
+                raise InvalidInput(option, f"{resource.name} has no column {with_hint(column, known)}")
+
+
 def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
-    for column, _ in reading.dates:
-        if column not in resource.column_names:
-            raise InvalidInput("dates", f"{resource.name} has no column {with_hint(column, resource.column_names)}")
     if reading.no_header and not reading.fields and len(fields) != len(resource.columns):
         told = f"{resource.name} has {len(resource.columns)} columns, and the first record has {len(fields)} fields"
         raise InvalidInput("fields", f"{told}: name the fields with --fields {','.join(resource.column_names[:3])},…")

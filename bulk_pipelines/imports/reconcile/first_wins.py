@@ -13,7 +13,7 @@ from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, staging, tables, writing
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, trial
+from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.resources.declaration import Key
@@ -39,6 +39,7 @@ def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, cont
 def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
     with begin() as connection:
         objections.mark(connection, context)
+        own_references.mark(connection, context)
         rejected = late_rejects.reject(connection, context, layout)
         trial.refuse(connection, context)
         rejected += late_rejects.reject(connection, context, layout)
@@ -159,6 +160,7 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
     the table says of a record that it refuses is noted with the record."""
     with begin() as connection:
         refusals.at_once(connection)
+        own_references.mark(connection, context)
         lines = ready(connection, context)
         loaded = conflicts.persistently(
             connection, (errors.DeadlockDetected,), lambda: insert_lines(connection, context, lines)
@@ -182,7 +184,9 @@ def ready(connection: Connection, context: ImportContext) -> list[int]:
         conditions.append(sql.SQL("a.{} = a.import_line").format(late_rejects.owner(number)))
         conditions.append(sql.SQL("{} IS NULL").format(tables.lookup(resource, key, "t", "a", sql.SQL("true"))))
     query = sql.SQL("SELECT a.import_line FROM ({}) a WHERE {} ORDER BY a.import_line LIMIT {}").format(
-        late_rejects.with_owners(context, keys), tables.listed(conditions, " AND "), AT_ONCE
+        late_rejects.with_owners(context, keys),
+        tables.listed(conditions, " AND "),
+        own_references.together(resource, AT_ONCE),
     )
     with tables.planned(connection, "seqscan"):
         return [line for (line,) in connection.execute(query, prepare=False)]

@@ -22,7 +22,7 @@ from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, set_aside, unchanged
+from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside, unchanged
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.reconcile.unchanged import RowsBefore
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
@@ -111,6 +111,7 @@ def resolve(connection: Connection, context: ImportContext, layout: Layout, cont
         prepare=False,
     ).rowcount
     objections.mark(connection, context)
+    own_references.mark(connection, context)
     rejected = late_rejects.reject(connection, context, layout)
     if superseded or rejected:
         control.note(connection, Counts(waiting=-superseded - rejected, superseded=superseded, rejected=rejected))
@@ -169,7 +170,7 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
     a search from the beginning would pass over all of them."""
     query = sql.SQL(
         "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
-    ).format(tables.aside(context), context.job_id, AT_ONCE)
+    ).format(tables.aside(context), context.job_id, own_references.together(context.resource, AT_ONCE))
     return [line for (line,) in connection.execute(query, [last])]
 
 
@@ -195,7 +196,7 @@ def merge_lines(
     if is_refused:
         with tables.planned(connection, "hashjoin", "mergejoin"):
             statement = merge(context, match_on, layout, refusals.CHUNK)
-            result = refusals.attempt(connection, statement, lines, exact=exact)
+            result = refusals.attempt_in_turns(connection, context, statement, lines, exact=exact)
     if patient and any(tables.is_declared(context.resource, each.constraint) for each in result.refused.values()):
         raise Changed
     taken = objections.outcome(connection, context, lines, result, match_on)

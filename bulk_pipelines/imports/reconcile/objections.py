@@ -24,9 +24,11 @@ def mark(connection: Connection, context: ImportContext) -> None:
 
 
 def mark_missing(connection: Connection, context: ImportContext) -> None:
+    """Note with each record which of its references to other tables lead nowhere. (`own_references` has the rest.)"""
+    others = [each for each in context.resource.references if each not in context.resource.own_references]
     with tables.planned(connection, "seqscan"):
         for first, last in set_aside.windows(connection, context):
-            for reference in context.resource.references:
+            for reference in others:
                 connection.execute(missing(context, reference), [first, last], prepare=False)
 
 

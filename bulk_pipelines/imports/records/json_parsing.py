@@ -1,7 +1,7 @@
 """Parsing a block of JSON objects, from NDJSON or an array, into columns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.json
 
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.imports.plan import json_ends
+from bulk_pipelines.imports.plan import json_ends, naming
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
+from bulk_pipelines.imports.plan.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
-from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.resources.declaration import Column, Resource
 
 LEAST_BLOCK = 1024
 # A part of the block that Arrow refuses is looked at record by record if it has no more records than this.
@@ -28,7 +29,8 @@ class Wanted:
 
     resource: Resource
     schema: pa.Schema
-    ignore_extra: bool
+    ignored: frozenset[str] = frozenset()
+    ignore_extra: bool = False
 
 
 def schema_of(resource: Resource) -> pa.Schema:
@@ -37,16 +39,40 @@ def schema_of(resource: Resource) -> pa.Schema:
     return pa.schema([(name, typed.get(column.kind, pa.string())) for name, column in columns.items()])
 
 
-def parse(block: Block, resource: Resource, *, ignore_extra: bool = False) -> Parsed:
+def as_read(resource: Resource, mapping: FieldMapping) -> tuple[Resource, tuple[str, ...], frozenset[str]]:
+    """Return the resource with a column for each field of the file that is wanted, the names of these fields in
+    expressions, and the fields that are left out. A field that only expressions read is of any kind, and has a name
+    that no column has."""
+    columns, names, ignored = [], [], set[str]()
+    for name, title, column in zip(mapping.fields, mapping.titles, mapping.columns, strict=True):
+        if column:
+            columns.append(replace(resource.column(column), in_files=title))
+        elif any(naming.mentions(text, name) for _, text in mapping.expressions):
+            free = f"the field {name}"
+            while free in resource.column_names:
+                free += " "
+            columns.append(Column(free, ColumnKind.OTHER, "", type="text", in_files=title))
+        else:
+            ignored.add(title)
+            continue
+        names.append(name)
+    return replace(resource, columns=tuple(columns)), tuple(names), frozenset(ignored)
+
+
+def parse(block: Block, resource: Resource, mapping: FieldMapping | None = None) -> Parsed:
+    """Parse a block into the columns of the resource; with a mapping, into the fields that this names."""
+    names, ignored = resource.column_names, frozenset[str]()
+    if mapping is not None and mapping.fields:
+        resource, names, ignored = as_read(resource, mapping)
     schema = schema_of(resource)
     if block.oversized:
-        return parsed.oversized(block, schema.empty_table().rename_columns(list(resource.column_names)))
+        return parsed.oversized(block, schema.empty_table().rename_columns(list(names)))
     faults = Faults()
     text, unreadable = as_lines(block)
     for record, reason in parsed.undecodable(block).items():
         faults.add(record, reason)
         unreadable.add(record)
-    wanted = Wanted(resource, schema, ignore_extra)
+    wanted = Wanted(resource, schema, ignored, mapping is not None and mapping.ignore_extra)
     pieces = [judged(block, sorted(unreadable - faults.keys()), wanted, faults)]
     for first, last in gaps(len(block.spans), sorted(unreadable)):
         pieces.extend(sift(block, text, first, last, wanted, faults))
@@ -55,7 +81,7 @@ def parse(block: Block, resource: Resource, *, ignore_extra: bool = False) -> Pa
     if len(pieces) > 2:
         order = np.argsort(records)
         records, table = records[order], table.take(order)
-    table = table.rename_columns(list(resource.column_names))
+    table = table.rename_columns(list(names))
     return Parsed(table, records, block.spans.lines[records], faults)
 
 
@@ -125,7 +151,8 @@ def sift(block: Block, text: bytes, first: int, last: int, wanted: Wanted, fault
 
 def read(text: bytes, count: int, wanted: Wanted) -> pa.Table | None:
     """Read so many records as a table; return None if any of them is not what the schema says."""
-    extra: Literal["ignore", "error"] = "ignore" if wanted.ignore_extra else "error"
+    extra: Literal["ignore", "infer", "error"] = "infer" if wanted.ignored else "error"
+    extra = "ignore" if wanted.ignore_extra else extra
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(text),  # type: ignore[arg-type]  # the stubs know only Python's own files
@@ -134,14 +161,18 @@ def read(text: bytes, count: int, wanted: Wanted) -> pa.Table | None:
         )
     except pa.ArrowInvalid:
         return None
-    return table if table.num_rows == count else None
+    if table.num_rows != count or not set(table.column_names) <= {*wanted.schema.names, *wanted.ignored}:
+        return None
+    return table.select(wanted.schema.names)
 
 
 def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> Piece:
     """Look at records one by one. Add the reasons against each to the faults, and return as rows what can be read."""
     lines: dict[int, bytes] = {}
     for record in records:
-        line, reasons = json_record.judge(block.raw(record), wanted.resource, ignore_extra=wanted.ignore_extra)
+        line, reasons = json_record.judge(
+            block.raw(record), wanted.resource, wanted.ignored, ignore_extra=wanted.ignore_extra
+        )
         if reasons:
             faults[record] += reasons
         if line is not None:

@@ -1,6 +1,7 @@
 """Judging one JSON record that Arrow could not read into columns: what is wrong with it, and what is left of it."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from bulk_pipelines.columns.kinds import ColumnKind
@@ -20,7 +21,9 @@ class Doubled(ValueError):
     """An object has a name twice."""
 
 
-def judge(raw: bytes, resource: Resource, *, ignore_extra: bool = False) -> tuple[bytes | None, list[Reason]]:
+def judge(
+    raw: bytes, resource: Resource, ignored: Collection[str] = (), *, ignore_extra: bool = False
+) -> tuple[bytes | None, list[Reason]]:
     """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
     for each value of a wrong kind. The line is None if the record is not a JSON object."""
     try:
@@ -32,7 +35,7 @@ def judge(raw: bytes, resource: Resource, *, ignore_extra: bool = False) -> tupl
     reasons, kept = [], {}
     for name, value in record.items():
         if name not in resource.header:
-            if ignore_extra:
+            if ignore_extra or name in ignored:
                 continue
             reasons.append(Reason("unknown_field", shown(name), written(value)))
             continue

@@ -15,12 +15,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
+from bulk_pipelines.imports.load import weeding
 from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
@@ -39,6 +41,8 @@ JUDGED = 1_000
 """So many records are judged."""
 SHOWN = 10
 REMEDIES = 5
+PACKED_TABLE = "parquet or arrow"
+"""What is said of a table that came out of an archive: its rows do not tell what it was."""
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 
@@ -92,7 +96,8 @@ class Preview:
 
 
 def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: Settings) -> Preview:
-    """Look at a file as an import with these options would. A pool is needed if a column is made by an expression."""
+    """Look at a file as an import with these options would. A pool is needed if a column is made by an expression;
+    with one, PostgreSQL is also asked for the values that only it can read."""
     request = options.request((file,))
     known = Preview(file.name or addresses.redacted(file.source), request.resource, reading=request.reading)
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
@@ -142,10 +147,11 @@ def looked_at(
                 raise InvalidInput("expressions", "PostgreSQL evaluates them, so a database is needed")
             expressions.check(pool, found.mapping.fields or found.columns, found.mapping.expressions)
             evaluate = partial(expressions.evaluate, pool)
-        key = matching_key(request.declared, request.match_on, found.columns) if request.mode is Mode.UPSERT else None
+        declared = request.declared.narrowed(found.columns)
+        key = matching_key(declared, request.match_on, found.columns) if request.mode is Mode.UPSERT else None
         context = ImportContext(
             0,
-            request.declared,
+            declared,
             request.mode,
             bytes.fromhex(file.sha256 or ""),
             datetime.now(UTC),
@@ -155,8 +161,8 @@ def looked_at(
         )
         told = described(source, found, request.reading)
         recognised = {**known.recognised, **told}
-        known = replace(known, format=recognised.pop("format"), recognised=recognised)
-        return with_records(with_mapping(known, request, found), context, source, found)
+        known = replace(known, format=recognised.pop("format", PACKED_TABLE), recognised=recognised)
+        return with_records(with_mapping(known, request, found), context, source, found, pool)
 
 
 def encoding_of(file: ImportFile, reading: Reading) -> dict[str, str]:
@@ -221,12 +227,17 @@ class Pace:
     max_bytes: int = 4 << 20
 
 
-def with_records(known: Preview, context: ImportContext, source: LandedFile, found: Layout) -> Preview:
-    """Judge the first records."""
+def with_records(
+    known: Preview, context: ImportContext, source: LandedFile, found: Layout, pool: Engine | None
+) -> Preview:
+    """Judge the first records, but for what only the table as a whole can tell: constraints, keys and references."""
     pieces = iter(ranges.cut(source, found, 1 << 62))
     piece = next(pieces)
     block = next(blocks.read(source, found, piece, Pace(), context.max_record_bytes))
     validated = validate(context, found, block)
+    if pool is not None and validated.unread:
+        with transaction(pool) as connection:
+            validated = weeding.weeded(connection, context, validated)
     codes = Counter(reason.code for reject in validated.rejects for reason in reject.reasons)
     rejects = tuple(
         Rejected(

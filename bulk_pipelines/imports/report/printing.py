@@ -1,9 +1,12 @@
 """What the command line prints of a preview."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from psycopg import sql
 
 from bulk_pipelines.formats.flags import flag_of
 from bulk_pipelines.formats.options import FLAGS
@@ -14,6 +17,9 @@ from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import written
 
 LONGEST = 40
+PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+"""A name that needs no quotes in SQL, unless it is a word of the language: then it may stand behind a point all the
+same."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,7 @@ FileShown = ImportShown | Sequence[FilePreviewed]
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
     """Return the command that imports the files like this."""
-    named = "--table" if written.job_name(options.resource) == written.UNDECLARED else "--resource"
-    words = ["bulk", "import", *sources, named, options.resource]
+    words = ["bulk", "import", *sources, *target_of(options)]
     told: Mapping[str, Any] = {
         "mode": None if options.mode == "insert" else options.mode,
         "format": options.format,
@@ -44,6 +49,18 @@ def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str
     for name, value in reading.as_params().items():
         words += flags_of(name, value)
     return shlex.join(words)
+
+
+def target_of(options: Options) -> tuple[str, str]:
+    """Return the flag that says where the records go: to a resource, or to a table that nobody has declared."""
+    declared = options.declaration
+    if declared is None or written.job_name(declared.name) != written.UNDECLARED:
+        return "--resource", options.resource
+    return "--table", ".".join(name if PLAIN.fullmatch(name) else quoted(name) for name in declared.place)
+
+
+def quoted(name: str) -> str:
+    return sql.Identifier(name).as_string()
 
 
 def flags_of(name: str, value: Any) -> Iterator[str]:

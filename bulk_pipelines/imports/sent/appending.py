@@ -17,7 +17,7 @@ from bulk_pipelines.imports.plan import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch
-from bulk_pipelines.imports.sent.receiving import Admit
+from bulk_pipelines.imports.sent.receiving import Admit, kept_alive
 from bulk_pipelines.imports.sent.uploads import TakenOver, Upload
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
@@ -35,7 +35,7 @@ def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[byte
     before = upload
     with locations.folder(landed_files.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         try:
-            for part in in_parts(pieces, room_of(upload, chosen)):
+            for part in in_parts(kept_alive(pool, upload, pieces), room_of(upload, chosen)):
                 if len(upload.part_terms) >= MOST_PARTS:
                     raise OverLimit("upload", f"has {MOST_PARTS} parts: send larger ones")
                 upload = add(pool, storage, upload, part, count)

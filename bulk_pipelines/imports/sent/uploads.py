@@ -20,7 +20,8 @@ from bulk_pipelines.engine.jobs.submission import SentFile
 from bulk_pipelines.errors import Conflict, NotFound
 
 SENDING_SECONDS = 30.0
-"""For how long an upload in one piece is waited for when its sender is silent, because the process may have died."""
+"""For how long an upload in one piece, or the first request of a resumable one, is waited for when its sender is
+silent, because the process may have died."""
 RESUMABLE_SECONDS = 24 * 3_600.0
 """For how long a resumable upload is kept after its last part."""
 LONGEST_NAME = 200
@@ -38,6 +39,8 @@ class Upload:
     name: str | None
     state: str
     resumable: bool
+    told: bool
+    """Whether the sender of a resumable upload knows its address."""
     bytes: int
     part_terms: list[int]
     length: int | None
@@ -71,6 +74,12 @@ class Upload:
         return self.name or f"the upload {self.upload_id}"
 
     @property
+    def kept_seconds(self) -> float:
+        """For how long the upload is kept when nothing comes. Before its sender knows its address, nobody could go on
+        with it."""
+        return RESUMABLE_SECONDS if self.told else SENDING_SECONDS
+
+    @property
     def submitted(self) -> bool:
         return self.state == "SUBMITTED"
 
@@ -93,7 +102,8 @@ def begin(
     length: int | None = None,
 ) -> Upload | Job:
     """Begin an upload. Return the job instead if there is one of this idempotency key; raise `InFlight` while another
-    upload with the key arrives."""
+    upload with the key arrives. A resumable one of the same request, whose sender was told its address and may have
+    lost it, makes room for this one."""
     values = {
         "upload_id": f"U{secrets.token_hex(16)}",
         "owner": payload.text("owner", owner),
@@ -102,7 +112,7 @@ def begin(
         "name": shown_name(name),
         "resumable": resumable,
         "length": length,
-        "seconds": RESUMABLE_SECONDS if resumable else SENDING_SECONDS,
+        "seconds": SENDING_SECONDS,
     }
     if idempotency_key is not None:
         before = submission.find_by_key(connection, owner, idempotency_key)
@@ -126,7 +136,7 @@ def begin(
 def refuse_arriving(connection: Connection, owner: str, idempotency_key: str) -> None:
     """Raise `InFlight` while an upload with the key arrives."""
     values = {"owner": owner, "idempotency_key": idempotency_key}
-    connection.execute(queries.text("uploads", "free_key"), values)
+    connection.execute(queries.text("uploads", "free_key"), values | {"request": None})
     row = connection.execute(queries.text("uploads", "arriving"), values).fetchone()
     if row is not None:
         raise InFlight(idempotency_key, min(max(row[0], 1.0), SENDING_SECONDS))
@@ -165,9 +175,15 @@ def of_job(connection: Connection, job_key: str) -> Upload | None:
 
 def put_off(connection: Connection, upload: Upload) -> None:
     """Note that the upload still arrives. Raise `TakenOver` if it was given up meanwhile."""
-    seconds = RESUMABLE_SECONDS if upload.resumable else SENDING_SECONDS
-    values = {"upload_id": upload.upload_id, "term": upload.term, "seconds": seconds}
+    values = {"upload_id": upload.upload_id, "term": upload.term, "seconds": upload.kept_seconds}
     if connection.execute(queries.text("uploads", "put_off"), values).fetchone() is None:
+        raise TakenOver(upload.upload_id)
+
+
+def tell(connection: Connection, upload: Upload) -> None:
+    """Note that the sender of a resumable upload is told its address. Raise `TakenOver` if it was given up."""
+    values = {"upload_id": upload.upload_id, "term": upload.term, "seconds": RESUMABLE_SECONDS}
+    if connection.execute(queries.text("uploads", "tell"), values).fetchone() is None:
         raise TakenOver(upload.upload_id)
 
 
@@ -211,7 +227,7 @@ def add_part(connection: Connection, upload: Upload, size: int) -> Upload:
         "term": upload.term,
         "parts": len(upload.part_terms),
         "bytes": size,
-        "seconds": RESUMABLE_SECONDS,
+        "seconds": upload.kept_seconds,
     }
     with connection.cursor(row_factory=class_row(Upload)) as cursor:
         added = cursor.execute(queries.text("uploads", "add_part"), values).fetchone()

@@ -84,7 +84,7 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
     elif layout.format is Format.CSV:
         parsed = csv_parsing.parse(block, layout.fields, layout.dialect)
     else:
-        parsed = json_parsing.parse(block, resource, ignore_extra=bool(layout.mapping and layout.mapping.ignore_extra))
+        parsed = json_parsing.parse(block, resource, layout.mapping)
     parsed = mapping.mapped(parsed, layout, resource, context.evaluate)
     findings = Findings(np.zeros(parsed.table.num_rows, dtype=bool))
     values = checked(resource, block, parsed, findings)

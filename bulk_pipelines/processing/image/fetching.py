@@ -8,16 +8,18 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import httpx
 
 from bulk_pipelines import settings
-from bulk_pipelines.errors import Permanent, Transient
+from bulk_pipelines.engine.rate_limit import Limit, Limiter, MustWait, Use
+from bulk_pipelines.errors import Failure, Permanent, PutOff, Throttled, Transient
 from bulk_pipelines.processing.image.options import Options
 from bulk_pipelines.processing.intake import archives
+from bulk_pipelines.processing.providers.client import UNSAID_SECONDS
 from bulk_pipelines.processing.providers.provider import WIKIMEDIA
 from bulk_pipelines.storage import locations, paths
 from bulk_pipelines.storage.access import Access, access_of
@@ -39,6 +41,9 @@ BROKEN = (
 )
 """What unpacking raises of an archive that is damaged, hostile or packed in an unusual way."""
 OPENING = threading.Lock()
+PATIENCE = 10.0
+"""How many seconds a row waits for its web server's turn; after that it is put off, and others are worked."""
+LimiterOf = Callable[[Limit], Limiter]
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,14 @@ class Place:
     """Whether the rows are whatever files were found there."""
 
 
-def fetched(text: str, member: object, place: Place, options: Options) -> bytes:
-    """Return a picture's bytes. `member` is its number in the archive."""
+def fetched(text: str, member: object, place: Place, options: Options, limiter: LimiterOf) -> bytes:
+    """Return a picture's bytes. `member` is its number in the archive; `limiter` knows the limits of web servers."""
     if place.archive:
         return of_archive(place.archive, member, options.most_bytes)
     if CELL.match(text) or text.startswith(HEX):
         return of_cell(text)
     if WEB.match(text):
-        return of_web(text, options)
+        return of_web(text, options, limiter)
     if not place.folder:
         raise Permanent("the row names a file, and the recipe names no folder in which files may be read")
     key = paths.check(text, "image")
@@ -76,17 +81,39 @@ def of_cell(text: str) -> bytes:
         raise Permanent("the cell holds no picture: neither base64 nor hexadecimal digits") from None
 
 
-def of_web(text: str, options: Options) -> bytes:
-    if WIKIMEDIA.fullmatch(host(text)):
+def of_web(text: str, options: Options, limiter: LimiterOf) -> bytes:
+    """Fetch a picture when it is its web server's turn. What the server says of its limits holds for all workers."""
+    server = host(text)
+    if WIKIMEDIA.fullmatch(server):
         raise Permanent("pictures of Wikimedia are asked for by their titles, within its limits: see `title`")
-    source, key = locations.source(text, access(options.seconds), "image")
-    with source.open(key) as reader:
-        return within(reader, options.most_bytes, 2 * options.seconds)
+    try:
+        with limiter(options.limit_of(server)).use(PATIENCE) as use:
+            found = answered(text, options, use)
+    except MustWait as error:
+        raise PutOff(str(error), error.seconds) from None
+    if isinstance(found, Failure):
+        raise found
+    return found
+
+
+def answered(text: str, options: Options, use: Use) -> bytes | Failure:
+    """Return the picture, or why there is none. Only what is the web server's own trouble counts against it."""
+    try:
+        source, key = locations.source(text, access(options.seconds), "image")
+        with source.open(key) as reader:
+            return within(reader, options.most_bytes, 2 * options.seconds)
+    except Throttled as error:
+        use.retry_after(UNSAID_SECONDS if error.retry_after is None else error.retry_after)
+        return error
+    except Failure as error:
+        if isinstance(error, Transient):
+            use.fail()
+        return error
 
 
 def host(text: str) -> str:
     try:
-        return httpx.URL(text).host
+        return httpx.URL(text).host.lower()
     except httpx.InvalidURL:
         raise Permanent("the row holds no address of a web server") from None
 

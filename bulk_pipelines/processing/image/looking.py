@@ -52,7 +52,7 @@ def look_all(recipe: Recipe, tries: Sequence[Try], desk: Desk) -> dict[int, Look
         if desk.stopping():
             raise Stopped
         try:
-            return looked(chosen, tried, Looking(place, decoding, known, desk.stored))
+            return looked(chosen, tried, Looking(place, decoding, known, desk))
         except (Failure, InvalidInput) as error:
             return Looked(results.failed(error), error)
 
@@ -101,8 +101,7 @@ class Looking:
     decoding: Children
     known: Known
     """What Commons said, by titles."""
-    stored: bool
-    """Whether thumbnails are written."""
+    desk: Desk
 
 
 def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
@@ -122,7 +121,7 @@ def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
         origin = Origin("title", chosen.commons, said.cached, said.asked_at)
     if text is not None:
         try:
-            data = fetching.fetched(text, tried.row.get("member"), looking.place, chosen)
+            data = fetching.fetched(text, tried.row.get("member"), looking.place, chosen, looking.desk.limiter)
             answer |= seen(chosen, name_of(text), data, looking, again=tried.attempt > 1)
         except Missing as error:
             return Looked(Finding(Outcome.NO_MATCH, reason=str(error)))
@@ -140,7 +139,7 @@ def seen(chosen: Options, name: str, data: bytes, looking: Looking, *, again: bo
     end = end_of(name)
     answer: dict[str, Any] = {"file": name, "bytes": len(data), **found.found}
     answer["wrong_extension"] = bool(end) and end not in ENDS[answer["format"]]
-    if found.thumbnail and looking.stored:
+    if found.thumbnail and looking.desk.stored:
         answer["thumbnail"] = written_thumbnail(chosen, found.thumbnail, again=again)
     return answer
 

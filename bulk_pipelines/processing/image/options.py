@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bulk_pipelines.engine.rate_limit import Limit
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.image.children import Spec
-from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.providers.provider import LEASE_MARGIN, Provider
 from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.recipes.checking import Fields
 from bulk_pipelines.processing.recipes.declaration import Recipe, Source
@@ -37,6 +38,10 @@ ANSWERS = (
 FORMATS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 """The formats of thumbnails, with the ends of their names."""
 MIB = 1 << 20
+AT_ONCE = 4
+"""How many pictures of one web server are fetched at the same time."""
+BREAK_AFTER, BREAK_SECONDS = 10, 60.0
+"""After so many failures in a row a web server is left alone for so long."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,13 @@ class Options:
     reference: Reference | None
     title: str
     commons: str
+    delay: float
+    """Seconds between the beginnings of two requests to one web server that rows name, by whichever worker."""
+
+    def limit_of(self, host: str) -> Limit:
+        """Return what all workers together allow themselves at a web server that nobody has declared."""
+        lease = 2 * self.seconds + LEASE_MARGIN
+        return Limit(f"host:{host}", (), AT_ONCE, self.delay, lease, BREAK_AFTER, BREAK_SECONDS)
 
     @property
     def spec(self) -> Spec:
@@ -91,6 +103,7 @@ def options_of(recipe: Recipe) -> Options:
             reference=None if reference is None else table(Fields(fields.at("reference"), reference)),
             title=title,
             commons=fields.text("commons", "commons"),
+            delay=fields.number("delay", 0.1, most=3_600),
         )
 
 

@@ -4,9 +4,8 @@ import csv
 from collections.abc import Iterator
 from typing import Any, Self
 
-from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing.intake.rows import LARGEST, LINE, RECORD, UNREADABLE, Records, Row, unreadable
+from bulk_pipelines.processing.intake.rows import LARGEST, Records, Row, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
 
 
@@ -59,17 +58,3 @@ def csv_rows(reader: Any, lines: CsvLines, columns: tuple[str, ...]) -> Iterator
             yield dict(zip(columns, values, strict=True))
         elif values:
             yield unreadable(f"{len(values)} fields instead of {count}", line, ",".join(values))
-
-
-def check_columns(columns: tuple[str, ...]) -> None:
-    problems = []
-    if any(not name for name in columns):
-        problems.append("a column has no name")
-    if len(set(columns)) < len(columns):
-        problems.append("two columns have the same name")
-    if any(name.startswith("_") and name in (UNREADABLE, LINE, RECORD) for name in columns):
-        problems.append(f"{UNREADABLE}, {LINE} and {RECORD} are no names of columns")
-    if problems:
-        raise InvalidInput("source", f"the header of the CSV file is wrong: {'; '.join(problems)}")
-    for name in columns:
-        payload.text("source", name)

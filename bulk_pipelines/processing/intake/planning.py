@@ -73,8 +73,7 @@ def plan_file(
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    with sources.opened(found, chosen) as pieces:
-        rows = records.opened(pieces, request.format)
+    with sources.opened(found, chosen, request.format) as rows:
         check_needs(request.recipe, rows.columns)
         with transaction(pool) as connection:
             sources.note(

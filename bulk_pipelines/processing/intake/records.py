@@ -65,8 +65,7 @@ def opened(pieces: Iterable[bytes], wanted: Format | None = None) -> Records:
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {said}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     found = {"[": Format.JSON, "{": Format.NDJSON}.get(head.lstrip()[0], Format.CSV)
-    if wanted is not None and wanted is not found:
-        raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
+    check_format(wanted, found)
     match found:
         case Format.CSV:
             return of_csv(lines_of(head, text))
@@ -75,12 +74,17 @@ def opened(pieces: Iterable[bytes], wanted: Format | None = None) -> Records:
     return peeked(Records(found, of_array(head, text)))
 
 
+def check_format(wanted: Format | None, found: Format) -> None:
+    if wanted is not None and wanted is not found:
+        raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
+
+
 def peeked(records: Records) -> Records:
     """Read the first record, whose fields stand for the columns."""
     first = next(records.rows, None)
     if first is None:
         raise InvalidInput("source", "the file holds no records")
-    columns = () if UNREADABLE in first else tuple(first)
+    columns = records.columns or (() if UNREADABLE in first else tuple(first))
     return Records(records.format, records.rows, columns, [first])
 
 

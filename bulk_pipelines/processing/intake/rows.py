@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.request import Format
 
 UNREADABLE = "_unreadable"
@@ -43,3 +45,17 @@ def checked_row(value: Any, number: int, raw: str = "") -> Row:
 def unreadable(reason: str, line: int, raw: str = "") -> Row:
     kept = storable(raw[:RAW_KEPT].encode("utf-8", "backslashreplace").decode())
     return {UNREADABLE: reason, LINE: line, RECORD: kept}
+
+
+def check_columns(columns: tuple[str, ...]) -> None:
+    problems = []
+    if any(not name for name in columns):
+        problems.append("a column has no name")
+    if len(set(columns)) < len(columns):
+        problems.append("two columns have the same name")
+    if any(name.startswith("_") and name in (UNREADABLE, LINE, RECORD) for name in columns):
+        problems.append(f"{UNREADABLE}, {LINE} and {RECORD} are no names of columns")
+    if problems:
+        raise InvalidInput("source", f"the names of the columns are wrong: {'; '.join(problems)}")
+    for name in columns:
+        payload.text("source", name)

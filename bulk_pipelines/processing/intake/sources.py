@@ -10,6 +10,8 @@ from psycopg.rows import class_row
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.processing.intake import records, tables
+from bulk_pipelines.processing.intake.rows import Records
 from bulk_pipelines.processing.request import Format, ProcessingRequest
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, landing, locations
@@ -69,11 +71,18 @@ def note(connection: Connection, job_id: int, found: LandedSource) -> None:
 
 
 @contextmanager
-def opened(found: LandedSource, chosen: Settings) -> Iterator[Iterator[bytes]]:
+def opened(found: LandedSource, chosen: Settings, wanted: Format | None) -> Iterator[Records]:
+    """Provide the records of a landed file. `wanted` is the format that it must have."""
     assert found.landed is not None, "a job that has all its items reads nothing more"
     storage, key = locations.file(found.landed, access_of(chosen), "landed")
-    with storage, storage.open(key) as reader:
-        yield iter(reader)
+    with storage:
+        table = tables.format_of(storage.read(key, 0, min(tables.HEAD, storage.stat(key).size)))
+        if table is not None:
+            records.check_format(wanted, table)
+            yield records.peeked(tables.opened(storage, key, table, landing.limits_of(chosen)))
+            return
+        with storage.open(key) as reader:
+            yield records.opened(reader, wanted)
 
 
 def remove(landed: str, chosen: Settings) -> None:

@@ -11,7 +11,7 @@ from bulk_pipelines.processing import results
 from bulk_pipelines.processing.lookup.looking import queries_of
 from bulk_pipelines.processing.match.options import Options, answers, check, judging, options_of, reads
 from bulk_pipelines.processing.matching import scoring
-from bulk_pipelines.processing.matching.index import Index
+from bulk_pipelines.processing.matching.index import Index, taken
 from bulk_pipelines.processing.matching.model import Model, probabilities
 from bulk_pipelines.processing.matching.results import Candidate as Found
 from bulk_pipelines.processing.matching.scoring import Scored
@@ -61,7 +61,7 @@ def candidates(
 
 def not_itself(scored: Scored, own: Sequence[str]) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which pairs are of a row and another entry than the row itself."""
-    ids = scored.index.entries["id"].take(scored.pairs.entry).to_pylist()
+    ids = taken(scored.index.entries["id"], scored.pairs.entry)
     return np.array([own[row] != entry for row, entry in zip(scored.pairs.row.tolist(), ids, strict=True)], np.bool_)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sparse_dot_topn import sp_matmul_topn
+from sparse_dot_topn import sp_matmul_topn, zip_sp_matmul_topn
 
 from bulk_pipelines.processing.matching import grams
 from bulk_pipelines.processing.matching.entries import Query
@@ -75,9 +75,12 @@ def find(index: Index, queries: Sequence[Query], names: Names) -> Pairs:
 def _similar(index: Index, names: Names) -> tuple[Ints, Ints, Floats]:
     """Return which names are like which variants, and how much, by trigrams."""
     asked = grams.weighted(grams.trigrams(names.folded), index.trigram_weights)
-    hits = sp_matmul_topn(asked, index.postings, top_n=HITS, threshold=LEAST_SIMILAR, sort=True)
+    found = [sp_matmul_topn(asked, block, top_n=HITS, threshold=LEAST_SIMILAR, sort=True) for block in index.postings]
+    hits = zip_sp_matmul_topn(HITS, found) if len(found) > 1 else found[0]
     row = np.repeat(np.arange(hits.shape[0]), np.diff(hits.indptr))
-    likely = hits.data >= LEAST_SHARE * hits.data[hits.indptr[row]]
+    best = np.zeros(hits.shape[0], np.float32)
+    np.maximum.at(best, row, hits.data)
+    likely = hits.data >= LEAST_SHARE * best[row]
     return row[likely], hits.indices[likely].astype(np.int64), hits.data[likely]
 
 

@@ -23,6 +23,8 @@ WORDS = 1 << 20
 MARKS = (1 << 31) - 1
 """Columns for what is only compared, never weighed: hosts and countries."""
 CHUNK = 5_000
+BLOCK = 1 << 18
+"""Variants that are searched together, at least: a search takes room for all that it searches."""
 COMMON_SHARE, COMMON_LEAST = 0.01, 300
 """A trigram of more than this share of all variants leads to no candidates, if it stands in more than so many: it costs
 more than all others together and tells names apart the least."""
@@ -47,7 +49,7 @@ class Index:
     words: sparse.csr_matrix  # of each variant that is a name
     word_weights: Floats
     trigram_weights: Floats
-    postings: sparse.csr_matrix  # of each trigram: the variants with it, weighted
+    postings: tuple[sparse.csr_matrix, ...]  # of each trigram: the variants with it, weighted; a block of variants each
     described: sparse.csr_matrix  # of each entry: the words of its description and types
     countries: sparse.csr_matrix  # of each entry
     hosts: sparse.csr_matrix  # of each entry
@@ -59,7 +61,19 @@ class Index:
         return self.entries.num_rows
 
     def written(self, variants: Ints) -> list[str]:
-        return cast(list[str], self.texts.take(variants).to_pylist())
+        return taken(self.texts, variants)
+
+
+def taken(column: "pa.ChunkedArray[Any]", places: Ints) -> list[str]:
+    """Return the texts in these places. Arrow itself would join all chunks first, in as much memory again."""
+    found = np.empty(len(places), object)
+    order = np.argsort(places, kind="stable")
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    parts = np.split(order, np.searchsorted(places[order], ends[:-1]))
+    for chunk, end, part in zip(column.chunks, ends.tolist(), parts, strict=False):
+        if len(part):
+            found[part] = chunk.take(pa.array(places[part] - (end - len(chunk)))).to_pylist()
+    return cast(list[str], found.tolist())
 
 
 def build(entries: Iterable[Entry], size: int = CHUNK, weigh: Weigh = grams.rarity) -> Index:
@@ -199,26 +213,23 @@ class _Building:
             at += len(cells)
         return sparse.csr_matrix((np.ones(len(column), np.int8), column, starts), shape=shape)
 
-    def _postings(self) -> tuple[Floats, sparse.csr_matrix]:
-        """Weigh the trigrams and turn them round: each chunk goes straight to its places, and is let go."""
+    def _postings(self) -> tuple[Floats, tuple[sparse.csr_matrix, ...]]:
+        """Weigh the trigrams and turn them round, a block of variants at a time. What has become a block is let go."""
         weights = self.weigh(self.frequency, self.variants)
         common = self.frequency > max(COMMON_LEAST, COMMON_SHARE * self.variants)
-        starts = np.concatenate([[0], np.cumsum(np.where(common, 0, self.frequency))])
-        variant, weight = room(int(starts[-1]), np.int32), room(int(starts[-1]), np.float32)
-        free, before = starts[:-1].copy(), 0
+        blocks: list[sparse.csr_matrix] = []
         self.trigrams.reverse()
         while self.trigrams:
-            chunk = grams.weighted(self.trigrams.pop().matrix(), weights)
-            size = chunk.shape[0]
-            chunk.data[common[chunk.indices]] = 0
-            chunk.eliminate_zeros()
-            turned = chunk.T.tocsr()
-            counts = np.diff(turned.indptr)
-            places = np.arange(turned.nnz) + np.repeat(free - turned.indptr[:-1], counts)
-            variant[places], weight[places] = turned.indices + before, turned.data
-            free, before = free + counts, before + size
-        shape = (grams.COLUMNS, self.variants)
-        return weights, sparse.csr_matrix((weight, variant, starts.astype(np.int32)), shape=shape)
+            waiting: list[sparse.csr_matrix] = []
+            while self.trigrams and sum(each.shape[0] for each in waiting) < BLOCK:
+                chunk = grams.weighted(self.trigrams.pop().matrix(), weights)
+                chunk.data[common[chunk.indices]] = 0
+                chunk.eliminate_zeros()
+                waiting.append(chunk)
+            turned = sparse.vstack(waiting, format="csr").T.tocsr()
+            cells = apart(turned.data), apart(turned.indices), apart(turned.indptr)
+            blocks.append(sparse.csr_matrix(cells, shape=turned.shape))
+        return weights, tuple(blocks)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bulk_pipelines.processing.matching.comparing import Compared
 from bulk_pipelines.processing.matching.entries import Query
 from bulk_pipelines.processing.matching.features import features
 from bulk_pipelines.processing.matching.grams import Floats, Ints
-from bulk_pipelines.processing.matching.index import Index
+from bulk_pipelines.processing.matching.index import Index, taken
 from bulk_pipelines.processing.matching.model import Model, probabilities
 from bulk_pipelines.processing.matching.results import Candidate, Result, Verdict
 from bulk_pipelines.processing.matching.variants import Origin
@@ -70,12 +70,11 @@ def ranked(scored: Scored, probability: Floats, most: int = MOST) -> list[tuple[
 def evidence(scored: Scored, chosen: Ints, score: Floats) -> list[Candidate]:
     """Return the chosen pairs as candidates, with all that speaks for them."""
     index, pairs = scored.index, scored.pairs.where(chosen)
-    entries = index.entries.select(["id", "name"]).take(pairs.entry)
     return [
         Candidate(*each)
         for each in zip(
-            entries["id"].to_pylist(),
-            entries["name"].to_pylist(),
+            taken(index.entries["id"], pairs.entry),
+            taken(index.entries["name"], pairs.entry),
             score[chosen].tolist(),
             [scored.names.texts[place] for place in pairs.asked.tolist()],
             index.written(pairs.found),

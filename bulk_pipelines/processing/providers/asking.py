@@ -12,12 +12,13 @@ from sqlalchemy import Engine
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.measures import catalogue, recording
-from bulk_pipelines.engine.rate_limit import Limiter, MustWait, Stopped
-from bulk_pipelines.errors import InvalidInput, PutOff, Throttled, Unavailable
+from bulk_pipelines.engine.rate_limit import Limit, Limiter, MustWait, Stopped, Use
+from bulk_pipelines.errors import Failure, InvalidInput, PutOff, Throttled, Unavailable
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.answers import Answer, Serving
-from bulk_pipelines.processing.providers.client import Client, Request
+from bulk_pipelines.processing.providers.client import Client, Reply, Request
 from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.providers.requests_made import NO_ANSWER, PUT_OFF
 from bulk_pipelines.telemetry import spans
 
 LOOK_AGAIN = 0.05
@@ -56,20 +57,27 @@ class Asked:
     seconds: float
 
 
+Count = Callable[[str, str, float, float], None]
+"""Counts a request: the provider, the status, how long it waited, and for how long nobody is to ask because of it."""
+
+
+def uncounted(_: str, __: str, ___: float, ____: float) -> None:
+    """Nobody counts the requests of a trial."""
+
+
 class Desk:
-    """Where recipes ask. `tried` is called with every request that was made."""
+    """Where recipes ask. `tried` is called with every request that was made, and `count` counts them."""
 
     def __init__(
         self,
         pool: Engine,
         providers: Mapping[str, Provider],
-        limiter: Callable[[Provider], Limiter],
+        limiter: Callable[[Limit], Limiter],
         *,
         stored: bool = True,
         stopping: Callable[[], bool] = lambda: False,
         tried: Callable[[Asked], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        count: Count = uncounted,
     ) -> None:
         self.pool = pool
         self.providers = providers
@@ -77,8 +85,7 @@ class Desk:
         self.stored = stored
         self.stopping = stopping
         self.tried = tried
-        self.clock = clock
-        self.sleep = sleep
+        self.count = count
 
     def provider(self, name: str) -> Provider:
         try:
@@ -89,13 +96,15 @@ class Desk:
 
     def call(self, provider: Provider, request: Request) -> Any:
         """Make one request, when its turn has come."""
-        begun = None
+        use: Use | None = None
+        wanted = begun = time.monotonic()
         outcome = "failed"
         try:
-            with self.limiter(provider).use(provider.patience) as use:
-                begun = self.clock()
-                with spans.span(f"ask {provider.name}", "client", method=request.method):
-                    reply = CLIENTS.of(provider).call(request, use)
+            with self.limiter(provider.limit).use(provider.patience) as use:
+                begun = time.monotonic()
+                reply = self.sent(provider, request, use)
+            if isinstance(reply, Failure):
+                raise reply
             outcome = "nothing" if reply.value is None else "answered"
         except MustWait as error:
             outcome = "put_off"
@@ -107,9 +116,21 @@ class Desk:
             outcome = ""
             raise
         finally:
-            self.measure(provider, outcome, None if begun is None else self.clock() - begun)
-        self.tried(Asked(provider.name, request, reply.value, self.clock() - begun))
+            self.measure(provider, outcome, None if use is None else time.monotonic() - begun)
+            if outcome:
+                waited = (time.monotonic() if use is None else begun) - wanted
+                status = PUT_OFF if use is None else use.status or NO_ANSWER
+                self.count(provider.name, status, waited, 0.0 if use is None else use.blocked_seconds)
+        self.tried(Asked(provider.name, request, reply.value, time.monotonic() - begun))
         return reply.value
+
+    def sent(self, provider: Provider, request: Request, use: Use) -> Reply | Failure:
+        """Return the reply, or the failure that the client has told the limit of, as far as it is the provider's."""
+        try:
+            with spans.span(f"ask {provider.name}", "client", method=request.method):
+                return CLIENTS.of(provider).call(request, use)
+        except Failure as error:
+            return error
 
     def measure(self, provider: Provider, outcome: str, seconds: float | None) -> None:
         if outcome:
@@ -137,7 +158,7 @@ class Desk:
         provider = self.provider(name)
         keys = {answers.key_of(provider, place, each): each for each in questions}
         found: dict[bytes, Answer] = {}
-        deadline = self.clock() + provider.patience + provider.answer_seconds
+        deadline = time.monotonic() + provider.patience + provider.answer_seconds
         while left := [key for key in keys if key not in found]:
             mine = left[:batch]
             if self.stored:
@@ -154,9 +175,9 @@ class Desk:
     def wait_for_others(self, provider: Provider, deadline: float) -> None:
         if self.stopping():
             raise Stopped
-        if self.clock() > deadline:
+        if time.monotonic() > deadline:
             raise PutOff(f"somebody else has been asking {provider.name} the same for too long")
-        self.sleep(LOOK_AGAIN)
+        time.sleep(LOOK_AGAIN)
 
     def fetched(self, provider: Provider, wanted: Mapping[bytes, str], fetch: Fetch) -> dict[bytes, Answer]:
         try:

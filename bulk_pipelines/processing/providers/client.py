@@ -1,9 +1,8 @@
 """Calling a provider: one client for each provider and process, with connections that are used again.
 
-Nothing that a server sends can hold a worker or fill its memory: each request has a time limit as a whole, an answer a
-size limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
-`storage.http.guard`). A redirect is not followed: it would be a second request that no limit counted, and could carry
-secrets elsewhere.
+Nothing that a server sends can hold a worker or fill its memory: a request has a time limit as a whole, an answer a size
+limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
+`storage.http.guard`). No redirect is followed: no limit would count it, and it could carry secrets elsewhere.
 """
 
 import json
@@ -174,6 +173,7 @@ class Client:
                 data=None if request.form is None else dict(request.form),
             ) as response,
         ):
+            use.status = str(response.status_code)
             refuse(provider, response, request, use)
             if response.status_code in request.nothing:
                 return Reply(None)
@@ -258,8 +258,8 @@ def parsed(provider: Provider, data: bytes, response: httpx.Response) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        kind = response.headers.get("Content-Type", "nothing said")[:SHOWN]
-        raise Transient(f"{provider.name} answered with something that is not JSON ({kind})") from None
+        kind = response.headers.get("Content-Type", "nothing said")
+        raise Transient(f"{provider.name} answered with something that is not JSON ({kind[:SHOWN]})") from None
 
 
 def checked(provider: Provider, value: Any, response: httpx.Response, use: Use) -> Any:

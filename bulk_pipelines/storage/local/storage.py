@@ -81,21 +81,13 @@ class LocalStorage(Storage):
     def pieces(self, descriptor: int, found: os.stat_result, key: str, start: int, stop: int | None) -> Iterator[bytes]:
         url = self.url_of(key)
         end = found.st_size if stop is None else min(stop, found.st_size)
-        if start >= end:
-            self.unchanged(descriptor, found, key)
         while start < end:
             with translated(url):
                 piece = os.pread(descriptor, min(PIECE, end - start), start)
             if not piece:
                 raise SourceChanged(f"{url} became shorter while it was read")
             start += len(piece)
-            if start >= end:  # whoever has got as many bytes as were promised has those of one version
-                self.unchanged(descriptor, found, key)
             yield piece
-
-    def unchanged(self, descriptor: int, found: os.stat_result, key: str) -> None:
-        """Raise `SourceChanged` if the file is not what it was when it was opened."""
-        url = self.url_of(key)
         with translated(url):
             if identity(os.fstat(descriptor)) != identity(found):
                 raise SourceChanged(f"{url} was written to while it was read")

@@ -1,5 +1,6 @@
 """Large files and slow clients: the memory of the process stays flat, and the others are served."""
 
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -12,10 +13,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer, process
-from bulk_pipelines_tests.scenes.api_imports import HEADER, landed, line
+from bulk_pipelines_tests.scenes.api_imports import HEADER, count, landed, line
+from bulk_pipelines_tests.scenes.today import one_of
+from bulk_pipelines_tests.scenes.waiting import until
 
-SIZE = 600 << 20
+SIZE = int(os.environ.get("UPLOAD_BYTES") or 2 << 30)
+"""UPLOAD_BYTES=10000000000 sends 10 GB, for which the disk must have room."""
 GROWTH = 120 << 20
+READERS = 8
 
 
 def large() -> Iterator[bytes]:
@@ -26,7 +31,8 @@ def large() -> Iterator[bytes]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", [False, True], ids=["body", "form"])
+@pytest.mark.timeout(max(600, SIZE >> 23))
+@pytest.mark.parametrize("form", one_of([False, True]))
 def test_a_large_file_is_received_in_constant_memory(
     engine: Engine, database_url: str, tmp_path: Path, form: bool
 ) -> None:
@@ -53,7 +59,56 @@ def test_a_large_file_is_received_in_constant_memory(
             f"{url}/v1/imports", params={"resource": "users"}, content=watched(), headers=headers, timeout=600
         )
         assert answer.status_code == 202, answer.text
+        print(f"{SIZE:,} bytes as a {'form' if form else 'body'}: {peak - before:,} bytes more memory")
         assert peak - before < GROWTH
+    (file,) = (tmp_path / "landed").rglob("*-sent")
+    assert file.stat().st_size > 0.99 * SIZE
+    file.unlink()
+
+
+@pytest.mark.long
+def test_clients_that_read_byte_by_byte_leave_the_memory_flat_and_the_others_served(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    api = Api(engine, Settings(home=tmp_path), "")
+    texts = [api.text(owner) for owner in ("ada", "eve")]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO users (id, email, name, role, active) SELECT gen_random_uuid(), n || '@example.org',"
+            " repeat('n', 100), 'reader', true FROM generate_series(1, 200000) AS n"
+        )
+    with process(database_url, tmp_path) as (running, url):
+        seen = psutil.Process(running.pid)
+        assert httpx.get(f"{url}/v1/exports?resource=users", headers=bearer(texts[0]), timeout=120).is_success
+        before = seen.memory_info().rss
+        host, port = url.removeprefix("http://").split(":")
+        readers = [socket.socket() for _ in range(READERS)]
+        try:
+            for number, each in enumerate(readers):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                each.connect((host, int(port)))
+                ask = f"GET /v1/exports?resource=users HTTP/1.1\r\nHost: {host}\r\n"
+                each.sendall(f"{ask}Authorization: Bearer {texts[number % 2]}\r\n\r\n".encode())
+            began = time.monotonic()
+            for _ in range(20):
+                for each in readers:
+                    assert each.recv(1)
+                answer = httpx.get(f"{url}/v1/exports", headers=bearer(texts[0]), timeout=30)
+                assert answer.status_code == 200
+            assert time.monotonic() - began < 30
+            assert seen.memory_info().rss - before < GROWTH
+        finally:
+            for each in readers:
+                each.close()
+        until(lambda: running_queries(engine) == 0, "nobody reads the rows of those who went away", 60)
+
+
+def running_queries(engine: Engine) -> int:
+    return count(
+        engine,
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COPY %' AND state = 'active'"
+        " AND datname = current_database()",
+    )
 
 
 @pytest.mark.long

@@ -1,7 +1,8 @@
 """Two processes, fifty equal requests under one key, and one of the processes killed in the middle: one job. That holds
-for imports and for rows that are looked up."""
+for imports, for exports, and for rows that are looked up."""
 
 import concurrent.futures
+import json
 import random
 import signal
 from collections import Counter
@@ -15,20 +16,22 @@ from bulk_pipelines.imports.sent import clearing
 from bulk_pipelines.processing import control
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.api import Api, bearer, process
+from bulk_pipelines_tests.scenes.api_exports import completed
 from bulk_pipelines_tests.scenes.api_imports import count, done, landed, users
 from bulk_pipelines_tests.scenes.api_items import job_of, products, shop
 from bulk_pipelines_tests.scenes.today import SEED
 
 REQUESTS = 50
-OPTIONS = {"/v1/imports": {"resource": "users"}, "/api/jobs": {"recipe": "products"}}
+OPTIONS = {"/v1/imports": {"resource": "users"}, "/api/jobs": {"recipe": "products"}, "/v1/exports": {}}
 CONTENT = {
     "/v1/imports": users(*range(20_000)),
     "/api/jobs": products(*[f"lamp {number}" for number in range(20_000)]).encode(),
+    "/v1/exports": json.dumps({"resource": "users", "where": ["role=reader"], "format": "parquet"}).encode(),
 }
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", ["/v1/imports", "/api/jobs"])
+@pytest.mark.parametrize("path", list(OPTIONS))
 def test_fifty_equal_requests_make_one_job_though_a_process_is_killed(
     engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -37,7 +40,8 @@ def test_fifty_equal_requests_make_one_job_though_a_process_is_killed(
     api = Api(engine, Settings(home=home), "")
     shop(api)
     text = api.text("ada")
-    headers = {**bearer(text), "Idempotency-Key": "race", "Content-Type": "text/csv"}
+    kind = "application/json" if path == "/v1/exports" else "text/csv"
+    headers = {**bearer(text), "Idempotency-Key": "race", "Content-Type": kind}
     chance = random.Random(SEED)
 
     def ask(url: str) -> tuple[int, str | None]:
@@ -65,6 +69,9 @@ def test_fifty_equal_requests_make_one_job_though_a_process_is_killed(
     assert last[0] in (200, 202)
     assert {key for status, key in answers if status in (200, 202)} <= {last[1]}
     assert count(engine, "SELECT count(*) FROM job") == 1
+    if path == "/v1/exports":
+        assert completed(engine, str(last[1])).status == "COMPLETED"
+        return
     clearing.clear_all(engine)
     assert landed(api) == [f"{last[1]}/000001-sent"]
     if path == "/v1/imports":

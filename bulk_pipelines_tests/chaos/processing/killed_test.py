@@ -23,6 +23,7 @@ from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 from bulk_pipelines_tests.servers.wikimedia_server import Item, Wikimedia
 
 ROWS = 1_500
+OF_MATCHES = {"claim prepared", "row worked"}
 OF_PICTURES = {"files added", "thumbnail written", "doubles found"}
 
 
@@ -117,6 +118,50 @@ def test_killed_among_pictures(scene: Scene, database_url: str, point: str) -> N
     assert len(files) == len({row["Thumbnail"] for row in rows}) == 24
 
 
+MATCH = """
+[recipe.products]
+type = "match"
+variants = [{{ name = "exact", query = "{{title}}" }}]
+columns = [{{ header = "Title", input = "title" }}, {{ header = "Id", evidence = "id" }}]
+reference = {{ file = "{file}", id = "id", names = ["name"] }}
+"""
+WRITTEN = """
+CREATE TABLE written (item_id bigint);
+CREATE FUNCTION note_result() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN INSERT INTO written VALUES (new.item_id); RETURN new; END $$;
+CREATE TRIGGER note_result AFTER UPDATE ON job_item FOR EACH ROW
+WHEN (new.result IS NOT NULL AND new.result IS DISTINCT FROM old.result) EXECUTE FUNCTION note_result();
+"""
+"""Notes every result that is written, whichever process writes it."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("point", "count"), [("claim prepared", "2"), ("settled", "3"), ("row worked", "1500")])
+def test_killed_while_matching(scene: Scene, database_url: str, point: str, count: str) -> None:
+    """Rows are compared a claim at a time. Wherever a worker dies, each row has its result once, the right one."""
+    names = [f"Company {chr(97 + number % 26)}{number} Works" for number in range(400)]
+    register = scene.file("id,name\n" + "".join(f"{n},{name}\n" for n, name in enumerate(names)), "register.csv")
+    scene.declare(MATCH.format(file=register))
+    titles = [names[number % 400].lower() if number % 3 else f"nobody {number}" for number in range(3_000)]
+    expected = scene.grid(scene.done(source=scene.products(*titles)))
+    with transaction(scene.pool) as connection:
+        connection.execute(WRITTEN)
+    job = scene.submitted(source=scene.products(*titles))
+    assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+    killed = scene.job(job.job_key)
+    assert killed.open_items > 0, "it died in the middle"
+    let_leases_run_out(scene)
+    engine_jobs.make_due(scene.pool, job)
+    assert start(database_url, job).wait(240) == 0
+    job = scene.job(job.job_key)
+    assert job.status is JobState.COMPLETED, job.last_error
+    engine_jobs.check_counters(scene.pool, job)
+    assert scene.grid(job) == expected
+    with transaction(scene.pool) as connection:
+        counts = connection.execute("SELECT count(*), count(DISTINCT item_id) FROM written").fetchone()
+    assert counts == (len(titles), len(titles)), "each result was written once"
+
+
 def let_leases_run_out(scene: Scene) -> None:
     """As time does: the leases of items, of questions and of the limit's uses."""
     with transaction(scene.pool) as connection:
@@ -127,7 +172,7 @@ def let_leases_run_out(scene: Scene) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", sorted(set(POINTS) - OF_PICTURES))
+@pytest.mark.parametrize("point", sorted(set(POINTS) - OF_PICTURES - OF_MATCHES))
 def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
     titles = [f"t{number}" for number in range(ROWS if "persisted" in point or "copied" in point else 60)]
     with ProviderServer(answer) as server:
@@ -144,5 +189,7 @@ def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
     engine_jobs.check_counters(scene.pool, job)
     assert [row["title"] for row in scene.inputs(job)] == titles
     assert {row["Title"]: row["Shop's id"] for row in scene.grid(job)} == {title: title for title in titles}
+    counted = sum((job.result or {})["requests"]["shop"].values())
     unkept = 8 if point in ("answered", "asking", "kept", "settled") else 0  # as many as are asked at once
     assert len(titles) <= asked <= len(titles) + unkept, "what was kept is not asked again"
+    assert len(titles) - 8 <= counted <= asked, "a worker that died has not counted what it did not settle"

@@ -17,9 +17,11 @@ from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler import Settler
+from bulk_pipelines.processing import results
 from bulk_pipelines.processing.image import doubles, looking
 from bulk_pipelines.processing.intake import planning, sources
 from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.match import matching
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.client import Client
 
@@ -33,6 +35,8 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "kept": [(answers, "keep")],
     "settled": [(Settler, "take_note")],
     "ended": [(end, "end")],
+    "claim prepared": [(matching, "candidates")],
+    "row worked": [(results, "settled")],
     "files added": [(persist, "add_batch")],
     "thumbnail written": [(looking, "written_thumbnail")],
     "doubles found": [(doubles, "note")],

@@ -1,7 +1,7 @@
 """Every endpoint, asked by everybody: without a key, with a revoked, an expired and a read-only one, by another owner
 and by an administrator. A new endpoint without a row here fails the test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,12 @@ from fastapi.routing import APIRoute
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.settings import Settings
-from bulk_pipelines_tests.scenes.api import Api, bearer
+from bulk_pipelines_tests.scenes import databases
+from bulk_pipelines_tests.scenes.api import NO_TLS, Api, bearer, serving_here
 from bulk_pipelines_tests.scenes.api_exports import asked, completed
 from bulk_pipelines_tests.scenes.api_imports import done, sent, users
 from bulk_pipelines_tests.scenes.api_items import sent_rows, shop
@@ -81,6 +84,14 @@ def reference(api: Api) -> dict[str, str]:
     return {"name": "people", "kind": "entity"}
 
 
+HOOK = {"address": "http://127.0.0.1:9/hook", "types": ["job.failed"]}
+
+
+def subscription(api: Api) -> dict[str, str]:
+    made = api.client("ada").post("/v1/subscriptions", json=HOOK)
+    return {"subscription_id": made.json()["subscription_id"]}
+
+
 def waiting_export(api: Api) -> dict[str, str]:
     return {"job_id": asked(api.client("ada"), resource="users").json()["job_id"]}
 
@@ -126,23 +137,26 @@ FORM = {"data": {"queries": '{"q": {"query": "Ada"}}'}}
 CONDITIONS = {"json": {"queries": [{"conditions": [{"matchType": "name", "propertyValue": "Ada"}]}]}}
 RECONCILIATION: dict[str, Row] = {
     "GET /reconcile": Row(Scope.READ),
-    "GET /reconcile/{name}": Row(Scope.READ, of_all=reference),
-    "POST /reconcile/{name}": Row(Scope.READ, of_all=reference, ask=FORM),
-    "GET /reconcile/{name}/properties": Row(Scope.READ, of_all=reference),
-    "GET /reconcile/{name}/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
-    "GET /reconcile/{name}/suggest/{kind}": Row(Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}),
-    "GET /reconcile/{name}/1.0-draft": Row(Scope.READ, of_all=reference),
-    "POST /reconcile/{name}/1.0-draft/match": Row(Scope.READ, of_all=reference, ask=CONDITIONS),
+    "GET /reconcile/{name}": Row(Scope.RECONCILE, of_all=reference),
+    "POST /reconcile/{name}": Row(Scope.RECONCILE, of_all=reference, ask=FORM),
+    "GET /reconcile/{name}/properties": Row(Scope.RECONCILE, of_all=reference),
+    "GET /reconcile/{name}/preview": Row(Scope.RECONCILE, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/suggest/{kind}": Row(Scope.RECONCILE, of_all=reference, ask={"params": {"prefix": "a"}}),
+    "GET /reconcile/{name}/1.0-draft": Row(Scope.RECONCILE, of_all=reference),
+    "POST /reconcile/{name}/1.0-draft/match": Row(Scope.RECONCILE, of_all=reference, ask=CONDITIONS),
     "POST /reconcile/{name}/1.0-draft/extend": Row(
-        Scope.READ, of_all=reference, ask={"json": {"ids": [ADA], "properties": [{"id": "email"}]}}
+        Scope.RECONCILE, of_all=reference, ask={"json": {"ids": [ADA], "properties": [{"id": "email"}]}}
     ),
-    "GET /reconcile/{name}/1.0-draft/extend/propose": Row(Scope.READ, of_all=reference),
-    "GET /reconcile/{name}/1.0-draft/preview": Row(Scope.READ, of_all=reference, ask={"params": {"id": ADA}}),
+    "GET /reconcile/{name}/1.0-draft/extend/propose": Row(Scope.RECONCILE, of_all=reference),
+    "GET /reconcile/{name}/1.0-draft/preview": Row(Scope.RECONCILE, of_all=reference, ask={"params": {"id": ADA}}),
     "GET /reconcile/{name}/1.0-draft/suggest/{kind}": Row(
-        Scope.READ, of_all=reference, ask={"params": {"prefix": "a"}}
+        Scope.RECONCILE, of_all=reference, ask={"params": {"prefix": "a"}}
     ),
 }
 """References belong to nobody: whoever may read may ask them."""
+
+SHOWN = {"GET /reconcile/{name}", "GET /reconcile/{name}/1.0-draft"}
+"""Manifests, which are shown without a key, as their specification wants. A wrong key is refused all the same."""
 
 ITEMS = {
     "params": {"recipe": "products"},
@@ -167,6 +181,7 @@ ROWS: dict[str, Row] = {
     "GET /api/audit": Row(Scope.READ),
     "GET /metrics": Row(Scope.READ),
     "POST /v1/imports": Row(Scope.WRITE, 202, ask=IMPORT),
+    "POST /v1/imports/preview": Row(Scope.WRITE, ask=IMPORT),
     "GET /v1/imports": Row(Scope.READ),
     "GET /v1/imports/{job_id}": Row(Scope.READ, of_owner=waiting_import),
     "GET /v1/imports/{job_id}/errors": Row(Scope.READ, of_owner=ended_import),
@@ -182,6 +197,11 @@ ROWS: dict[str, Row] = {
     "GET /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
     "HEAD /v1/exports/{job_id}/download": Row(Scope.READ, of_owner=written_export),
     "POST /v1/exports/{job_id}/cancel": Row(Scope.WRITE, of_owner=waiting_export),
+    "GET /v1/subscriptions": Row(Scope.READ),
+    "POST /v1/subscriptions": Row(Scope.WRITE, 201, ask={"json": HOOK}),
+    "GET /v1/subscriptions/{subscription_id}": Row(Scope.READ, of_owner=subscription),
+    "DELETE /v1/subscriptions/{subscription_id}": Row(Scope.WRITE, 204, of_owner=subscription),
+    "POST /v1/subscriptions/{subscription_id}/test": Row(Scope.WRITE, of_owner=subscription),
     "POST /jobs": Row(Scope.WRITE, 202, ask={"json": INPUTS}),
     "GET /jobs/{job_id}": Row(Scope.READ, of_owner=distribution),
     "GET /v1/jobs/{job_id}/events": Row(Scope.READ, of_owner=ended_job),
@@ -193,6 +213,18 @@ ROWS: dict[str, Row] = {
 
 ENDLESS = {"GET /v1/jobs/events"}
 """Streams of news have no end of their own: events_test.py asks them as everybody."""
+
+
+@pytest.fixture(scope="module")
+def api(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """One server for all endpoints: each test makes what it asks for."""
+    home = tmp_path_factory.mktemp("access") / "home"
+    with databases.fresh(server, template) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BULK_HOME", str(home))
+        engine = pool.connect(url, application="test")
+        with serving_here(engine, home) as serving:
+            yield serving
+        engine.dispose()
 
 
 def declared() -> set[str]:
@@ -215,12 +247,14 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
         places = made(api) if made else {}
         options = dict(row.ask or {})
         options["headers"] = options.get("headers", {}) | headers
-        return httpx.request(method, api.url + path.format(**places), timeout=30, **options)
+        return httpx.request(method, api.url + path.format(**places), timeout=30, verify=NO_TLS, **options)
 
     good = ask(bearer(api.text("ada", row.scope)))
     assert good.status_code == row.good, good.text
+    if name in SHOWN:
+        assert ask({}).json()["authentication"]["in"] == "header"
     for headers in (
-        {},
+        *([] if name in SHOWN else [{}]),
         bearer("bulk_0_x"),
         bearer(api.revoked("ada")),
         bearer(api.expired("ada")),
@@ -231,7 +265,9 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
         assert not refused.content or refused.json()["type"] == "/problems/unauthenticated"
         assert refused.headers["WWW-Authenticate"].startswith("Bearer")
     reader = ask(bearer(api.text("ada", Scope.READ)))
-    assert reader.status_code == (row.good if row.scope is Scope.READ else 403), reader.text
+    assert reader.status_code == (row.good if Scope.READ.covers(row.scope) else 403), reader.text
+    asker = ask(bearer(api.text("ada", Scope.RECONCILE)))
+    assert asker.status_code == (row.good if row.scope is Scope.RECONCILE else 403), asker.text
     other = ask(bearer(api.text("eve", Scope.WRITE)))
     expected = 404 if row.of_owner else 403 if row.scope is Scope.ADMIN else row.good
     assert other.status_code == expected, other.text

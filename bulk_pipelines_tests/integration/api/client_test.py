@@ -1,9 +1,11 @@
 """The client against a real server: what is sent arrives, whatever the line does; errors are those of the program."""
 
+import hashlib
 import io
 import json
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +19,7 @@ import pytest
 
 from bulk_pipelines import errors
 from bulk_pipelines.api.problems import BY_ERROR, PROBLEMS, problem_of
-from bulk_pipelines.client import Client, Import, uploading
+from bulk_pipelines.client import Client, Export, Import, uploading
 from bulk_pipelines.client.problems import error_of
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import errors as of_jobs
@@ -25,7 +27,8 @@ from bulk_pipelines.imports.sent import appending
 from bulk_pipelines.imports.sent.digests import DigestMismatch
 from bulk_pipelines.processing import control
 from bulk_pipelines_tests.scenes.api import Api
-from bulk_pipelines_tests.scenes.api_imports import count, done, landed, uploads_left, users
+from bulk_pipelines_tests.scenes.api_exports import completed
+from bulk_pipelines_tests.scenes.api_imports import HEADER, count, done, landed, uploads_left, users
 from bulk_pipelines_tests.scenes.api_items import products, shop
 from bulk_pipelines_tests.scenes.processing import items
 from bulk_pipelines_tests.servers.faulty_proxy import Behind, Fault, FaultyProxy
@@ -282,3 +285,58 @@ def test_the_client_loads_neither_a_database_driver_nor_dagster() -> None:
         check=True,
     ).stdout.split()
     assert not {"dagster", "psycopg", "sqlalchemy", "fastapi", "pandas", "pyarrow"} & set(said)
+
+
+def test_exports_and_files(api: Api, ada: Client) -> None:
+    run(api, ada, SOME, resource="users")
+    with ada.exports.stream("users", format="ndjson", fields=["id", "name"], where=["name=Name 2"]) as pieces:
+        assert json.loads(b"".join(pieces))["name"] == "Name 2"
+
+    def work(seen: Export) -> None:
+        if not seen.over:
+            completed(api.engine, seen.job_id)
+
+    over = ada.exports.run("users", on_look=work, seconds=120, order=["name"], idempotency_key="e")
+    assert (over.status, over.record_count, over.good) == ("completed", 3, True)
+    with ada.exports.download(over.job_id) as pieces:
+        assert hashlib.sha256(b"".join(pieces)).hexdigest() == over.sha256
+    again, made = ada.exports.submitted("users", order=["name"], idempotency_key="e")
+    assert (again.job_id, made) == (over.job_id, False)
+    assert [each.job_id for each in ada.exports.list(status="completed")] == [over.job_id]
+    assert ada.exports.cancel(ada.exports.submit("users").job_id).status == "cancelled"
+    key = ada.distributions.submit([{"indexKey": "ABC", "effectiveDate": 20240202, "asofindicator": "CLS"}])
+    assert (ada.distributions.get(key).total, list(ada.distributions.files(key))) == (1, [])
+    ada.jobs.cancel(key)
+    assert ada.distributions.follow(key, seconds=60).status == "CANCELLED"
+
+
+def test_an_import_is_followed_by_its_events_and_by_looking_where_there_are_none(
+    api: Api, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    job = ada.imports.submit(users(7), resource="users").job_id
+    worker = threading.Timer(3.0, done, (api.engine, job))
+    worker.start()
+    over = ada.imports.follow(job, on_look=lambda seen: looks.append(seen.status), seconds=120)
+    assert over.good
+    assert len(looks) < 15, "nobody looks again and again while events come"
+    worker.join()
+    with FaultyProxy(Behind(api.url)) as proxy, Client(proxy.endpoint, api.text("ada")) as client:
+        proxy.add(Fault("status", method="GET", times=None, status=503, retry_after=0, match="/events"))
+        job = client.imports.submit(users(8), resource="users").job_id
+        done(api.engine, job)
+        assert client.imports.follow(job, seconds=120).good
+    other = ada.imports.submit(users(9), resource="users").job_id
+    with pytest.raises(TimeoutError):
+        ada.imports.follow(other, seconds=1.5)
+
+
+def test_a_file_is_looked_at_and_mended_records_are_sent(api: Api, ada: Client, tmp_path: Path) -> None:
+    found = ada.imports.preview(SOME + b"x,nobody,Name,reader,true\n", resource="users")
+    assert (found.judged, found.rejected, found.problem) == (4, 1, None)
+    large = SOME + b"".join(users(number)[len(HEADER) :] for number in range(100_000))
+    assert ada.imports.preview(large, resource="users").judged == 1_000
+    over = run(api, ada, SOME + b"x,nobody,Name,reader,true\n", resource="users")
+    mended = ada.imports.replay(over.job_id, users(5), idempotency_key="m")
+    assert (mended.replay_of, mended.job_id != over.job_id) == (over.job_id, True)
+    assert done(api.engine, mended.job_id).status == "COMPLETED"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api.imports import requests
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import BulkError, Unavailable
@@ -33,7 +32,7 @@ class Arriving:
         self.happens()
 
     def options(self) -> Options:
-        return requests.options_of({"resource": "users"})
+        return Options("users")
 
 
 class CommitLost:

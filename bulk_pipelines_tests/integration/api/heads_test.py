@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import socket
 import time
 from collections.abc import Iterable
@@ -94,3 +95,14 @@ def test_a_request_that_takes_longer_than_its_head_may_is_answered(api: Api, mon
         until(lambda: time.monotonic() > began + 1.5, "it takes longer", 60)
         connection.execute("COMMIT")
         assert waiting.result().status_code == 200
+
+
+def test_what_is_no_http_is_answered_as_a_problem(api: Api) -> None:
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        wire.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n")
+        answer = b"".join(iter(lambda: wire.recv(1 << 16), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["type"] == "/problems/invalid-input"

@@ -10,11 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
-from bulk_pipelines.api.metrics import catalogue
+from bulk_pipelines.api.metrics import catalogue, looks
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.api.owners import keys
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.application import routers
+from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
@@ -26,6 +27,7 @@ from bulk_pipelines.engine.measures.catalogue import FLUSH_ITEMS, ITEMS, Form
 from bulk_pipelines.engine.measures.recording import Measures
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater
 from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput
@@ -86,8 +88,6 @@ def worked(engine: Engine, kind: Kind, items: int) -> Job:
 
 
 def test_outcomes_are_counted_as_the_job_has_them(api: Api, engine: Engine) -> None:
-    from bulk_pipelines.engine.worker.retry import RetryPolicy
-
     job = worked(engine, engine_jobs.kind(mixed, retry=RetryPolicy(not_found_attempts=1)), 500)
     found = fresh(api, engine)
     assert value(found, "bulk_items_total", kind="work", outcome="succeeded") == job.succeeded_items == 400
@@ -233,7 +233,7 @@ def test_dagster_is_left_out_where_it_keeps_its_runs_elsewhere(engine: Engine) -
 
 
 def test_a_scrape_names_what_the_catalogue_has(api: Api, engine: Engine) -> None:
-    worked(engine, engine_jobs.kind(mixed), 30)
+    worked(engine, engine_jobs.kind(mixed, retry=RetryPolicy(not_found_attempts=1)), 30)
     found = scraped(api)
     declared = {each.name for each in catalogue.ALL if each.form is not Form.HISTOGRAM} | {
         f"{each.name}_{end}"
@@ -304,3 +304,18 @@ def test_an_end_that_is_rolled_back_is_no_event(engine: Engine) -> None:
 
 def test_measures_of_a_pool_are_one(engine: Engine) -> None:
     assert recording.of(engine) is recording.of(engine)
+
+
+def test_a_query_that_takes_long_is_counted_while_it_does(api: Api, engine: Engine, database_url: str) -> None:
+    assert "bulk_server_slow_queries 0.0" in api.client("ada").get("/metrics").text
+    with pool.single(database_url) as connection, ThreadPoolExecutor(1) as executor:
+        slow = executor.submit(connection.execute, "SELECT pg_sleep(60)")
+        until(lambda: slow_now(engine) == 1, "the query runs for more than five seconds", 60)
+        connection.cancel_safe()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            slow.result(60)
+
+
+def slow_now(engine: Engine) -> int:
+    with transaction(engine) as connection:
+        return int(next(value for metric, _, value in looks.server(connection) if metric is catalogue.SLOW))

@@ -12,6 +12,7 @@ from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.api_exports import completed
 from bulk_pipelines_tests.scenes.api_imports import HEADER, count, done, line, sent, users
 from bulk_pipelines_tests.scenes.api_items import products, shop
 from bulk_pipelines_tests.scenes.processing import items
@@ -47,6 +48,8 @@ def worker(api: Api) -> Iterator[None]:
             for job in there:
                 if job.kind.startswith("import"):
                     done(api.engine, job.job_key)
+                elif job.kind.startswith("export"):
+                    completed(api.engine, job.job_key)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -73,8 +76,12 @@ def test_an_import_and_what_follows(api: Api, bulk: Bulk, worker: None, tmp_path
     assert len((tmp_path / "errors.csv").read_text().splitlines()) == 3
     assert bulk("import", "records", key, "successful").stdout == HEADER + line(1) + line(2)
     assert f"of the records that {key} rejected" in bulk("import", "replay", key, code=1).stdout
+    file.write_text(HEADER + line(3) + line(4))
+    mended = bulk("import", "replay", key, "--from", str(file), "--idempotency-key", "m").stdout
+    assert f"of the records that {key} rejected" in mended
+    assert "COMPLETED: 2 read, 2 successful" in mended
     assert "2 rows of" in bulk("import", "undo", key, "--yes").stdout
-    assert count(api.engine, "SELECT count(*) FROM users") == 0
+    assert count(api.engine, "SELECT count(*) FROM users") == 2, "those that were mended stay"
     (shown,) = [each for each in json.loads(bulk("jobs", "--json").stdout) if each["job"] == key]
     assert (shown["state"], shown["kind"], shown["owner"]) == ("COMPLETED_WITH_ERRORS", "import_users", "ada")
     assert key in bulk("job", "show", key, "--watch", code=3).stdout
@@ -90,7 +97,40 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert "COMPLETED: 1 read, 1 successful" in said
     refused = bulk("import", str(file), "--resource", "users", "--map", "email", code=1)
     assert "'email' is not of this form" in refused.output
-    assert "takes no table" in bulk("import", str(file), "--table", "users", code=1).output
+    assert "only an administrator" in bulk("import", str(file), "--table", "users", code=1).output
+    looked = bulk("import", str(file), "--resource", "users", "--preview", code=1).stdout
+    assert "cannot be imported like this" in looked
+    looked = bulk("import", str(file), "--resource", "users", "--preview", *told).stdout
+    assert "email" in looked
+    assert "0 of the first 1 records would be rejected" in looked
+    assert looked.splitlines()[-1].startswith("bulk import ")
+    assert "one elsewhere" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
+
+
+def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
+    done(api.engine, sent(api.client("ada"), users(1, 2)).json()["job_id"])
+    told = ("export", "users", "--fields", "id,name", "--where", "name=Name 2")
+    assert bulk(*told, "--to", "-").stdout.splitlines()[1].endswith(",Name 2")
+    said = bulk(*told, "--to", f"{tmp_path}/out/", "--idempotency-key", "k").stdout
+    assert "COMPLETED: 1 rows" in said
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.read_text().splitlines()[0] == "id,name"
+    assert "submitted before" in bulk(*told, "--idempotency-key", "k").stdout
+    assert "/download" in bulk("export", "users", "--format", "parquet").stdout
+    assert "only administrators" in bulk("export", "users", "--to", "s3://b/x/", code=1).output
+    assert "only an administrator" in bulk("export", "--table", "users", "--to", "-", code=1).output
+
+
+def test_files_are_distributed(api: Api, bulk: Bulk, tmp_path: Path) -> None:
+    file = tmp_path / "inputs.json"
+    file.write_text('{"inputs": [{"indexKey": "ABC", "effectiveDate": 20240202, "asofindicator": "CLS"}]}')
+    told = json.loads(bulk("distribute", "submit", str(file), "--idempotency-key", "k").stdout)
+    assert json.loads(bulk("distribute", "status", told["jobId"]).stdout)["total"] == 1
+    bulk("cancel", told["jobId"])
+    assert json.loads(bulk("distribute", "run", told["jobId"], code=1).stdout)["status"] == "CANCELLED"
+    assert "works on the database" not in bulk("distribute", "--help").output
+    file.write_text("no")
+    assert "is not JSON" in bulk("distribute", "submit", str(file), code=1).output
 
 
 def test_control_of_jobs(api: Api, bulk: Bulk) -> None:

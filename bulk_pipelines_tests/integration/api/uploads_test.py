@@ -181,8 +181,11 @@ def test_parts_that_came_too_late_or_were_dropped_leave_no_file(api: Api, monkey
 
 def test_a_key_names_one_resumable_upload(api: Api) -> None:
     client, key = api.client("ada"), {"Idempotency-Key": "mine"}
+    lost = begun(client, CONTENT[:10], False, **key).headers["Location"]
+    other = sent(client, b"", {"Upload-Complete": "?0", **key}, mode="upsert")
+    assert other.json()["type"] == "/problems/in-flight"
     place = begun(client, CONTENT[:10], False, **key).headers["Location"]
-    assert sent(client, b"", {"Upload-Complete": "?0", **key}).json()["type"] == "/problems/in-flight"
+    assert client.head(lost).status_code == 404, "whoever has lost the address begins anew"
     last = append(client, place, CONTENT[10:], 10, True)
     assert last.json()["idempotency_key"] == "mine"
     again = sent(client, b"", {"Upload-Complete": "?0", **key})
@@ -413,20 +416,35 @@ def test_a_process_that_is_killed_leaves_nothing_half(
             content = HEADER.encode() + b"".join(line(each).encode() for each in range(250_000))
             resumed = Wire(url, text, "PATCH", place, len(content), **PATCHED)
             resumed.send(content[: 17 << 20])
-            until(lambda: count(engine, "SELECT max(bytes) FROM upload") > 0, "a part has arrived", 60)
+            first = Wire(
+                url,
+                text,
+                "POST",
+                "/v1/imports?resource=users",
+                50_000_000,
+                **{"Upload-Complete": "?0", "Idempotency-Key": "f"},
+            )
+            first.send(b"x" * (17 << 20))
+            until(lambda: count(engine, "SELECT count(*) FROM upload WHERE bytes > 0") == 2, "parts have arrived", 60)
             until(lambda: any("000001-sent" in each for each in landed(second)), "the file arrives", 60)
             running.send_signal(signal.SIGKILL)
             running.wait()
-        assert sent(client, users(1), {"Idempotency-Key": "k"}).json()["type"] == "/problems/in-flight"
+        for key in ("k", "f"):
+            waits = sent(client, users(1), {"Idempotency-Key": key})
+            assert waits.json()["type"] == "/problems/in-flight"
+            assert int(waits.headers["Retry-After"]) <= 30, "nobody waits for a dead process for long"
         assert count(engine, "SELECT count(*) FROM job") == 0
         there = offset(client, place)
         assert 0 < there <= 17 << 20
         last = append(client, place, content[there:], there, True)
         assert last.status_code == 202, last.text
         with engine.begin() as connection:
-            connection.exec_driver_sql("UPDATE upload SET expires_at = now() WHERE NOT resumable")
-        assert clearing.clear_all(engine) == 1
-        assert all(each.startswith(last.json()["job_id"]) for each in landed(second))
+            connection.exec_driver_sql("UPDATE upload SET expires_at = now() WHERE NOT told")
+        anew = begun(client, users(2), complete=True, **{"Idempotency-Key": "f"})
+        assert client.post(f"/v1/imports/{anew.json()['job_id']}/cancel").status_code == 200
+        assert clearing.clear_all(engine) == 2
+        kept = {answer.json()["job_id"] for answer in (anew, last)}
+        assert {each.partition("/")[0] for each in landed(second)} == kept
         assert sent(client, users(1), {"Idempotency-Key": "k"}).status_code == 202
         done(engine, last.json()["job_id"])
         assert count(engine, "SELECT count(*) FROM users") == 250_000

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.columns import binary_copy, uuids
 from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.database import pool
+from bulk_pipelines_tests.scenes.today import examples
 
 KINDS = {"u": "uuid", "t": "text", "b": "boolean", "z": "timestamptz", "l": "text[]", "n": "bigint"}
 TYPES: dict[str, Any] = {
@@ -39,7 +40,7 @@ FULL = {"u": uuid.UUID(int=7), "t": "é\n", "b": True, "z": datetime(1999, 1, 1,
 NOTHING = dict.fromkeys(KINDS)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(row, min_size=1, max_size=8), sliced=st.integers(0, 3))
 @example(rows=[FULL, FULL], sliced=0)
 @example(rows=[NOTHING, FULL, NOTHING], sliced=1)

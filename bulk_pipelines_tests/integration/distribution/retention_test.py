@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import retention
 from bulk_pipelines.distribution.files import target
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.distribution import Scene, many
+from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
 from bulk_pipelines_tests.servers.processes import Place
 
@@ -164,18 +166,13 @@ def test_files_of_another_target_stay(scene: Scene, tmp_path: Path) -> None:
     assert set(names) < set(elsewhere.registry())
 
 
-def test_a_file_that_was_generated_meanwhile_stays(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_generated_meanwhile_stays(scene: Scene) -> None:
     """Between the look and the deletion another job makes the file again: the row is then of another file."""
     names = distributed(scene, 3)
     remove(scene, names[:2])
-    shows_files = retention.shows_files
-
-    def and_meanwhile(place: target.Target) -> bool:
-        scene.done(many(1))
-        return shows_files(place)
-
-    monkeypatch.setattr(retention, "shows_files", and_meanwhile)
-    assert forget(scene) == 1
+    made_again = before(queries.text("distribution", "forget_artifacts"), lambda: scene.done(many(1)))
+    with listening(scene.pool, made_again) as heard:
+        assert forget(replace(scene, pool=heard)) == 1
     assert list(scene.registry()) == [names[0], names[2]]
 
 

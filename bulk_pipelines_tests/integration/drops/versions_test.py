@@ -1,14 +1,13 @@
 """The version of a file that was taken is the one that is imported, or none: a newer one is a file of its own."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Unavailable
@@ -17,6 +16,7 @@ from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drop_imports import Drops
 from bulk_pipelines_tests.scenes.drops import Box, box_of, folder_box
+from bulk_pipelines_tests.scenes.listening import before, listening
 
 REPLACED = "it was replaced before it was landed"
 REMOVED = "it was removed before it was landed"
@@ -128,22 +128,16 @@ def test_a_job_that_names_no_versions_takes_what_lies_there(drops: Drops, engine
 
 
 @pytest.mark.parametrize("box", ["folder"], indirect=True)
-def test_what_was_landed_before_a_crash_stays_good(
-    drops: Drops, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_landed_before_a_crash_stays_good(drops: Drops, engine: Engine) -> None:
     drops.box.drop("users-a.csv", drop_scene.users("a", 2))
     drops.box.drop("users-b.csv", drop_scene.users("b", 1))
     job = drops.taken()
-    add_items: Callable[..., int] = persist.add_items
 
-    def cut_short(*arguments: object) -> int:
-        add_items(*arguments)
+    def die() -> None:
         raise Unavailable("the process is gone")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(persist, "add_items", cut_short)
-        with pytest.raises(Unavailable):
-            planning.plan(engine, job)
+    with listening(engine, before(queries.text("jobs", "seal_job"), die)) as heard, pytest.raises(Unavailable):
+        planning.plan(heard, job)
     drops.box.drop("users-a.csv", drop_scene.users("a", 3))
     done = drops.work(job)
     assert done.status is JobState.COMPLETED, (done.last_error, done.result)

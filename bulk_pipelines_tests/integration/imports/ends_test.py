@@ -1,7 +1,6 @@
 """How imports end: aborted, cancelled at any step, with buried ranges, redriven, and wound up."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import cut_short, dlq, end, jobs
 from bulk_pipelines.engine.jobs.audit import Actor
@@ -16,11 +16,12 @@ from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import completion, submission, winding_up
+from bulk_pipelines.imports import submission, winding_up
 from bulk_pipelines.imports.plan import landing
-from bulk_pipelines.imports.reconcile import last_wins, unchanged
+from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.import_jobs import Imports, Row, counts, file_of, imports_of
+from bulk_pipelines_tests.scenes.listening import before
 
 EMAILS = [f"c{number}@x.org" for number in range(8)]
 GOOD = [(email, "new", "reader") for email in EMAILS]
@@ -88,33 +89,25 @@ def test_what_only_the_table_refuses_is_told_and_takes_back_the_merge(imports: I
 # Cancelled or paused while it settles
 
 
-def meddle(monkeypatch: pytest.MonkeyPatch, step: str, call: int, what: Callable[[], object]) -> None:
-    """Do something before the call of this number of a step of the settling."""
-    kept = getattr(last_wins, step)
-    calls = 0
-
-    def meddled(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            what()
-        return kept(*arguments, **options)
-
-    monkeypatch.setattr(last_wins, step, meddled)
+MERGE = "MERGE INTO"
+STEPS = [
+    pytest.param("max(import_line) OVER", 1, id="it compares the records"),
+    pytest.param("SET CONSTRAINTS ALL IMMEDIATE", 1, id="it begins to merge"),
+    pytest.param(MERGE, 1, id="it merges the first"),
+    pytest.param(MERGE, 2, id="it merges the second"),
+    pytest.param("ORDER BY import_line LIMIT", 5, id="it has merged all"),
+]
+"""Statements of the settling, by words in them and their number."""
 
 
-STEPS = [("resolve", 1), ("merged", 1), ("merge_lines", 1), ("merge_lines", 2), ("next_lines", 5)]
-
-
-@pytest.mark.parametrize(("step", "call"), STEPS)
+@pytest.mark.parametrize(("step", "number"), STEPS)
 def test_an_upsert_that_is_cancelled_while_it_settles_changes_nothing(
-    imports: Imports, monkeypatch: pytest.MonkeyPatch, step: str, call: int
+    imports: Imports, monkeypatch: pytest.MonkeyPatch, step: str, number: int
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)
     imports.have(dict.fromkeys(EMAILS[:4], "old"))
     job = upsert(imports, *GOOD, ("c0@x.org", "king", "king"))
-    meddle(monkeypatch, step, call, lambda: jobs.cancel(imports.engine, job.job_key))
-    cancelled = imports.worked(job)
+    cancelled = imports.worked(job, before(step, lambda: jobs.cancel(imports.engine, job.job_key), number=number))
     assert cancelled.status is JobState.CANCELLED
     winding_up.wind_up(imports.engine, job.job_key)
     assert imports.users() == dict.fromkeys(EMAILS[:4], "old")
@@ -123,9 +116,9 @@ def test_an_upsert_that_is_cancelled_while_it_settles_changes_nothing(
     assert winding_up.wind_up_all(imports.engine) == 0
 
 
-@pytest.mark.parametrize(("step", "call"), STEPS)
+@pytest.mark.parametrize(("step", "number"), STEPS)
 def test_a_paused_upsert_begins_its_merge_again(
-    imports: Imports, monkeypatch: pytest.MonkeyPatch, step: str, call: int
+    imports: Imports, monkeypatch: pytest.MonkeyPatch, step: str, number: int
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)
     job = upsert(imports, *GOOD)
@@ -134,8 +127,7 @@ def test_a_paused_upsert_begins_its_merge_again(
         with transaction(imports.engine) as connection:
             jobs.pause(connection, job.job_key)
 
-    meddle(monkeypatch, step, call, pause)
-    paused = imports.worked(job)
+    paused = imports.worked(job, before(step, pause, number=number))
     assert (paused.status, paused.result, imports.users()) == (JobState.PAUSED, None, {})
     with transaction(imports.engine) as connection:
         jobs.resume(connection, job.job_key)
@@ -153,10 +145,8 @@ def test_an_upsert_that_is_killed_while_it_merges_changes_nothing_and_is_merged_
     def die() -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        meddle(patched, "merge_lines", 3, die)
-        with pytest.raises(KeyboardInterrupt):
-            imports.worked(job)
+    with pytest.raises(KeyboardInterrupt):
+        imports.worked(job, before(MERGE, die, number=3))
     assert (imports.users(), imports.waiting()) == ({}, 8)
     ended = end.run_once(imports.engine, imports.kinds)
     assert [each.status for each in ended] == [JobState.COMPLETED]
@@ -168,16 +158,7 @@ def test_a_row_that_others_add_while_it_is_merged_is_changed_by_the_next_try(
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)
     job = upsert(imports, *GOOD)
-    statement = unchanged.compared
-
-    def compared(*arguments: Any) -> Any:
-        found = statement(*arguments)
-        if not imports.users():
-            imports.have({"c5@x.org": "theirs"})
-        return found
-
-    monkeypatch.setattr(unchanged, "compared", compared)
-    ended = imports.worked(job)
+    ended = imports.worked(job, before(MERGE, lambda: imports.have({"c5@x.org": "theirs"})))
     assert (ended.status, imports.users()) == (JobState.COMPLETED, dict.fromkeys(EMAILS, "new"))
     assert counts(ended) == {"read": 8, "loaded": 8}
 
@@ -371,9 +352,7 @@ def test_rejects_are_replayed_when_they_are_complete_and_once_whoever_asks(impor
 # What a validation knows
 
 
-def test_rejects_of_a_cancelled_import_are_complete_before_they_are_replayed(
-    imports: Imports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_of_a_cancelled_import_are_complete_before_they_are_replayed(imports: Imports) -> None:
     """Nobody has wound it up yet, so some of its rejects are still without their records."""
     keys = [f"00000000-0000-4000-8000-{number:012}" for number in range(3)]
     emails = ["a@x.org", "b@x.org", "b@x.org"]
@@ -381,10 +360,14 @@ def test_rejects_of_a_cancelled_import_are_complete_before_they_are_replayed(
         f"{key},{email},new,reader\n" for key, email in zip(keys, emails, strict=True)
     )
     job = imports.planned(text, mode="upsert", match_on="id")
-    meddle(monkeypatch, "merged", 1, lambda: jobs.cancel(imports.engine, job.job_key))
-    with monkeypatch.context() as until_then:
-        until_then.setattr(completion, "complete_rejects", lambda *_: None)
-        assert imports.worked(job).status is JobState.CANCELLED
+
+    def die() -> None:
+        jobs.cancel(imports.engine, job.job_key)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        imports.worked(job, before(queries.text("imports", "unread_rejected_rows"), die))
+    assert imports.look(job).status is JobState.CANCELLED
     assert imports.rejects(job) == {3: ("UNREAD", ["duplicate_email"])}
     again, _ = replay(imports, job)
     ((address,),) = imports.query(f"SELECT address FROM import_file WHERE job_id = {again.job_id}")

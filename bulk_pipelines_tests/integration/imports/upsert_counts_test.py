@@ -22,8 +22,8 @@ CREATE DOMAIN public.code AS varchar(4) CHECK (value <> 'bad');
 CREATE TYPE public.mood AS ENUM ('glad', 'sad');
 CREATE TABLE public.thing (
     id int PRIMARY KEY, price numeric(10, 2), name varchar(10), fixed char(5), code public.code, mood public.mood,
-    plain json, doc jsonb, list int[], place point, raw bytea, at timestamptz, day date, ratio double precision, ok boolean,
-    key uuid, net inet, span interval
+    plain json, doc jsonb, list int[], place point, raw bytea, at timestamptz, day date, ratio double precision,
+    ok boolean, key uuid, net inet, span interval
 )
 """
 ROW = {

@@ -135,6 +135,34 @@ def test_slices_by_hand_come_to_the_end_and_heed_a_pause(scene: Scene) -> None:
         control.kick_off(scene.pool, job.job_key, 0)
 
 
+def test_a_pause_in_the_middle_of_a_batch_gives_the_rest_of_it_back(scene: Scene) -> None:
+    """The rows of the claim that were not begun cost no attempt, and no row is asked for twice."""
+    asked: list[str] = []
+
+    def shop(call: Call) -> Any:
+        asked.append(call.params["q"].split()[0])
+        if len(asked) == 5:
+            with transaction(scene.pool) as connection:
+                jobs.pause(connection, job.job_key)
+        return items((asked[-1], 0.9, "1"))
+
+    with ProviderServer(shop, seconds=0.1) as server:
+        scene.shop(server.url, recipe="at_once = 1")
+        job = scene.planned(source=scene.products(*[f"t{number}" for number in range(60)]))
+        kicked = control.kick_off(scene.pool, job.job_key, 60)
+        assert (kicked.job.status, kicked.ended) == (JobState.PAUSED, "paused")
+        rows = scene.rows(job)
+        assert 5 <= len(asked) < 30, "it stops within the claim"
+        assert [row.attempt_count for row in rows] == [1 if row.status == "SUCCEEDED" else 0 for row in rows]
+        assert {row.status for row in rows} == {"SUCCEEDED", "PENDING"}
+        engine_jobs.check_counters(scene.pool, job)
+        with transaction(scene.pool) as connection:
+            jobs.resume(connection, job.job_key)
+        job = scene.worked(job)
+    assert (job.status, job.succeeded_items) == (JobState.COMPLETED, 60)
+    assert sorted(asked) == sorted(f"t{number}" for number in range(60)), "each row was asked for once"
+
+
 def test_a_kick_off_whose_time_is_over_leaves_the_rest_of_the_rows_to_the_next(scene: Scene) -> None:
     with ProviderServer(lambda _: items(("x", 0.9, "1"))) as server:
         scene.shop(server.url)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import os
 import signal
@@ -15,9 +16,12 @@ import pytest
 from PIL import Image
 
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.worker import drain
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
-from bulk_pipelines.processing import trial
+from bulk_pipelines.processing import retention, trial
 from bulk_pipelines.processing.image.children import Children, Spec
+from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import pictures
@@ -271,6 +275,50 @@ def test_addresses_cells_and_names_in_a_folder(scene: Scene, folder: Path, tmp_p
     scene.declare(with_none)
     job = scene.done("pictures", source=scene.file(json.dumps({"file": "", "picture": "etc/hostname"}), "one.ndjson"))
     assert "names no folder" in scene.grid(job)[0]["Why"]
+
+
+def test_web_servers_are_called_one_after_the_other_by_all_workers(scene: Scene) -> None:
+    """The delay is one of a web server, whoever calls it; what it says of its limits is heeded by everybody."""
+    data, busy = pictures.telling(), [False]
+
+    def answer(_: Any) -> Any:
+        return Said(b"", 429, {"Retry-After": "50"}) if busy[0] else Said(data, 200, {"Content-Type": "image/jpeg"})
+
+    def work() -> None:
+        with Worker(scene.pool, KINDS, scene.job(job.job_key)) as worker:
+            drain.drain(worker, patient=False)
+
+    scene.monkeypatch.setenv("BULK_ALLOW_PRIVATE_HTTP", "true")
+    scene.declare(RECIPE.format(recipe='image = "{picture}"\ndelay = 0.2\nthumbnail = 0'))
+    with ProviderServer(answer) as server, ProviderServer(lambda _: Said(data, 200)) as other:
+        rows = [f"{server.url}{number}.jpg" for number in range(12)] + [
+            other.url.replace("127.0.0.1", "localhost") + "a.jpg"
+        ]
+        source = scene.file("".join(json.dumps({"file": "", "picture": each}) + "\n" for each in rows), "rows.ndjson")
+        job = scene.planned("pictures", source=source)
+        workers = [threading.Thread(target=work) for _ in range(2)]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join(120)
+        assert scene.job(job.job_key).succeeded_items == len(rows)
+        moments = sorted(call.moment for call in server.calls)
+        assert min(later - earlier for earlier, later in itertools.pairwise(moments)) > 0.15
+        assert server.most_at_once <= 4
+        busy[0] = True
+        job = scene.planned("pictures", source=source)
+        before = len(server.calls)
+        work()
+        assert len(server.calls) - before <= 4, "nobody calls it any more"
+        assert {row.error_class for row in scene.rows(job)[:12]} == {"throttled"}
+        assert scene.rows(job)[12].status == "SUCCEEDED", "another web server is another limit"
+        busy[0] = False
+        assert scene.worked(job).succeeded_items == len(rows)
+    assert retention.prune_hosts(scene.pool, current(), dry_run=False) == 0
+    with transaction(scene.pool) as connection:
+        connection.execute("UPDATE rate_limit SET last_begun = last_begun - 90000")
+    assert retention.prune_hosts(scene.pool, current(), dry_run=True) == 2
+    assert retention.prune_hosts(scene.pool, current(), dry_run=False) == 2
 
 
 def test_an_address_in_a_private_network_is_not_called(scene: Scene) -> None:

@@ -1,24 +1,34 @@
 """Rows become items: from every format, whatever they hold, once, and on from where an earlier intake stopped."""
 
 import gzip
+import io
 import itertools
 import json
 import random
 import tracemalloc
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database import queries
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.errors import Conflict, InvalidInput, Transient
+from bulk_pipelines.processing import trial
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines.processing.intake.rows import UNREADABLE
+from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.processing import Scene, lines
 
 
@@ -26,6 +36,9 @@ from bulk_pipelines_tests.scenes.processing import Scene, lines
 def shop(scene: Scene) -> None:
     scene.shop("http://127.0.0.1:9/")
 
+
+LOOK = queries.text("items", "job_to_fill")
+"""The statement with which each batch begins."""
 
 ROWS = [{"title": "lamp", "brand": 'a "b", c\\d\te'}, {"title": "stuhl", "brand": "ä\nö"}, {"title": "x", "brand": ""}]
 CSV = 'title,brand\r\nlamp,"a ""b"", c\\d\te"\r\n"stuhl","ä\nö"\nx,\n'
@@ -49,6 +62,95 @@ def test_every_format_comes_to_the_same_rows(scene: Scene, content: bytes) -> No
     assert job.planned_at is not None
     engine_jobs.check_counters(scene.pool, job)
     assert not list((scene.folder / "home" / "landed").rglob("rows*")), "the copy is not needed any more"
+
+
+def workbook(*sheets: list[Any]) -> bytes:
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for number, rows in enumerate(sheets):
+        sheet = book.active if number == 0 else book.create_sheet()
+        assert sheet is not None
+        for row in rows:
+            sheet.append(row)
+    book.save(out)
+    return out.getvalue()
+
+
+TABLE = pa.table(
+    {
+        "title": ["lamp", "stuhl", "x"],
+        "price": [9.5, None, 3.0],
+        "made": [date(2026, 1, 2), None, date(2026, 3, 4)],
+        "tags": [["a", "b"], [], None],
+    }
+)
+
+
+def stored(kind: str) -> bytes:
+    out = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(TABLE, out, row_group_size=2)
+    else:
+        writer = (pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream)(out, TABLE.schema)
+        writer.write_table(TABLE)
+        writer.close()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_tables_come_as_the_texts_of_their_values(scene: Scene, kind: str) -> None:
+    job = scene.planned(source=scene.file(stored(kind), "rows.bin"))
+    assert scene.inputs(job) == [
+        {"title": "lamp", "price": "9.5", "made": "2026-01-02", "tags": '["a", "b"]'},
+        {"title": "stuhl", "price": None, "made": None, "tags": "[]"},
+        {"title": "x", "price": "3", "made": "2026-03-04", "tags": None},
+    ]
+    engine_jobs.check_counters(scene.pool, job)
+    with pytest.raises(InvalidInput, match="said to be csv"):
+        scene.planned(source=scene.file(stored(kind), "rows.bin"), format="csv")
+
+
+def test_a_sheet_is_read_with_what_is_wrong_in_it(scene: Scene) -> None:
+    rows = [["title", "price"], ["lamp", 9.5], [], ["stuhl", None], ["x", 3, "surplus"], [date(2026, 1, 2), True]]
+    job = scene.planned(source=scene.file(workbook(rows, []), "rows.xlsx"), format="xlsx")
+    first, second, third, fourth = scene.inputs(job)
+    assert (first, second) == ({"title": "lamp", "price": "9.5"}, {"title": "stuhl", "price": None})
+    assert third[UNREADABLE] == "3 values instead of 2"
+    assert fourth == {"title": "2026-01-02", "price": "true"}
+    found = library.load(current())
+    told = list(trial.run(scene.pool, found, found.recipe("products"), str(scene.folder / "rows.xlsx"), 2, current()))
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (workbook([["title"], ["a"]], [["title"], ["b"]]), "several sheets"),
+        (workbook([["brand"], ["a"]]), "needs the column title"),
+        (workbook([["title", "title"], ["a", "b"]]), "same name"),
+        (workbook([["title"]]), "no records"),
+        (workbook([]), "is empty"),
+        (workbook([["title"], ["a"]])[:2_000], "cannot be read"),
+        (stored("parquet")[:-20], "cannot be read"),
+        (stored("arrow")[:200], "cannot be read"),
+    ],
+)
+def test_a_table_that_cannot_be_read(scene: Scene, content: bytes, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        scene.planned(source=scene.file(content, "rows.bin"))
+
+
+def test_a_table_that_was_cut_short_goes_on(scene: Scene) -> None:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"title": [f"t{number}" for number in range(5_000)]}), out, row_group_size=700)
+    job = scene.submitted(source=scene.file(out.getvalue(), "rows.parquet"))
+    with transaction(scene.pool) as connection:
+        jobs.start(connection, job.job_key)
+    there = []
+    while scene.job(job.job_key).planned_at is None:
+        planning.plan(scene.pool, job, lambda: True)
+        there.append(scene.job(job.job_key).total_items)
+    assert len(there) > 2
+    assert [row["title"] for row in scene.inputs(job)] == [f"t{number}" for number in range(5_000)]
 
 
 def test_a_table_and_a_query(scene: Scene) -> None:
@@ -147,7 +249,7 @@ def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> 
         (b"title,title\na,b\n", "same name"),
         (b"title,,x\na,b,c\n", "no name"),
         (b"brand\na\n", "needs the column title"),
-        (b"PK\x03\x04abc", "zip archive"),
+        (b"PK\x03\x04abc", "cannot be read"),
         ("title\na\n".encode("utf-16"), "UTF-16"),
     ],
 )
@@ -156,27 +258,20 @@ def test_a_file_that_cannot_be_read_at_all(scene: Scene, content: bytes, why: st
         scene.planned(source=scene.file(content))
 
 
-def test_an_intake_that_was_cut_short_goes_on_with_the_same_bytes(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_intake_that_was_cut_short_goes_on_with_the_same_bytes(scene: Scene) -> None:
     titles = [f"t{number}" for number in range(5_000)]
     source = scene.products(*titles)
     job = scene.submitted(source=source)
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
 
-    def dying(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        if before >= 2_000:
-            raise KeyboardInterrupt
-        real(connection, job_id, batch, before)
+    def die() -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(persist, "copy_batch", dying)
-    with pytest.raises(KeyboardInterrupt):
-        planning.plan(scene.pool, job)
+    with listening(scene.pool, before(LOOK, die, number=3)) as dying, pytest.raises(KeyboardInterrupt):
+        planning.plan(dying, job)
     there = scene.job(job.job_key).total_items
     assert 0 < there < 5_000
-    monkeypatch.setattr(persist, "copy_batch", real)
     scene.products("other", "rows")  # the source has changed meanwhile, which does not matter
     planning.plan(scene.pool, job)
     assert [row["title"] for row in scene.inputs(job)] == titles
@@ -200,58 +295,42 @@ def test_two_intakes_of_one_job_add_each_row_once(scene: Scene) -> None:
     assert scene.job(job.job_key).total_items == 2_000
 
 
-def test_a_plan_that_meets_another_one_goes_on_behind_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_meets_another_one_goes_on_behind_it(scene: Scene) -> None:
     """The orphan of an earlier try, or a kick-off, adds rows at the same time. That must not fail the job."""
     titles = [f"t{number}" for number in range(1_500)]
     job = scene.submitted(source=scene.products(*titles))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
 
-    def beside(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        if before == 0:
-            with transaction(scene.pool) as other:
-                real(other, job_id, batch[:7], 0)
-        real(connection, job_id, batch, before)
+    def beside() -> None:
+        rows = list(records.items(({"title": title, "brand": "Acme"} for title in titles[:7]), 1))
+        with transaction(scene.pool) as other:
+            persist.copy_batch(other, job.job_id, rows, 0)
 
-    monkeypatch.setattr(persist, "copy_batch", beside)
-    with pytest.raises(Transient, match="somebody else"):
-        planning.plan(scene.pool, job)
+    with listening(scene.pool, before(LOOK, beside)) as heard, pytest.raises(Transient, match="somebody else"):
+        planning.plan(heard, job)
     assert scene.job(job.job_key).total_items == 7
     assert planning.plan(scene.pool, job).planned_at is not None
     assert [row["title"] for row in scene.inputs(job)] == titles
     engine_jobs.check_counters(scene.pool, job)
 
 
-def test_a_plan_that_another_one_overtakes_is_done(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_another_one_overtakes_is_done(scene: Scene) -> None:
     job = scene.submitted(source=scene.products("a", "b"))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
-
-    def overtaken(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        monkeypatch.setattr(persist, "copy_batch", real)
-        planning.plan(scene.pool, job)
-        real(connection, job_id, batch, before)
-
-    monkeypatch.setattr(persist, "copy_batch", overtaken)
-    assert planning.plan(scene.pool, job).planned_at is not None
+    with listening(scene.pool, before(LOOK, lambda: planning.plan(scene.pool, job))) as overtaken:
+        assert planning.plan(overtaken, job).planned_at is not None
     assert [row["title"] for row in scene.inputs(job)] == ["a", "b"]
 
 
-def test_a_plan_of_a_job_that_was_cancelled_meanwhile_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_a_job_that_was_cancelled_meanwhile_says_so(scene: Scene) -> None:
     job = scene.submitted(source=scene.products("a", "b"))
     with transaction(scene.pool) as connection:
         jobs.start(connection, job.job_key)
-    real = persist.copy_batch
-
-    def cancelled(connection: Connection, job_id: int, batch: list[Encoded], before: int) -> None:
-        jobs.cancel(scene.pool, job.job_key)
-        real(connection, job_id, batch, before)
-
-    monkeypatch.setattr(persist, "copy_batch", cancelled)
-    with pytest.raises(Conflict, match="is over"):
-        planning.plan(scene.pool, job)
+    cancel = before(LOOK, lambda: jobs.cancel(scene.pool, job.job_key))
+    with listening(scene.pool, cancel) as heard, pytest.raises(Conflict, match="is over"):
+        planning.plan(heard, job)
 
 
 def test_the_answer_to_a_commit_that_was_lost_does_not_double_a_batch(scene: Scene) -> None:

@@ -10,6 +10,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.telemetry import events
 from bulk_pipelines_tests.scenes.engine_jobs import check_counters, make_due
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
@@ -85,6 +86,30 @@ def test_the_envelope_goes_with_the_row_and_to_the_provider(scene: Scene) -> Non
     told = {name.lower(): value for name, value in server.calls[0].headers.items()}
     assert told["traceparent"].split("-")[1:3] == [envelope["tracing"][name] for name in ("trace_id", "span_id")]
     assert told["user-agent"] == "bulk-pipelines (tests@example.org)"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_envelope_goes_with_the_row_into_the_log(
+    scene: Scene, caplog: pytest.LogCaptureFixture, together: bool
+) -> None:
+    """Whether rows are looked up one by one or together, a line tells of each, with all by which it is known."""
+    caplog.set_level("DEBUG", "bulk_pipelines.details")
+    with ProviderServer(shop) as server:
+        scene.shop(server.url)
+        if together:
+            register = scene.file("id,name\n1,lamp\n", "register.csv")
+            scene.declare(
+                '[recipe.products]\ntype = "match"\nvariants = [{ name = "title", query = "{title}" }]\n'
+                f'reference = {{ file = "{register}", id = "id", names = ["name"] }}\n'
+            )
+        job = scene.done(source=scene.products("lamp", "nothing"))
+    told = [vars(each)[events.FIELDS] for each in caplog.records if vars(each).get(events.NAME) == "item looked up"]
+    rows = scene.rows(job)
+    kept = [row.result["envelope"] for row in rows if row.result]
+    assert [each for each in kept if each not in [line["envelope"] for line in told]] == []
+    assert {line["outcome"] for line in told} == {"matched", "no match"}
+    assert all(line["envelope"]["body"].keys() == {"project_id", "task_id", "dataset_entry_id"} for line in told)
+    assert "Acme" not in str([line["envelope"] for line in told]), "references, and no data"
 
 
 def test_equal_rows_ask_once_and_say_so(scene: Scene) -> None:

@@ -2,12 +2,16 @@
 
 import gzip
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from bulk_pipelines.engine.rate_limit import Use
 from bulk_pipelines.errors import Permanent, Throttled, Transient
@@ -15,6 +19,7 @@ from bulk_pipelines.processing.providers.client import Client, Request
 from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.errors import Refused, UnsafePath
+from bulk_pipelines_tests.servers.http2_server import Http2Server
 from bulk_pipelines_tests.servers.provider_server import Handler, ProviderServer, Said
 
 
@@ -67,6 +72,11 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
             id="bomb",
         ),
         pytest.param(lambda _: Said(b"no gzip", 200, {"Content-Encoding": "gzip"}), "broke off", id="not packed"),
+        pytest.param(
+            raw(HEAD + b"Content-Length: 10000000000\r\n\r\n", *[b" " * 65_536] * 1_000),
+            "more than 100,000 bytes",
+            id="ten gigabytes",
+        ),
         pytest.param(raw(HEAD + b"Content-Length: 100\r\n\r\n{"), "broke off", id="half a body"),
         pytest.param(raw(b"SSH-2.0\r\n"), "broke off", id="not HTTP"),
         pytest.param(raw(b""), "broke off", id="closed at once"),
@@ -166,3 +176,17 @@ def test_threads_share_connections_and_their_time_limits_stand_apart() -> None:
         thread.join()
         client.close()
     assert "in time" in str(failed[0])
+
+
+def test_http_2_is_spoken_where_it_is_offered(tmp_path: Path) -> None:
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    with Http2Server(tls) as server:
+        client = Client(provider(server.url), Settings(ca_file=str(tmp_path / "authority.pem")))
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda number: client.call(Request(str(number)), Use(1)).value, range(12)))
+        client.close()
+    assert server.connections == ["h2"], "all requests share one connection"
+    assert sorted(server.paths) == sorted(f"/{number}" for number in range(12))
+    assert all(each["number"] for each in found)

@@ -89,10 +89,15 @@ def test_later_jobs_go_by_decisions_and_ask_nobody(scene: Scene, job: Job) -> No
     assert waiting(scene, later) == ["000000001"]
 
 
-def test_every_decision_is_undone_by_another(scene: Scene, job: Job) -> None:
+def test_a_decision_takes_the_place_of_one_that_it_contradicts(scene: Scene, job: Job) -> None:
     for verdict, entry, outcome in (
         ("accept", "x1", "matched"),
         ("none", None, "no match"),
+        ("reject", "x1", "no match"),
+        ("accept", "x2", "matched"),
+        ("reject", "x1", "matched"),
+        ("reject", "x2", "no match"),
+        ("open", None, "ambiguous"),
         ("accept", "x2", "matched"),
         ("reject", "x2", "ambiguous"),
         ("reject", "x1", "no match"),

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.scenes.api import Api, serving_here
 from bulk_pipelines_tests.scenes.processing import Scene
@@ -207,16 +208,76 @@ def test_only_references_are_served(served: Api) -> None:
     assert httpx.get(f"{served.url}/reconcile", timeout=60).json() == {"services": ["companies"]}
 
 
+QUERIES = {"queries": json.dumps({"q0": {"query": "Blue Bottle Coffee"}})}
+
+
 def test_pages_of_other_origins_ask_with_a_key(served: Api) -> None:
     url, foreign = f"{served.url}/reconcile/companies", {"Origin": "https://refine.example"}
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     preflight = httpx.options(url, headers=foreign | asked, timeout=60)
     assert preflight.headers["Access-Control-Allow-Origin"] == "*"
-    assert httpx.get(url, headers=foreign, timeout=60).status_code == 401, "without a key only pages of our own ask"
+    for version in VERSIONS:
+        manifest = httpx.get(url + ("" if version == "0.2" else f"/{version}"), headers=foreign, timeout=60).json()
+        told = manifest.pop("authentication")  # its schema is that of another specification: OpenAPI 2
+        assert told.pop("description")
+        assert told == {"type": "apiKey", "in": "header", "name": "Authorization"}
+        check(version, "manifest", manifest)
+    for strange in (foreign, foreign | {"Host": "127.0.0.1"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert httpx.post(url, data=QUERIES, headers=strange, timeout=60).status_code == 401, strange
+        assert httpx.get(url, params=QUERIES, headers=strange, timeout=60).status_code == 401, strange
     answer = served.client("ada").get("/reconcile/companies", headers=foreign)
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
     other = served.client("ada").get("/v1/imports", headers=foreign)
     assert "Access-Control-Allow-Origin" not in other.headers
+
+
+def used_as_openrefine_does(manifest_url: str) -> None:
+    """OpenRefine's page gets the manifest and suggestions, its server posts queries: without headers of ours."""
+    page = {"Origin": "http://127.0.0.1:3333", "Sec-Fetch-Site": "same-site"}
+    answer = httpx.get(manifest_url, headers=page, timeout=60)
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")
+    manifest = answer.json()
+    check("0.2", "manifest", manifest)
+    assert "authentication" not in manifest
+    found = httpx.post(manifest_url, data=QUERIES, timeout=60).json()["q0"]["result"]
+    assert [each["id"] for each in found][:1] == ["1"]
+    for kind in ("entity", "type", "property"):
+        place = manifest["suggest"][kind]
+        told = httpx.get(place["service_url"] + place["service_path"], params={"prefix": "c"}, headers=page, timeout=60)
+        assert told.status_code == 200, told.text
+    place = manifest["extend"]["propose_properties"]
+    assert httpx.get(place["service_url"] + place["service_path"], headers=page, timeout=60).status_code == 200
+    extend = {"extend": json.dumps({"ids": ["2"], "properties": [{"id": "city"}]})}
+    assert httpx.post(manifest_url, data=extend, timeout=60).json()["rows"]["2"]["city"] == [{"str": "Jena"}]
+    for address in (manifest["view"]["url"], manifest["preview"]["url"]):
+        assert httpx.get(address.replace("{{id}}", "2"), timeout=60).status_code == 200
+
+
+def test_openrefine_on_the_same_machine_needs_no_key(served: Api) -> None:
+    url = f"{served.url}/reconcile/companies"
+    used_as_openrefine_does(url)
+    used_as_openrefine_does(url.replace("127.0.0.1", "localhost"))
+    page = {"Origin": "http://127.0.0.1:3333"}
+    assert httpx.get(f"{served.url}/v1/imports", headers=page, timeout=60).status_code == 401, (
+        "references, nothing else"
+    )
+
+
+def test_openrefine_elsewhere_has_its_key_in_the_address(served: Api, caplog: pytest.LogCaptureFixture) -> None:
+    key, wide = served.text("ada", Scope.RECONCILE), served.text("ada", Scope.READ)
+    caplog.set_level("DEBUG")
+    used_as_openrefine_does(f"{served.url}/reconcile/~{key}/companies")
+    for refused, status in ((wide, 403), ("bulk_0_x", 401), ("x", 401), ("%0a", 401)):
+        answer = httpx.get(f"{served.url}/reconcile/~{refused}/companies", timeout=60)
+        assert answer.status_code == status, answer.text
+    assert httpx.get(f"{served.url}/reconcile/~{key}", timeout=60).status_code == 403, "the list is for others"
+    ours = "\n".join(each.getMessage() for each in caplog.records if each.name.startswith("bulk_pipelines"))
+    assert "request answered" in ours
+    assert key not in ours, "no line of our log has the key"
+    header = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{served.url}/reconcile/companies", headers=header, timeout=60).status_code == 200
+    for place in ("/v1/imports", "/reconcile", "/metrics", "/console/jobs"):
+        assert httpx.get(served.url + place, headers=header, timeout=60).status_code == 403, place
 
 
 def test_a_file_that_has_changed_is_served_anew(scene: Scene, served: Api) -> None:

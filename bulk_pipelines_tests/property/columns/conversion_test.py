@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bulk_pipelines.columns import text_lists, timestamps, uuids
+from bulk_pipelines_tests.scenes.today import examples
 
 times = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31))  # noqa: DTZ001 - the zone is drawn beside it
 zones = st.sampled_from(["", "Z", "+00", "+02:00", "-0730", "+14:00", "-23:59"])
@@ -25,7 +26,7 @@ def expected(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.builds(written, times, zones, digits, st.sampled_from("T ")), min_size=1), st.booleans())
 def test_times(texts: list[str], with_bad_one: bool) -> None:
     column = pa.array([*texts, "no time", None] if with_bad_one else texts)
@@ -38,7 +39,7 @@ near_times = st.from_regex(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(near_times, min_size=1, max_size=5))
 def test_a_time_is_one_alone_and_among_others(texts: list[str]) -> None:
     """Arrow reads a column of one form at once, and we the others: both must draw the same line."""
@@ -47,7 +48,7 @@ def test_a_time_is_one_alone_and_among_others(texts: list[str]) -> None:
     assert timestamps.convert(pa.array([*texts, "x"])).to_pylist() == [*alone, None]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -70,7 +71,7 @@ def canonical(text: str | None) -> str | None:
     return value if text is not None and text.lower() == value else None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.lists(st.text(max_size=8), max_size=4)), min_size=1), st.booleans(), st.booleans()
 )

@@ -11,6 +11,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.distribution.files import data
 from bulk_pipelines.distribution.request import checked
 from bulk_pipelines_tests.scenes.distribution import records, wanted
+from bulk_pipelines_tests.scenes.today import examples
 
 PARTS = st.sampled_from(
     [
@@ -126,7 +127,7 @@ ENDS = st.lists(st.one_of(SPACES, st.just(";")), max_size=3).map("".join)
 PLACES = st.lists(st.one_of(LITERALS, *(place_of(name) for name in BOUND)), max_size=6)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(places=PLACES, spaces=st.lists(SPACES, min_size=1, max_size=4), end=ENDS)
 @example(places=[Place("E'a'\n'\\' :index_key'")], spaces=[" "], end="; -- :index_key")
 def test_a_parameter_is_one_wherever_it_stands(

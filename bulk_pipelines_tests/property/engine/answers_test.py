@@ -23,6 +23,7 @@ from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import BulkError, ErrorClass, Failure, Transient
 from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.engine_jobs import check_counters, kind, only, rows, running
+from bulk_pipelines_tests.scenes.today import examples
 
 GOOD = 3
 """Items before and behind, whose answers are fine."""
@@ -146,7 +147,7 @@ def ended(pool: Engine, answers: Mapping[str, object], concurrency: int) -> dict
 
 
 @given(st.lists(returned | raised, min_size=1, max_size=6), st.sampled_from([1, 3]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_answer_stops_a_worker(pool: Engine, given: list[object], concurrency: int) -> None:
     found = ended(pool, {f"odd{number}": answer for number, answer in enumerate(given)}, concurrency)
     for row in found.values():

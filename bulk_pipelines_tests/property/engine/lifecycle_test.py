@@ -53,6 +53,7 @@ from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy, Tries
 from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines_tests.scenes import engine_log
 from bulk_pipelines_tests.scenes.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
+from bulk_pipelines_tests.scenes.today import examples
 
 WORKERS = 3
 # A wait is over at once or never: the draw says which.
@@ -607,7 +608,7 @@ COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck), print_
 
 
 def test_lives(machine: type[Lifecycle]) -> None:
-    run_state_machine_as_test(machine, settings=settings(COMMON, max_examples=40, stateful_step_count=50))
+    run_state_machine_as_test(machine, settings=settings(COMMON, max_examples=examples(40), stateful_step_count=50))
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dispatch
 from bulk_pipelines.engine.jobs.dispatch import DispatchLimits
 from bulk_pipelines_tests.scenes import databases
+from bulk_pipelines_tests.scenes.today import examples
 
 KINDS = ["a", "b", "c"]
 
@@ -67,7 +68,7 @@ def expected(made: list[tuple[int, str, Waiting]], limit: DispatchLimits) -> lis
 
 
 @given(jobs, limits)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_is_offered(pool: Engine, given: list[Waiting], limit: DispatchLimits) -> None:
     with transaction(pool) as connection:
         connection.execute("TRUNCATE job CASCADE")

@@ -14,6 +14,7 @@ from bulk_pipelines.exports.filters import Filter, Operator
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines_tests.scenes.export_files import exported, insert, read
+from bulk_pipelines_tests.scenes.today import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 HOSTILE = st.sampled_from(
@@ -53,7 +54,7 @@ def with_one_user(engine: Engine) -> Engine:
     return engine
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=HOSTILE | ANY_TEXT, operator=OPERATORS, other=HOSTILE | ANY_TEXT)
 @example(value="'; DROP TABLE users; --", operator=Operator.EQUAL, other="\\")
 def test_values_stay_values(with_one_user: Engine, value: str, operator: Operator, other: str) -> None:
@@ -78,7 +79,7 @@ def bound(connection: psycopg.Connection[object], statement: str, value: str) ->
     return row[0]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(HOSTILE | ANY_TEXT.map(lambda text: "n" + text), min_size=1, max_size=8, unique=True))
 def test_exactly_the_rows_asked_for(with_one_user: Engine, names: list[str]) -> None:
     with pool.transaction(with_one_user) as connection:

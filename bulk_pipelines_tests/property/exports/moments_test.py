@@ -14,6 +14,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines_tests.scenes.export_files import exported, read_xlsx
+from bulk_pipelines_tests.scenes.today import examples
 
 DAY = 86_400_000_000
 SINCE = 10_957 * DAY
@@ -72,7 +73,7 @@ def told(engine: Engine, texts: list[str]) -> list[bool]:
         ]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(MOMENTS, min_size=1, max_size=12))
 @example(moments=[moment for moment in EDGES if FIRST <= moment <= ARROWS_LAST])
 @example(moments=[ARROWS_LAST + 1])

@@ -18,6 +18,7 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.export_files import insert_one, stored
 from bulk_pipelines_tests.scenes.import_runs import finished
+from bulk_pipelines_tests.scenes.today import examples
 
 TEXT = st.sampled_from(
     [
@@ -64,7 +65,7 @@ def articles(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("format_", [Format.CSV, Format.NDJSON, Format.JSON])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=articles(), job_id=st.integers(1, 1 << 30))
 def test_an_export_imports_to_the_identical_table(
     engine: Engine, format_: Format, rows: list[dict[str, Any]], job_id: int

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines_tests.scenes.export_files import exported, insert_one, read, stored
+from bulk_pipelines_tests.scenes.today import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 AWKWARD = st.sampled_from(
@@ -77,7 +78,7 @@ def articles(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [article(number, *each) for number, each in enumerate(draw(st.lists(parts, max_size=12)), start=1)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=articles())
 @example(rows=[])
 @example(rows=[article(1, "", None, [], datetime(2080, 1, 1, 0, 0, 0, 22_501, UTC))])

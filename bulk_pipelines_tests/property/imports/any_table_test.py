@@ -17,6 +17,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources import reflection
 from bulk_pipelines_tests.scenes.import_runs import prepared
+from bulk_pipelines_tests.scenes.today import examples
 
 JOBS = itertools.count(1)
 TABLE = """
@@ -107,7 +108,7 @@ def written(rows: list[Row]) -> str:
 
 
 @pytest.mark.parametrize("provenance", [False, True], ids=["without provenance", "with provenance"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, seed=st.integers(0, 1 << 30), size=st.integers(1, 9))
 def test_inserts_come_to_what_the_file_says(
     engine: Engine, tmp_path: Path, provenance: bool, rows: list[Row], seed: int, size: int

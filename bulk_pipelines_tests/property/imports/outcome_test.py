@@ -14,12 +14,13 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines_tests.scenes.import_model import existing, inserted, records, reset, seeds, table, upserted, written
 from bulk_pipelines_tests.scenes.import_runs import prepared
+from bulk_pipelines_tests.scenes.today import examples
 
 
 @pytest.mark.parametrize(
     ("mode", "match_on"), [("insert", None), ("validate", None), ("upsert", "id"), ("upsert", "email")]
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=records.filter(bool), before=existing, cutting=st.tuples(st.integers(50, 2_000), st.integers(1, 30), seeds)
 )

@@ -23,6 +23,7 @@ from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.imports.validate.validation import Reject, validate
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes.import_runs import SUBMITTED, Pace
+from bulk_pipelines_tests.scenes.today import examples
 
 USERS = resources.find("users")
 LARGEST = 400
@@ -87,7 +88,7 @@ def outline(rejects: list[Reject]) -> list[tuple[bytes, list[dict[str, Any]]]]:
     ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.one_of(csv_files, ndjson_files, arrays), min_size=1, max_size=3))
 @example(['[{"email": "a@x.org", "name": "An\nn", "role": "reader"}]'])
 @example(['email,name,role\na@x.org,"Ann,reader\n', "email,name,role\nb@x.org,Bob,king\n"])

@@ -1,6 +1,7 @@
 """Declarations that people write: what is wrong is told with its place, and what is right comes out as it was meant."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,30 @@ def test_what_is_wrong_with_a_recipe_for_wikidata(changes: dict[str, Any], said:
 def test_what_is_wrong_with_a_recipe_for_pictures(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         types.find("image").check(Recipe.parse("x", {"type": "image", **changes}), {})
+
+
+def test_packages_bring_recipes_by_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapping, or a function that returns one. A file of one's own takes the place of what a package brings."""
+    told = tmp_path / "others-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    points = "[bulk_pipelines.recipes]\nmade = others:made\nplain = others:PLAIN\n"
+    (told / "entry_points.txt").write_text(points)
+    (tmp_path / "others.py").write_text(
+        'PLAIN = {"provider": {"theirs": {"address": "https://theirs.example/"}}}\n'
+        "def made():\n"
+        '    asks = [{"provider": "theirs", "path": "x"}]\n'
+        '    variants = [{"name": "n", "query": "{n}"}]\n'
+        '    recipe = {"type": "lookup", "says": "theirs", "variants": variants, "asks": asks}\n'
+        '    return {"recipe": {"theirs": recipe}}\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    chosen = Settings(home=tmp_path / ".bulk", recipes_folder=str(tmp_path / "recipes"))
+    found = library.load(chosen)
+    assert (found.recipe("theirs").says, found.places["theirs"]) == ("theirs", "others:made")
+    assert found.providers["theirs"].address == "https://theirs.example/"
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "mine.yaml").write_text(
+        "recipe: {theirs: {type: lookup, says: mine, variants: [{name: n, query: '{n}'}], asks: [{provider: theirs}]}}"
+    )
+    assert library.load(chosen).recipe("theirs").says == "mine"

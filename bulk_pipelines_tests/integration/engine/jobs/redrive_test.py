@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.jobs import dlq, end, jobs, redrive
@@ -26,6 +27,7 @@ from bulk_pipelines_tests.scenes.engine_jobs import (
     statuses,
     waiting_for_locks,
 )
+from bulk_pipelines_tests.scenes.listening import listening
 from bulk_pipelines_tests.scenes.waiting import until
 
 
@@ -168,17 +170,22 @@ def hopeless(pool: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
         future.result(timeout=30)
 
 
+FIRST = {
+    queries.text("jobs", "lock_job"),
+    queries.text("dlq", "last_burial"),
+    queries.text("dlq", "dead_letters"),
+}
+"""The statements with which the transactions of a redrive begin."""
+
+
 def test_what_is_buried_again_meanwhile_is_not_redriven_again(pool: Engine, hopeless: Job) -> None:
     """Else a redrive of items that fail at once would never end."""
-    real = redrive.one_batch
 
-    def one_batch_and_wait(*given: object) -> int:
-        redriven = real(*given)  # type: ignore[arg-type]
-        until(lambda: found(pool, hopeless).dlq_items == 20, "all are buried again")
-        return redriven
+    def wait(statement: str) -> None:
+        if statement in FIRST:
+            until(lambda: found(pool, hopeless).dlq_items == 20, "all are buried again")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redrive, "one_batch", one_batch_and_wait)
-        assert redrive.redrive(pool, hopeless.job_key) == 20
+    with listening(pool, wait) as heard, pytest.MonkeyPatch.context() as patch:
+        assert redrive.redrive(heard, hopeless.job_key) == 20
         patch.setattr(dlq, "AT_A_TIME", 5)
-        assert dlq.try_again(pool, Wanted(hopeless.job_key)).items == 20
+        assert dlq.try_again(heard, Wanted(hopeless.job_key)).items == 20

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bulk_pipelines.errors import Permanent
-from bulk_pipelines.storage.errors import Full, Missing, Refused, SourceChanged, UnsafePath
+from bulk_pipelines.storage.errors import Full, Missing, Refused, UnsafePath
 from bulk_pipelines.storage.local.storage import LocalStorage
 
 
@@ -84,25 +84,6 @@ def test_the_root_may_be_a_link(storage: LocalStorage, tmp_path: Path) -> None:
     alias = LocalStorage(tmp_path / "alias")
     assert alias.read("in/file") == b"data"
     assert [entry.key for entry in alias.entries()] == ["in/file"]
-
-
-def test_the_last_piece_is_given_when_the_file_was_found_unchanged(storage: LocalStorage) -> None:
-    """Whoever gets as many bytes as were promised waits for nothing more: a client of HTTP, for instance."""
-    storage.put("file", b"first" * (1 << 20))
-    with storage.open("file") as reader:
-        pieces = iter(reader)
-        received = [next(pieces) for _ in range(5)]
-        storage.delete("file")
-        assert list(pieces) == []
-    assert b"".join(received) == b"first" * (1 << 20)
-    storage.put("file", b"first" * (1 << 20))
-    with storage.open("file") as reader:
-        pieces = iter(reader)
-        for _ in range(4):
-            next(pieces)
-        storage.put("file", b"other" * (1 << 20))
-        with pytest.raises(SourceChanged, match="was replaced"):
-            next(pieces)
 
 
 def test_what_is_no_file(storage: LocalStorage, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from bulk_pipelines.engine.jobs import redrive
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Unfinished
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines_tests.scenes.engine_jobs import claimed, make_due, rows, running, settled
+from bulk_pipelines_tests.scenes.today import examples
 
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
     [Done({"x": 1}), RetryLater("x", after=0.0), Unfinished(), Bury("x"), NotFound("x")]
@@ -27,7 +28,7 @@ wanted_statuses = st.sampled_from(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.lists(deeds, max_size=4),
     between=st.lists(st.lists(deeds, max_size=3), max_size=8),

@@ -20,6 +20,7 @@ from bulk_pipelines.imports.records import blocks, csv_parsing, json_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.resources.articles import ARTICLES
 from bulk_pipelines_tests.scenes.import_runs import Pace
+from bulk_pipelines_tests.scenes.today import examples
 
 COLUMNS = ("a", "b", "c")
 BOM = b"\xef\xbb\xbf"
@@ -29,7 +30,7 @@ text = st.text(
 )
 fields = st.lists(st.tuples(text, text, text), min_size=1, max_size=12)
 sizes = st.tuples(st.integers(1, 200), st.integers(1, 8), st.integers(1, 64))
-few = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bulk_pipelines.errors import Cancelled
 from bulk_pipelines.exports.read import readers
 from bulk_pipelines.exports.read.readers import Reader, in_order
+from bulk_pipelines_tests.scenes.today import examples
 from bulk_pipelines_tests.scenes.waiting import until
 
 
@@ -57,7 +58,7 @@ def exports_running() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "export"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(st.integers(), max_size=5), min_size=1, max_size=12), st.integers(1, 4), st.randoms())
 def test_the_pieces_come_in_the_order_of_the_parts(parts: list[list[int]], count: int, chance: random.Random) -> None:
     pause = threading.Event()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bulk_pipelines.processing.matching import index as indexes
 from bulk_pipelines.processing.matching.entries import Entry, Query
 from bulk_pipelines.processing.matching.features import FEATURES
 from bulk_pipelines.processing.matching.index import Index, build
@@ -160,3 +161,21 @@ def test_a_hostile_entry_and_a_hostile_name_cost_little() -> None:
 
     assert len(index.origin) < 50
     assert match(index, [Query(("a" * 1_000_000,) * 50)])[0].verdict is Verdict.NONE
+
+
+def test_a_reference_of_many_blocks_is_searched_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found, and how alike it is, depends neither on the chunks nor on the blocks of the index."""
+    words = ("blue", "bottle", "coffee", "works", "nordic", "timber", "lamps", "acme", "river", "stone")
+    named = [f"{words[n % 10]} {words[n // 10 % 10]} {words[n * 7 % 10]} {n % 13}" for n in range(400)]
+    entries = [Entry(f"E{n}", (name,), websites=(f"https://site{n}.de",)) for n, name in enumerate(named)]
+    queries = [Query((name.replace("e", "", 1),)) for name in named] + [Query(("nobody at all",))]
+    whole = match(build(entries), queries)
+    monkeypatch.setattr(indexes, "BLOCK", 150)
+    cut = build(entries, size=37)
+    assert len(cut.postings) > 3
+    assert sum(each.shape[1] for each in cut.postings) == len(cut.owner)
+    for one, other in zip(whole, match(cut, queries), strict=True):
+        assert one.verdict is other.verdict
+        assert [(each.id, round(each.score, 5)) for each in one.candidates] == [
+            (each.id, round(each.score, 5)) for each in other.candidates
+        ]

@@ -1,0 +1,100 @@
+"""Looking at a file before it is imported: the file, or its beginning, is sent like one that is to be imported. Nothing
+of it is kept."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, Field
+
+from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.imports.requests import SentBody, SentForm, flag
+from bulk_pipelines.imports.report.preview import Preview, preview
+from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.storage.errors import OverLimit
+
+LARGEST = 32 << 20
+"""Of a larger file, the beginning is enough."""
+
+
+class Mapped(BaseModel):
+    """Where the values of a column come from: one of the other three."""
+
+    column: str
+    field: str | None
+    constant: str | None
+    expression: str | None
+
+
+class RejectedRecord(BaseModel):
+    """A record that would be rejected."""
+
+    line: int
+    reasons: list[dict[str, str]]
+    record: str
+
+
+class PreviewAnswer(BaseModel):
+    """How a file would be read. If it cannot be imported as it was asked, `problem` says why, and `remedy` has the
+    options with which it can; the rest then is what is found with them."""
+
+    source: Annotated[str, Field(examples=["users.csv"])]
+    resource: Annotated[str, Field(examples=["users"])]
+    format: str | None
+    recognised: Annotated[dict[str, str], Field(examples=[{"encoding": "utf-8", "delimiter": "comma"}])]
+    columns: list[Mapped]
+    left_out: Annotated[list[str], Field(description="The fields of the file that go to no column.")]
+    without: Annotated[list[str], Field(description="The columns that the file does not give.")]
+    records: Annotated[list[dict[str, str | None]], Field(description="The first good records, by column.")]
+    judged: Annotated[int, Field(description="How many records from the beginning were judged.")]
+    rejected: int
+    reasons: Annotated[dict[str, int], Field(description="How often each reason was given.")]
+    rejects: list[RejectedRecord]
+    files: Annotated[list[str], Field(description="The files of an archive that holds several.")]
+    problem: str | None
+    remedy: Annotated[dict[str, Any], Field(description="Options that are needed besides those that were given.")]
+    reading: Annotated[dict[str, Any], Field(description="How the file is read, with the remedy.")]
+
+    @classmethod
+    def of(cls, found: Preview) -> Self:
+        told = vars(found) | {
+            "columns": [vars(each) for each in found.columns],
+            "rejects": [vars(each) for each in found.rejects],
+            "remedy": {name: plain(value) for name, value in found.remedy.items()},
+            "reading": found.reading.as_params(),
+        }
+        return cls.model_validate(told)
+
+
+def plain(value: Any) -> Any:
+    """Return the value of an option as JSON can have it: pairs are an object."""
+    if isinstance(value, tuple) and value and all(isinstance(each, tuple) for each in value):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def looked(door: Door, arrival: SentForm[Options] | SentBody[Options]) -> Preview:
+    """Look at a file that arrives. A file that is larger than this is refused, or cut by its sender."""
+    with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
+        path = Path(folder) / "file"
+        size = 0
+        with path.open("wb") as file:
+            for piece in arrival.pieces():
+                size += len(piece)
+                if size > LARGEST:
+                    raise OverLimit("file", f"has more than {LARGEST:,} bytes: send its beginning, with cut=true")
+                file.write(piece)
+        if flag("cut", arrival.fields().get("cut", "")):
+            path.write_bytes(whole_lines(path.read_bytes()))
+        options = arrival.options()
+        if options.compression is None and arrival.compression is not None:
+            options = replace(options, compression=arrival.compression)
+        asked = RequestedFile(str(path), path.stat().st_size, name=arrival.name or "the file")
+        return preview(door.pool, options, asked, door.settings)
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return the beginning of a file without the line in which it was cut."""
+    end = data.rfind(b"\n")
+    return data[: end + 1] if end >= 0 else data

@@ -1,0 +1,115 @@
+"""The commands that make files, as a server can do them: exports and distributions."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from bulk_pipelines import output
+from bulk_pipelines.distribution import commands as distribution
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import commands as exports
+from bulk_pipelines.remote.commands import connected, group_of, over_http, written
+
+FILES: dict[str, click.Command] = {}
+"""The commands by their names."""
+DISTRIBUTE: dict[str, click.Command] = {}
+
+
+@over_http(exports.command, FILES)
+def export(
+    resource: str | None,
+    table: str | None,
+    where: Sequence[str],
+    idempotency_key: str | None,
+    priority: int,
+    to: str | None,
+    **options: Any,
+) -> None:
+    from bulk_pipelines.remote import watching
+
+    if (resource is None) == (table is None):
+        raise InvalidInput("--resource", "name either a resource or a table")
+    given = {name: value for name, value in options.items() if value} | {"where": list(where) or None, "table": table}
+    if to == "-":
+        if idempotency_key is not None or priority:
+            raise InvalidInput("--to", "an export to standard output is no job: leave key and priority out")
+        with connected() as client:
+            written(client.exports.stream(resource, **given), to)
+        return
+    elsewhere = to if to is not None and "://" in to else None
+    with connected() as client, watching.screen() as screen:
+        seen, made = client.exports.submitted(
+            resource, idempotency_key=idempotency_key, priority=priority, to=elsewhere, **given
+        )
+        click.echo(f"export {seen.job_id}" + ("" if made else ", submitted before"))
+        look, cancel = partial(client.exports.get, seen.job_id), partial(client.exports.cancel, seen.job_id)
+        seen = screen.watch(seen, client.news(seen.job_id), look, cancel, watching.gauge_of_export)
+        click.echo(f"{seen.job_id} {seen.status.upper()}: {seen.record_count:,} rows, {seen.bytes:,} bytes")
+        if seen.failure_reason:
+            click.echo(seen.failure_reason)
+        if seen.good and to is not None and elsewhere is None:
+            click.echo(str(fetched(client.exports.download(seen.job_id), place_of(to, f"{seen.job_id}-{seen.format}"))))
+        elif seen.good:
+            click.echo(seen.file_path or f"{client.connection.server}{seen.download_url}")
+        if seen.sha256:
+            click.echo(f"sha256 {seen.sha256}")
+    output.end(seen.good)
+
+
+def place_of(to: str, name: str) -> Path:
+    """Return where the file goes: into a folder, under this name, or to the file that is named."""
+    path = Path(to)
+    return path / name if to.endswith("/") or path.is_dir() else path
+
+
+def fetched(pieces: AbstractContextManager[Iterator[bytes]], place: Path) -> Path:
+    """Write what the server sends into a file, whole or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with pieces as found, unfinished.open("wb") as target:
+            for piece in found:
+                target.write(piece)
+        unfinished.replace(place)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return place
+
+
+@over_http(distribution.group.commands["submit"], DISTRIBUTE)
+def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> None:
+    try:
+        inputs = json.loads(request.read())["inputs"]
+    except (ValueError, TypeError, KeyError):
+        raise InvalidInput("REQUEST", 'is not JSON such as {"inputs": [...]}') from None
+    with connected() as client:
+        key = client.distributions.submit(inputs, idempotency_key=idempotency_key, priority=priority)
+        distribution.show({"jobId": key, "status": client.distributions.get(key, size=1).status})
+
+
+@over_http(distribution.group.commands["run"], DISTRIBUTE)
+def run(job_key: str) -> None:
+    from bulk_pipelines.remote import watching
+
+    key = distribution.answered_key(sys.stdin.read()) if job_key == "-" else job_key
+    with connected() as client, watching.screen() as screen:
+        look, cancel = partial(client.distributions.get, key, size=10), partial(client.jobs.cancel, key)
+        seen = screen.watch(look(), client.news(key), look, cancel, watching.gauge_of_distribution)
+        distribution.show(vars(seen))
+    output.end(seen.good)
+
+
+@over_http(distribution.group.commands["status"], DISTRIBUTE)
+def status(job_key: str, size: int, after: str | None) -> None:
+    with connected() as client:
+        distribution.show(vars(client.distributions.get(job_key, size=size, after=after)))
+
+
+FILES["distribute"] = group_of(distribution.group, DISTRIBUTE)

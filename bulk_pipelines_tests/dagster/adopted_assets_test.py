@@ -1,0 +1,105 @@
+"""Adopted tables in Dagster: assets whose lineage follows the foreign keys, checks, drops, and parts for projects of
+other people."""
+
+from pathlib import Path
+
+import dagster as dg
+import pandas as pd
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines import resources, settings
+from bulk_pipelines.components import frames, parts
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.dropping import doors
+from bulk_pipelines.drops import scan
+from bulk_pipelines.exports import definitions as exporting
+from bulk_pipelines.imports import definitions as importing
+from bulk_pipelines.imports import submission
+from bulk_pipelines.resources import adoption
+from bulk_pipelines_tests.scenes.frames import Project, error_of, project
+from bulk_pipelines_tests.scenes.inbox import Inbox
+
+__all__ = ["project"]
+
+SCHEMA = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.customers (id integer PRIMARY KEY, name text NOT NULL, best_order integer);
+CREATE TABLE shop.orders (
+    id integer PRIMARY KEY, customer_id integer REFERENCES shop.customers, before integer REFERENCES shop.orders
+);
+ALTER TABLE shop.customers ADD FOREIGN KEY (best_order) REFERENCES shop.orders;
+CREATE TABLE shop.a_line (id integer PRIMARY KEY, order_id integer REFERENCES shop.orders);
+CREATE TABLE shop.writers (id uuid PRIMARY KEY REFERENCES users);
+"""
+NAMES = ("a_line", "customers", "orders", "writers")
+
+
+@pytest.fixture
+def adopted(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with tables that are adopted. Some of them refer to each other in a circle, and one to itself."""
+    monkeypatch.setenv("BULK_RESOURCES", str(project.folder / "resources"))
+    with transaction(project.engine) as connection:
+        connection.execute(SCHEMA.encode(), prepare=False)
+        for name in NAMES:
+            adoption.adopt(connection, settings.current(), f"shop.{name}", None, provenance=True, again=False)
+    return project
+
+
+def test_lineage_follows_the_foreign_keys(adopted: Project) -> None:
+    everything = dg.Definitions.merge(
+        importing.imports(importing.launchables()),
+        exporting.exports(exporting.launchables()),
+        dg.Definitions(resources={"database": adopted.database}),
+    )
+    graph = everything.resolve_asset_graph()
+    parents = {
+        key.path[-1]: sorted(parent.path[-1] for parent in graph.get(key).parent_keys)
+        for key in graph.get_all_asset_keys()
+        if key.path[-1] in {*NAMES, *(f"{name}_export" for name in NAMES)}
+    }
+    assert parents == {
+        # A circle has a beginning: the first of its tables in the order of the alphabet.
+        "customers": [],
+        "orders": ["customers"],
+        "a_line": ["orders"],
+        "writers": ["users"],
+        **{f"{name}_export": [name] for name in NAMES},
+    }
+    checked = {key.asset_key.path[-1] for key in graph.asset_check_keys}
+    assert checked >= {*NAMES, *(f"{name}_export" for name in NAMES)}
+    assert everything.resolve_job_def("import_orders")
+    assert [each.name for each in resources.known()][3:] == ["writers", "customers", "orders", "a_line"]
+    found = parts.table("orders", database="SHOP_URL")
+    assert {key.path[-1] for key in found.resolve_asset_graph().get_all_asset_keys()} >= {"orders", "orders_export"}
+
+
+def test_files_that_are_dropped_for_adopted_tables(adopted: Project, engine: Engine) -> None:
+    inbox = Inbox(engine, adopted.folder / "inbox")
+    (source,) = scan.configured(settings.current(), list(doors().references))
+    inbox.set(rules=[rule for rule in source.rules if rule.resource in NAMES])
+    inbox.drop("orders.csv", "id,customer_id\n1,1\n")
+    inbox.drop("customers.csv", "id,name\n1,Ann\n")
+    assert inbox.look().taken == 2
+    assert [Path(name).name for (name,) in inbox.taken()] == ["customers.csv", "orders.csv"]
+    assert submission.references()["orders"] == ["customers"]
+
+
+def test_the_rows_of_an_adopted_table_as_a_frame(adopted: Project) -> None:
+    """What an asset returns is imported with the checks of the table, and the check of the asset shows the rejects."""
+
+    @dg.asset(io_manager_key="bulk", metadata={frames.TABLE: "shop.customers"})
+    def leads() -> pd.DataFrame:
+        return pd.DataFrame({"id": [1, 2, 2], "name": ["Ann", "Bob", "Cyd"]})
+
+    @dg.asset
+    def after(leads: pd.DataFrame) -> None:
+        assert leads[["id", "name"]].to_numpy().tolist() == [[1, "Ann"], [2, "Bob"]]
+
+    result = adopted.materialize(leads, after, frames.rejected(leads, most=0))
+    assert result.success, error_of(result)
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.passed, check.description) == (False, "1 of 3 rows were rejected")
+    shown = check.metadata["first_rejects"]
+    assert isinstance(shown, dg.TableMetadataValue)
+    assert [each.data["reasons"] for each in shown.records] == ["duplicate_key"]

@@ -1,0 +1,307 @@
+"""Tables as they are found in databases of other people: each is loaded and exported, or refused in one line."""
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database import pool
+from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import streaming
+from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.imports import work
+from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.imports.plan import agreement, planning
+from bulk_pipelines.resources import adoption, reflection
+from bulk_pipelines.settings.engine import EngineSettings
+from bulk_pipelines_tests.scenes import shop as shops
+from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports
+from bulk_pipelines_tests.scenes.shop import Shop
+
+pytestmark = pytest.mark.usefixtures("home")
+
+HOSTILE = [
+    "fields",
+    "length 0",
+    "value 0",
+    "next length",
+    "a",
+    "a length",
+    "select",
+    "A.b",
+    'say "x"',
+    "🍕",
+    "🍺",
+    "number of the row",
+    "{}",
+    "chunk",
+    "wanted",
+    "O'Neil\\",
+]
+
+
+@pytest.fixture
+def shop(engine: Engine) -> Shop:
+    return shops.opened(engine)
+
+
+@pytest.fixture
+def imports(engine: Engine, tmp_path: Path) -> Imports:
+    return Imports(engine, tmp_path)
+
+
+def planned(shop: Shop, imports: Imports, table: str, *texts: str, **options: Any) -> Job:
+    declared = shop.declared(table)
+    return imports.planned(*texts, resource=declared.name, declaration=declared, **options)
+
+
+def loaded(shop: Shop, imports: Imports, table: str, *texts: str, **options: Any) -> Job:
+    job = imports.worked(planned(shop, imports, table, *texts, **options))
+    assert not shop.left_over()
+    return job
+
+
+def codes(imports: Imports, job: Job) -> dict[int, list[str]]:
+    return {line: found for line, (_, found) in imports.rejects(job).items()}
+
+
+def exported(shop: Shop, table: str, format_: Format = Format.CSV) -> bytes:
+    declared = shop.declared(table)
+    return b"".join(streaming.stream(shop.engine, ExportRequest(declared.name, format_, declaration=declared)))
+
+
+def csv_of(*rows: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("provenance", [False, True], ids=["without provenance", "with provenance"])
+@pytest.mark.parametrize("mode", ["insert", "upsert", "validate"])
+def test_rows_that_refer_to_rows_of_their_own_table(
+    shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, mode: str, provenance: bool
+) -> None:
+    """In any order, within a batch and across batches; a row is rejected if the row that it names is."""
+    shop.do("CREATE TABLE shop.tree (id integer PRIMARY KEY, up integer REFERENCES shop.tree, said text NOT NULL)")
+    if provenance:
+        shop.do("SELECT trace_imports('shop.tree')")
+    monkeypatch.setattr(planning, "RANGE_BYTES", 40)
+    chain = [f"{n},{n + 1},x\n" for n in range(1, 30)]
+    text = "id,up,said\n" + "".join(chain) + "30,,x\n40,99,x\n41,40,x\n50,50,x\n51,52,x\n52,51,x\n60,61,x\n61,1,\n"
+    options: dict[str, Any] = {"validate_only": True} if mode == "validate" else {"mode": mode}
+    job = loaded(shop, imports, "shop.tree", text, **options)
+    assert codes(imports, job) == {
+        32: ["invalid_reference"],
+        33: ["invalid_reference"],
+        37: ["invalid_reference"],
+        38: ["missing_field"],
+    }
+    wanted = [] if mode == "validate" else [(n,) for n in [*range(1, 31), 50, 51, 52]]
+    assert shop.query("SELECT id FROM shop.tree ORDER BY id") == wanted
+
+
+def test_three_hundred_columns(shop: Shop, imports: Imports) -> None:
+    types = ["integer", "text", "numeric(8,2)", "timestamptz", "boolean"]
+    names = [f"c{number}" for number in range(300)]
+    columns = ", ".join(f"{name} {types[place % 5]}" for place, name in enumerate(names))
+    shop.do(f"CREATE TABLE shop.wide ({columns}, PRIMARY KEY (c0, c5, c10))")
+    values = ["7", "text, as it is", "1.50", "2026-01-10T00:00:00Z", "true"] * 60
+    header, first, second = names, values, ["8", *values[1:]]
+    job = loaded(shop, imports, "shop.wide", csv_of(header, first, second, first))
+    assert codes(imports, job) == {4: ["duplicate_key"]}
+    (_, *found) = csv.reader(io.StringIO(exported(shop, "shop.wide").decode()))
+    assert [row[:3] for row in sorted(found)] == [["7", "text, as it is", "1.50"], ["8", "text, as it is", "1.50"]]
+    assert all(row[295:] == ["7", "text, as it is", "1.50", "2026-01-10 00:00:00+00", "true"] for row in found)
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize("provenance", [False, True])
+def test_names_of_every_kind(shop: Shop, imports: Imports, mode: str, provenance: bool) -> None:
+    quoted = [name.replace('"', '""') for name in HOSTILE]
+    columns = ", ".join(f'"{name}" integer' for name in quoted)
+    place = '"Odd. Schema"."Tab.le 🍕 ""x"""'
+    shop.do(f'CREATE SCHEMA "Odd. Schema"; CREATE TABLE {place} (id integer PRIMARY KEY, {columns}, "Note" text)')
+    if provenance:
+        shop.do(f"SELECT trace_imports('{place}')")
+    header = ["id", *HOSTILE, "Note"]
+    rows = [[str(n), *(str(n * 10 + k) for k in range(len(HOSTILE))), "x"] for n in (1, 2)]
+    bad = [["3", *["y"] * len(HOSTILE), "z"], rows[0]]
+    job = loaded(shop, imports, place, csv_of(header, *rows, *bad), mode=mode)
+    assert codes(imports, job)[4] == ["invalid_number"] * len(HOSTILE)
+    for format_ in (Format.CSV, Format.NDJSON):
+        shown = exported(shop, place, format_).decode()
+        assert all(name in shown.replace('""', '"').replace('\\"', '"').replace("\\\\", "\\") for name in HOSTILE)
+    (head, *found) = csv.reader(io.StringIO(exported(shop, place).decode()))
+    assert (head, sorted(found)) == (header, rows)
+
+
+def test_an_empty_table_and_one_without_columns(shop: Shop, imports: Imports) -> None:
+    assert exported(shop, "shop.orders", Format.JSON) == b"[]\n"
+    shop.do("CREATE TABLE shop.nothing (); CREATE TABLE shop.made (id integer GENERATED ALWAYS AS IDENTITY)")
+    for table in ("shop.nothing", "shop.made"):
+        with pytest.raises(InvalidInput, match="has no column that a file could give values for"):
+            shop.declared(table)
+
+
+@pytest.mark.parametrize("name", ["import_job", "import_held"])
+def test_a_column_with_a_name_of_ours_is_refused(shop: Shop, name: str) -> None:
+    shop.do(f"CREATE TABLE shop.same (id integer, {name} text)")
+    with pytest.raises(InvalidInput, match=f"has a column {name}, which is a name of imports"):
+        shop.declared("shop.same")
+
+
+def test_a_name_with_a_per_cent_sign_is_refused_by_imports_alone(shop: Shop, imports: Imports) -> None:
+    shop.do(
+        'CREATE TABLE shop.rebates (id integer PRIMARY KEY, "50% off" integer); INSERT INTO shop.rebates VALUES (1, 2)'
+    )
+    with pytest.raises(InvalidInput, match=r"'50% off' has a per cent sign in its name"):
+        planned(shop, imports, "shop.rebates", "id,50% off\n1,2\n")
+    assert exported(shop, "shop.rebates") == b"id,50% off\n1,2\n"
+
+
+def test_generated_and_identity_columns(shop: Shop, imports: Imports) -> None:
+    shop.do(
+        "CREATE TABLE shop.bills (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, net numeric NOT NULL,"
+        " gross numeric GENERATED ALWAYS AS (net * 1.19) STORED, number integer GENERATED BY DEFAULT AS IDENTITY)"
+    )
+    loaded(shop, imports, "shop.bills", "net\n1\n2\n", "net\n3\n")
+    assert shop.query("SELECT id, gross::float, number FROM shop.bills ORDER BY net") == [
+        (1, pytest.approx(1.19), 1),
+        (2, pytest.approx(2.38), 2),
+        (3, pytest.approx(3.57), 3),
+    ]
+    loaded(shop, imports, "shop.bills", "net,number\n4,40\n")
+    for name in ("id", "gross"):
+        with pytest.raises(InvalidInput, match=f'unknown: "{name}" .*--ignore-extra leaves them out'):
+            planned(shop, imports, "shop.bills", f"{name},net\n1,1\n")
+
+
+NO_TABLES = {
+    "shop.plain_view": "is a view",
+    "shop.kept": "is a materialized view",
+    "shop.orders_pkey": "is an index",
+    "shop.counter": "is a sequence",
+    "shop.missing": 'relation "shop.missing" does not exist',
+    "nowhere.orders": 'relation "nowhere.orders" does not exist',
+    "shop.orders; DROP TABLE job": "syntax",
+    "a.b.c.d": "too many dotted names",
+    "": "invalid name syntax",
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_table_is_refused_in_one_line(shop: Shop, name: str) -> None:
+    shop.do(
+        "CREATE VIEW shop.plain_view AS SELECT * FROM shop.customers;"
+        "CREATE MATERIALIZED VIEW shop.kept AS SELECT 1 AS x; CREATE SEQUENCE shop.counter"
+    )
+    with pytest.raises(InvalidInput) as caught:
+        shop.declared(name)
+    assert NO_TABLES[name] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@contextmanager
+def as_role(shop: Shop, *grants: str) -> Iterator[Connection]:
+    """Provide the connection of a role that has these rights, and that is gone afterwards."""
+    with pool.transaction(shop.engine) as connection, connection.transaction(force_rollback=True):
+        connection.execute("CREATE ROLE guest")
+        for grant in grants:
+            connection.execute(f"GRANT {grant} TO guest".encode())
+        connection.execute("SET LOCAL ROLE guest")
+        yield connection
+
+
+def test_row_level_security_and_roles_without_rights(shop: Shop) -> None:
+    shop.do("ALTER TABLE shop.customers ENABLE ROW LEVEL SECURITY; CREATE TABLE shop.closed (id integer)")
+    with as_role(shop, "USAGE ON SCHEMA shop", "SELECT, INSERT ON shop.customers") as connection:
+        with pytest.raises(InvalidInput, match=r"row-level security of shop\.customers holds .* BYPASSRLS"):
+            reflection.reflect(connection, "shop.customers")
+        with pytest.raises(InvalidInput, match=r"may not read shop\.closed: GRANT SELECT, INSERT"):
+            reflection.reflect(connection, "shop.closed")
+    with as_role(shop) as connection, pytest.raises(InvalidInput, match=r"permission denied for schema shop"):
+        reflection.reflect(connection, "shop.customers")
+    with as_role(shop, "USAGE ON SCHEMA shop", "SELECT ON shop.orders") as connection:
+        declared = reflection.reflect(connection, "shop.orders")
+        with pytest.raises(
+            InvalidInput, match=r'no right to INSERT id.* GRANT SELECT, INSERT ON "shop"\."orders" TO it'
+        ):
+            agreement.check_columns(connection, declared, Mode.INSERT)
+
+
+CHANGES = {
+    "DROP TABLE shop.lines, shop.orders": "Was shop.orders renamed or removed",
+    "ALTER TABLE shop.orders RENAME TO sold": "Was shop.orders renamed or removed",
+    "ALTER TABLE shop.orders DROP COLUMN weight": "the table has no column weight",
+    "ALTER TABLE shop.orders ALTER items TYPE text": "its column items is text, declared is smallint",
+    "ALTER TABLE shop.orders ADD kind text NOT NULL": "the table has a column kind (text), which needs a value",
+    "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey CASCADE": "the table has no unique key on id",
+}
+
+
+def changing(shop: Shop, change: str) -> Kinds:
+    """Return kinds of imports that change the table before the third batch."""
+    batches: list[work.Read] = []
+
+    def loading(read: work.Read) -> None:
+        batches.append(read)
+        if len(batches) == 3:
+            shop.do(change)
+
+    handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
+    return Kinds(replace(kind, handle=handle) for kind in HASTY.values())
+
+
+@pytest.mark.parametrize(
+    ("when", "change"),
+    [("before the plan", change) for change in CHANGES]
+    + [(when, change) for when in ("before the first batch", "between two batches") for change in list(CHANGES)[:3]],
+)
+def test_a_table_that_changes_says_what_to_do(
+    shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, change: str, when: str
+) -> None:
+    declared = shop.declared("shop.orders")
+    monkeypatch.setattr(planning, "RANGE_BYTES", 40)
+    records = "".join(f"{n},1,1.50,2026-01-10,1.5,2\n" for n in range(1, 9))
+    text = "id,customer_id,total,ordered,weight,items\n" + records
+    if when == "before the plan":
+        shop.do(change)
+        with pytest.raises(InvalidInput) as caught:
+            imports.planned(text, resource=declared.name, declaration=declared)
+        said = str(caught.value)
+    else:
+        job = imports.planned(text, resource=declared.name, declaration=declared)
+        if when == "between two batches":
+            imports = Imports(imports.engine, imports.folder, changing(shop, change))
+        else:
+            shop.do(change)
+        job = imports.worked(job)
+        assert job.status in {"FAILED", "COMPLETED_WITH_ERRORS"}
+        letters = imports.query(
+            f"SELECT error_message FROM job_item WHERE job_id = {job.job_id} AND error_message <> ''"
+        )
+        assert letters, "the ranges that could not be loaded are dead letters"
+        said = letters[0][0]
+    assert CHANGES[change] in said
+    assert "bulk resources check" in said or "renamed or removed" in said
+
+
+def test_adopting_again_after_a_change(shop: Shop, imports: Imports) -> None:
+    declared = shop.declared("shop.customers")
+    shop.do("ALTER TABLE shop.customers RENAME name TO title")
+    with pytest.raises(InvalidInput, match="has no column name"):
+        imports.planned("id,email,name\n100,x@example.org,X\n", resource=declared.name, declaration=declared)
+    with pool.transaction(shop.engine) as connection:
+        fresh = adoption.today(connection, declared)
+    job = imports.planned("id,email,title\n100,x@example.org,X\n", resource=fresh.name, declaration=fresh)
+    assert imports.worked(job).status == "COMPLETED"
