@@ -13,11 +13,14 @@ from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes.browser import logged_in
 from bulk_pipelines_tests.scenes.furnished import furnished
 from bulk_pipelines_tests.scenes.pages import PAGES, place_of
+from bulk_pipelines_tests.scenes.whole_imports import begun, worked
 from bulk_pipelines_tests.servers import chromium
 
 PLACE = CHECKOUT / "docs" / "images" / "console"
 WIDTHS = {"wide": 1280, "middle": 820, "narrow": 390}
 HIGHEST = 1_100
+LARGE = 120_000
+"""The records of an import that is large enough to have a speed that changes."""
 ON_S3 = """
     UPDATE job_item SET result = jsonb_set(result, '{path}', to_jsonb(
         's3://partners/exports/' || substring(result ->> 'path' FROM '[^/]+/[^/]+/[^/]+/[^/]+/[^/]+$')
@@ -40,6 +43,8 @@ def main() -> None:
         home = Path(name) / "house"
         home.mkdir()
         with furnished(engine, home) as (api, made), chromium.started() as browser:
+            large = "".join(f",customer{n}@example.org,Customer {n},reader,true\n" for n in range(LARGE))
+            worked(engine, begun(engine, made.users("customers-2026-11.csv", large)))
             with engine.begin() as connection:  # files as they lie where people have them
                 connection.exec_driver_sql(ON_S3)
             people = {True: logged_in(browser, api), False: logged_in(browser, api, "ada", Scope.WRITE)}

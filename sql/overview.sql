@@ -15,8 +15,8 @@ SELECT job_id, job_key, kind, owner, origin, params, status, fail_fast, planned_
 FROM job WHERE job_key = ANY (:job_keys::text[]);
 
 -- name: unfinished
--- How many jobs of each owner wait, run and are paused.
-SELECT owner, status::text, count(*) FROM job WHERE finished_at IS NULL GROUP BY owner, status;
+-- How many jobs of each owner wait, run and are paused, and the newest of them.
+SELECT owner, status::text, count(*), max(job_id) FROM job WHERE finished_at IS NULL GROUP BY owner, status;
 
 -- name: speeds
 -- The speed of jobs in the time that each was at work, in twenty steps of equal length: rows of the batches in each.

@@ -13,6 +13,13 @@ FROM console_session AS session JOIN api_key USING (key_id)
 WHERE session.session_id = :session_id AND session.expires_at > now()
     AND api_key.revoked_at IS NULL AND (api_key.expires_at IS NULL OR api_key.expires_at > now());
 
+-- name: valid_sessions
+-- All sessions that are not over, and whose keys are valid: read now and then for all open pages together.
+SELECT session.session_id
+FROM console_session AS session JOIN api_key USING (key_id)
+WHERE session.expires_at > now()
+    AND api_key.revoked_at IS NULL AND (api_key.expires_at IS NULL OR api_key.expires_at > now());
+
 -- name: change_secret
 -- Gives a session another secret. Of two requests at once only one does: the other finds another hash.
 UPDATE console_session SET former_hash = hash, hash = :hash, changed_at = now()

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
@@ -22,9 +23,12 @@ LOOK_SECONDS = 1.0
 
 @dataclass(eq=False)
 class Listener:
-    """Somebody who watches jobs: one of them by its key, or all open ones of an owner, or of everybody."""
+    """Somebody who watches jobs: one of them by its key, some that a page shows, or all open ones of an owner, or of
+    everybody."""
 
     key: str | None = None
+    shown: frozenset[str] | None = None
+    """The keys of the jobs that a page of the console shows: of these, all is read that the page needs."""
     owner: str | None = None
     kinds: frozenset[str] = frozenset()
     by: str = ""
@@ -36,9 +40,14 @@ class Listener:
     fresh: bool = True
     """Whether no look has been taken since the listener came."""
 
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """The keys of the jobs that are watched; None if it goes by their owner."""
+        return self.shown if self.key is None else frozenset((self.key,))
+
     def wants(self, state: State) -> bool:
-        if self.key is not None:
-            return state.job_key == self.key
+        if self.keys is not None:
+            return state.job_key in self.keys
         return (self.owner is None or state.owner == self.owner) and (not self.kinds or state.kind in self.kinds)
 
     def tell(self, state: State) -> None:
@@ -74,16 +83,19 @@ class Live:
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Listener]:
         """Tell the listener of its jobs until the block ends. The first look comes within a second."""
-        group = self.of_all if listener.key is None else self.of_key[listener.key]
-        group.add(listener)
+        groups = [self.of_all] if listener.keys is None else [self.of_key[key] for key in listener.keys]
+        for group in groups:
+            group.add(listener)
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self.look())
         try:
             yield listener
         finally:
-            group.discard(listener)
-            if listener.key is not None and not group:
-                self.of_key.pop(listener.key, None)
+            for group in groups:
+                group.discard(listener)
+            for key in listener.keys or ():
+                if not self.of_key[key]:
+                    del self.of_key[key]
 
     async def wait(self, job_key: str, seconds: float) -> bool:
         """Wait until the job is over, or so many seconds; return whether it is over."""
@@ -101,7 +113,7 @@ class Live:
             listener.woken.set()
 
     def everybody(self) -> list[Listener]:
-        return [*self.of_all, *(each for group in self.of_key.values() for each in group)]
+        return list({*self.of_all, *(each for group in self.of_key.values() for each in group)})
 
     async def look(self) -> None:
         while (self.of_all or self.of_key) and not self.closed:
@@ -116,11 +128,15 @@ class Live:
     async def look_once(self) -> None:
         listeners, keys = self.everybody(), list(self.of_key)
         now, rows = await run_in_threadpool(states.look, self.pool, self.watched())
-        found = {row["job_key"]: states.state_of(row, self.paces.pace(row, now)) for row in rows}
+        found = {row["job_key"]: self.state_of(row, now) for row in rows}
         found |= {key: states.gone(key) for key in keys if key not in found}
         self.tell(found, listeners)
         self.states = found
         self.paces.keep(found)
+
+    def state_of(self, row: states.Row, now: datetime) -> State:
+        pace = self.paces.pace(row, now)
+        return states.state_of(row, pace, self.paces.past[row["job_key"]])
 
     def watched(self) -> Watched:
         # A job that was open at the last look is looked at by its key: its end may bear a time that is long past.
@@ -129,19 +145,23 @@ class Live:
             keys={*self.of_key, *seen},
             owners={each.owner for each in self.of_all if each.owner is not None},
             everyone=any(each.owner is None for each in self.of_all),
+            shown={key for key, group in self.of_key.items() if any(each.shown is not None for each in group)},
         )
 
     def tell(self, found: dict[str, State], listeners: list[Listener]) -> None:
         changed = [
             state for key, state in found.items() if key not in self.states or self.states[key].digest != state.digest
         ]
+        # Who has come while the look was under way is told by the next one, which reads what they need.
+        there = set(listeners)
         for state in changed:
-            for listener in [*self.of_key.get(state.job_key, ()), *self.of_all]:
+            for listener in there.intersection((*self.of_key.get(state.job_key, ()), *self.of_all)):
                 listener.tell(state)
         for listener in listeners:
             if listener.fresh:
                 listener.fresh = False
-                for state in [found[listener.key]] if listener.key else found.values():
-                    listener.tell(state)
+                wanted = found if listener.keys is None else listener.keys & found.keys()
+                for key in wanted:
+                    listener.tell(found[key])
             if len(listener.told) > 4 * MOST_OPEN:
                 listener.told = {key: digest for key, digest in listener.told.items() if key in found}

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg.rows import dict_row
@@ -21,6 +22,8 @@ LAST_ERRORS = 3
 SMOOTH = 0.5
 """What share of a new measurement goes into the pace."""
 SLOWEST = 0.1
+REMEMBERED = 60
+"""How many of the last paces of a job are kept."""
 
 Row = dict[str, Any]
 
@@ -32,6 +35,8 @@ class Watched:
     keys: Collection[str] = ()
     owners: Collection[str] = ()
     everyone: bool = False
+    shown: Collection[str] = ()
+    """Those of the keys of which all is read that a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class State:
     digest: str
     """The same for the same state in every process, so that a listener can go on at another one."""
     data: str
+    row: Row = field(default_factory=dict)
+    """What was read of the job; empty if it is gone."""
+    paces: tuple[float, ...] = ()
+    """How quick the job was at the last looks, the latest one last."""
 
 
 def look(pool: Engine, watched: Watched) -> tuple[datetime, list[Row]]:
@@ -53,12 +62,13 @@ def look(pool: Engine, watched: Watched) -> tuple[datetime, list[Row]]:
         "keys": list(watched.keys),
         "owners": list(watched.owners),
         "everyone": watched.everyone,
+        "shown": list(watched.shown),
         "most": MOST_OPEN,
         "errors": LAST_ERRORS,
     }
     with transaction(pool) as connection, connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(queries.text("live", "look"), values).fetchall()
-        return connection.execute("SELECT now()").fetchone()[0], rows  # type: ignore[index]
+        return rows[0]["looked_at"] if rows else datetime.now(UTC), rows
 
 
 class Paces:
@@ -66,6 +76,7 @@ class Paces:
 
     def __init__(self) -> None:
         self.measured: dict[str, tuple[datetime, int, float]] = {}
+        self.past: dict[str, deque[float]] = {}
 
     def pace(self, row: Row, now: datetime) -> float:
         """Return rows a second, or items where a job has no rows; before the second look, that since the start."""
@@ -82,11 +93,13 @@ class Paces:
                 pace += SMOOTH * ((done - earlier) / seconds - pace)
         pace = 0.0 if pace < SLOWEST else pace
         self.measured[key] = (now, done, pace)
+        self.past.setdefault(key, deque(maxlen=REMEMBERED)).append(pace)
         return pace
 
     def keep(self, keys: Collection[str]) -> None:
         """Forget all jobs but these."""
         self.measured = {key: self.measured[key] for key in keys if key in self.measured}
+        self.past = {key: self.past[key] for key in self.measured}
 
 
 def done_of(row: Row) -> int:
@@ -95,7 +108,7 @@ def done_of(row: Row) -> int:
     return int(row["total_items"]) - sum(int(row[f"{name}_items"]) for name in ("pending", "running", "retry_wait"))
 
 
-def state_of(row: Row, pace: float) -> State:
+def state_of(row: Row, pace: float, paces: Collection[float] = ()) -> State:
     """Return the state that a row tells. The pace alone is no news, but that it has come to nothing is."""
     job, over = JobState(row["status"]), row["finished_at"] is not None
     told = {
@@ -117,7 +130,7 @@ def state_of(row: Row, pace: float) -> State:
     text = encoded(told)
     digest = hashlib.blake2b(f"{text}{pace > 0 and not over}".encode(), digest_size=12).hexdigest()
     data = encoded({**told, "per_second": round(pace, 1)})
-    return State(row["job_key"], row["kind"], row["owner"], over, digest, data)
+    return State(row["job_key"], row["kind"], row["owner"], over, digest, data, row, tuple(paces))
 
 
 def gone(job_key: str) -> State:

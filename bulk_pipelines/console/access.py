@@ -18,8 +18,6 @@ from bulk_pipelines.errors import Forbidden, InvalidInput
 
 TOKEN = "token"  # noqa: S105 - the name of a field
 MOST_FIELDS = 200_000
-WATCHED_SECONDS = 5.0
-"""For how long an open page may still be refreshed whose session has been ended elsewhere."""
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
@@ -38,8 +36,8 @@ def changed(door: Door, text: str) -> str | None:
 
 
 async def watcher(request: Request, door: TheDoor, credentials: Credentials = None) -> Caller:
-    """Return who watches an open page, which asks all the time: that is not looked up each time."""
-    return await known(request, door, credentials, WATCHED_SECONDS)
+    """Return who watches an open page. Nothing of the session changes: the page itself may not be asked for again."""
+    return await known(request, door, credentials)
 
 
 async def administrator(caller: Annotated[Caller, Depends(viewer)]) -> Caller:

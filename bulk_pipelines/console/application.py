@@ -17,7 +17,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.owners import sessions
 from bulk_pipelines.api.problems import PROBLEMS
 from bulk_pipelines.console import frame, statics
-from bulk_pipelines.console.live import Looks
+from bulk_pipelines.console.news import Common
 from bulk_pipelines.console.pages import ROUTERS
 from bulk_pipelines.database import faults
 from bulk_pipelines.errors import BulkError, Unauthenticated
@@ -38,15 +38,17 @@ PLACE = "/console"
 
 
 def install(app: FastAPI) -> None:
-    """Put the console into the API's application: below /console, and at / the way there."""
-    app.router.routes.append(Route("/", lambda _: RedirectResponse(frame.HOME)))
+    """Put the console into the API's application: below /console, and at / the way there. The names of its pages are
+    no names of the API, and a proxy can tell the two apart."""
+    for place in ("/", PLACE, f"{PLACE}/"):
+        app.router.routes.append(Route(place, lambda _: RedirectResponse(frame.HOME)))
     app.mount(PLACE, console(app))
 
 
 def console(app: FastAPI) -> FastAPI:
     made = FastAPI(title="console", openapi_url=None, docs_url=None, redoc_url=None)
     made.state = app.state
-    made.state.looks = Looks(app.state.door.pool)
+    made.state.common = Common(app.state.door.pool)
     for error in (BulkError, HTTPException, RequestValidationError, psycopg.Error):
         made.add_exception_handler(error, answer_error)
     made.router.routes.append(Route("/static/{name}", statics.serve))
@@ -75,8 +77,8 @@ class Around:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                if "cache-control" not in headers:
-                    headers["Cache-Control"] = "no-store"
+                headers.setdefault("Cache-Control", "no-store")
+                if headers["cache-control"] == "no-store":  # what browsers keep is for everybody
                     for line in cookies(request):
                         headers.append("Set-Cookie", line)
             await send(message)

@@ -60,19 +60,15 @@ def address(path: str, /, **query: Any) -> str:
 def page(request: Request, caller: Caller, template: str, status: int = 200, **values: Any) -> Response:
     """Answer with a whole page."""
     said = request.cookies.get(SAID_COOKIE)
-    text = rendered(request, caller, template, said=unquote(said)[:1_000] if said else None, **values)
+    text = part(request, caller, template, said=unquote(said)[:1_000] if said else None, **values)
     response = HTMLResponse(text, status)
     if said:
         response.delete_cookie(SAID_COOKIE, path="/console")
     return response
 
 
-def part(request: Request, caller: Caller, template: str, **values: Any) -> Response:
-    """Answer with a part of a page, which takes the place of one that is shown already."""
-    return HTMLResponse(rendered(request, caller, template, **values))
-
-
-def rendered(request: Request, caller: Caller, template: str, **values: Any) -> str:
+def part(request: Request, caller: Caller, template: str, **values: Any) -> str:
+    """Return a template as this caller sees it: a page, or a part of one that is shown already."""
     door: Door = request.app.state.door
     return (
         templates()

@@ -1,34 +1,26 @@
-"""Jobs that open pages watch: one look at the database for all of them in this process, whatever their number."""
+"""How jobs are, as pages show them: as they stand in the database when a page is opened, and as the look that all open
+pages share has found them from then on."""
 
 import asyncio
-import logging
 import time
-from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from typing import Generic, TypeVar
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
+from bulk_pipelines.api.states import State
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import overview
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs.jobs import Job, as_job
 from bulk_pipelines.engine.jobs.overview import Holder
-from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.kind import KINDS
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.report import answer
 from bulk_pipelines.imports.report.answer import Figures
 
-log = logging.getLogger(__name__)
-
-LOOK_SECONDS = 2.0
-"""How old what a page shows may be: a look is shared by all pages that ask within this time."""
-WATCHED_SECONDS = 10.0
-"""For how long a job that no page asks for is still looked at."""
-MOST_WATCHED = 2_000
-REMEMBERED = 60
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -41,8 +33,10 @@ class Seen:
     holders: list[Holder] = field(default_factory=list)
     speed: float | None = None
     """Records or items a second over the last looks."""
-    steps: tuple[int, ...] = ()
-    """What was done between each two of the last looks."""
+    paces: tuple[float, ...] = ()
+    """The speed at each of the last looks."""
+    rows: int | None = None
+    """Of an export that is watched: the rows that it has written. Its speed is theirs."""
 
     @property
     def problems(self) -> int:
@@ -79,85 +73,28 @@ class Seen:
     @property
     def seconds_left(self) -> float | None:
         """An estimate by the speed of the last looks; None when there is none to make."""
-        if self.job.finished or not self.speed or not self.total:
+        if self.job.finished or not self.speed or not self.total or self.rows is not None:
             return None
         return max(0.0, (self.total - self.done) / self.speed)
 
 
-class Looks:
-    """Looks at the jobs that pages ask for. It keeps nothing but what the last looks showed."""
+class Fresh(Generic[Value]):
+    """Something that is read for all open pages at once, however many they are: at most once in some seconds."""
 
-    def __init__(self, pool: Engine) -> None:
-        self.pool = pool
-        self.wanted: dict[str, float] = {}
-        self.seen: dict[str, Seen] = {}
-        self.past: dict[str, deque[tuple[float, int]]] = {}
-        self.counts: dict[str, dict[JobState, int]] = {}
-        self.counts_wanted = float("-inf")
-        self.looked_at = float("-inf")
+    def __init__(self, read: Callable[[], Value], seconds: float) -> None:
+        self.read = read
+        self.seconds = seconds
+        self.read_at = float("-inf")
         self.lock = asyncio.Lock()
+        self.value: Value | None = None
 
-    async def at(self, job_keys: Iterable[str], counted: bool = False) -> list[Seen]:
-        """Return what is known of these jobs, at most two seconds old. Jobs that do not exist are left out. With
-        `counted`, `unfinished` is as young."""
-        now = time.monotonic()
-        if counted:
-            self.counts_wanted = now
-        keys = list(job_keys)
-        fresh = [key for key in keys if key not in self.wanted]
-        for key in keys:
-            self.wanted[key] = now
+    async def get(self) -> Value:
         async with self.lock:
-            if fresh or time.monotonic() - self.looked_at >= LOOK_SECONDS:
-                await self.look([key for key in fresh if key not in self.seen])
-        return [self.seen[key] for key in keys if key in self.seen]
-
-    def unfinished(self, owner: str | None) -> Counter[JobState]:
-        """Return how many jobs were in each state that is not the last, of one owner or of all."""
-        of = self.counts.values() if owner is None else [self.counts.get(owner, {})]
-        return sum((Counter(each) for each in of), Counter())
-
-    async def look(self, fresh: list[str]) -> None:
-        """Look at everything that is wanted, when that is due, or else only at what nobody has asked for before."""
-        now = time.monotonic()
-        due = now - self.looked_at >= LOOK_SECONDS
-        self.forget(now)
-        keys = list(self.wanted) if due else fresh
-        counted = due and now - self.counts_wanted <= WATCHED_SECONDS
-        if not keys and not counted:
-            return
-        found, counts = await run_in_threadpool(seen_of, self.pool, keys, counted)
-        if due:
-            self.looked_at, self.counts = now, counts or self.counts
-            self.seen = {key: each for key, each in self.seen.items() if key not in keys}
-        for each in found:
-            speed = self.speed_of(each, now)
-            done = [count for _, count in self.past[each.job.job_key]]
-            steps = tuple(max(0, after - before) for before, after in pairwise(done))
-            self.seen[each.job.job_key] = replace(each, speed=speed, steps=steps)
-
-    def expire(self) -> None:
-        """Look anew with the next question: somebody has just changed something, and is to see it."""
-        self.looked_at = float("-inf")
-
-    def forget(self, now: float) -> None:
-        """Forget what no page has asked for lately."""
-        over = [key for key, at in self.wanted.items() if now - at > WATCHED_SECONDS]
-        if len(self.wanted) - len(over) > MOST_WATCHED:
-            over = list(self.wanted)[:-MOST_WATCHED]
-        for key in over:
-            self.wanted.pop(key, None)
-            self.seen.pop(key, None)
-            self.past.pop(key, None)
-
-    def speed_of(self, each: Seen, now: float) -> float | None:
-        """Return how quick the job was over the last looks, or over its whole time when there were no others."""
-        past = self.past.setdefault(each.job.job_key, deque(maxlen=REMEMBERED))
-        past.append((now, each.done))
-        began, before = past[0]
-        if now - began >= LOOK_SECONDS and each.done > before:
-            return (each.done - before) / (now - began)
-        return average(each)
+            if self.value is None or time.monotonic() - self.read_at >= self.seconds:
+                began = time.monotonic()
+                self.value = await run_in_threadpool(self.read)
+                self.read_at = began
+            return self.value
 
 
 def average(each: Seen) -> float | None:
@@ -168,21 +105,30 @@ def average(each: Seen) -> float | None:
     return each.done / max((until - each.job.started_at).total_seconds(), 0.1)
 
 
-def seen_of(
-    pool: Engine, job_keys: list[str], counted: bool
-) -> tuple[list[Seen], dict[str, dict[JobState, int]] | None]:
-    """Look at jobs, and count all that are not over if that is asked for."""
+def of_keys(pool: Engine, job_keys: Iterable[str]) -> list[Seen]:
+    """Look at jobs now. Jobs that do not exist are left out."""
     with transaction(pool) as connection:
-        there = overview.of_keys(connection, job_keys) if job_keys else []
-        holding = {job.job_id: holders for job, holders in there}
+        there = overview.of_keys(connection, job_keys)
         shown = shown_of(connection, [job for job, _ in there])
-        counts = overview.unfinished(connection) if counted else None
-    return [replace(each, holders=holding[each.job.job_id]) for each in shown], counts
+    return [replace(seen, holders=holders) for seen, (_, holders) in zip(shown, there, strict=True)]
+
+
+def of_state(state: State) -> Seen:
+    """Return what the shared look has found of a job that pages show."""
+    row = state.row
+    job, counts = as_job(**row), row["counts"]
+    figures = Figures(Counts(*counts[:7]), *counts[7:]) if counts is not None else None
+    if figures is None and job.kind in known_kinds():
+        figures = Figures(Counts())
+    holders = [Holder(*each) for each in row["holders"] or ()]
+    seen = Seen(job, figures, holders, paces=state.paces, rows=row["rows"] if figures is None else None)
+    return replace(seen, speed=average(seen) if job.finished else state.paces[-1])
 
 
 def shown_of(connection: Connection, found: list[Job]) -> list[Seen]:
     """Return what people see of these jobs."""
-    imports = [job.job_id for job in found if job.kind in KINDS]
+    kinds = known_kinds()
+    imports = [job.job_id for job in found if job.kind in kinds]
     figures = answer.figures(connection, imports) if imports else {}
-    shown = [Seen(job, figures.get(job.job_id, Figures(Counts())) if job.kind in KINDS else None) for job in found]
+    shown = [Seen(job, figures.get(job.job_id, Figures(Counts())) if job.kind in kinds else None) for job in found]
     return [replace(each, speed=average(each)) for each in shown]

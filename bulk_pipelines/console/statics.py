@@ -13,6 +13,7 @@ MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset
 PLACES = {
     "console.css": "console.css",
     "console.js": "console.js",
+    "uploads.js": "uploads.js",
     "htmx.js": "htmx/htmx.min.js",
     "icon.svg": "icon.svg",
 }

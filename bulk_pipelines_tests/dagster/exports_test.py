@@ -83,6 +83,7 @@ def test_what_a_person_sees(installation: Installation, format_: str) -> None:
         "state": "COMPLETED",
     }
     assert shown["dagster/partition_row_count"] == 10
+    assert shown["console"] == f"http://127.0.0.1:8080/console/jobs/{job.job_key}"
     assert shown["request"]["where"] == ["role=admin"]
     (event,) = result.get_asset_materialization_events()
     table = event.materialization.metadata["preview"]

@@ -28,6 +28,15 @@ class Visitor:
     def open(self, place: str, **options: Any) -> httpx.Response:
         return self.client.get(place, **options)
 
+    def begin(self, place: str) -> httpx.Response:
+        """Open an answer that goes on for as long as somebody listens; return its beginning, or the whole refusal."""
+        with self.client.stream("GET", place) as answer:
+            if answer.headers["content-type"].startswith("text/event-stream"):
+                answer._content = b""
+            else:
+                answer.read()
+        return answer
+
     def token(self, place: str) -> str:
         """Return the token of the forms on a page."""
         found = FIELD.search(self.open(place).text)

@@ -32,6 +32,7 @@ from bulk_pipelines.processing import submission as processing
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.resources import adoption
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import exports as export_scenes
 from bulk_pipelines_tests.scenes.api import Api, serving_here
@@ -43,6 +44,18 @@ from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, S
 HEADER = "id,email,name,role,active\n"
 ADA = Actor("ada", "api", "192.0.2.7", admin=False)
 
+ORDERS = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.orders (
+    number integer PRIMARY KEY,
+    customer text NOT NULL,
+    total numeric(12, 2) NOT NULL,
+    ordered_on date
+);
+COMMENT ON TABLE shop.orders IS 'What customers have ordered.';
+CREATE TABLE shop.customers (email text PRIMARY KEY, name text);
+INSERT INTO shop.orders SELECT n, 'customer ' || n, n * 10.5, date '2026-01-01' + n FROM generate_series(1, 25) AS n;
+"""
 GOODS = {"Lamp Aster": 0.97, "Chair Birk": 0.91, "Desk Calla": 0.55, "Shelf Dahlia": 0.52}
 
 
@@ -134,6 +147,12 @@ class Furnished:
                 drain(worker)
             self.jobs[name] = refreshed(self.engine, job)
 
+    def adopt(self) -> None:
+        """Adopt a table that somebody else has made."""
+        with transaction(self.engine) as connection:
+            connection.execute(ORDERS)
+            adoption.adopt(connection, current(), "shop.orders", None, provenance=True, again=False)
+
     def process(self) -> None:
         titles = ["Lamp Aster", "Chair Birk", "Desk Calla", "Vase Erika", "Lamp Aster Mini"]
         source = self.scene.file("title,brand\n" + "".join(f"{title},Acme\n" for title in titles), "goods.csv")
@@ -170,10 +189,12 @@ def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
     """Furnish an installation in this folder, and serve it."""
     patch = pytest.MonkeyPatch()
     try:
+        patch.setenv("BULK_RESOURCES", str(folder / "resources"))
         with ProviderServer(found_goods) as shop:
             scene = Scene(engine, folder, patch)
             scene.shop(shop.url)
             made = Furnished(engine, folder, scene)
+            made.adopt()
             made.drop()
             made.import_all()
             made.export_one()
@@ -182,7 +203,11 @@ def furnished(engine: Engine, folder: Path) -> Iterator[tuple[Api, Furnished]]:
         sources = folder / "drops.toml"
         sources.write_text(SOURCES)
         with serving_here(
-            engine, folder / "home", recipes_folder=os.environ["BULK_RECIPES"], drops_file=sources
+            engine,
+            folder / "home",
+            recipes_folder=os.environ["BULK_RECIPES"],
+            resources_folder=os.environ["BULK_RESOURCES"],
+            drops_file=sources,
         ) as api:
             for owner, scope in (("ada", Scope.WRITE), ("root", Scope.ADMIN), ("rita", Scope.READ)):
                 api.text(owner, scope)

@@ -15,6 +15,7 @@ from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.definitions import ImportConfig
 from bulk_pipelines.imports.report.printing import flags_of
 from bulk_pipelines.remote.commands import IMPORTS
+from bulk_pipelines.resources.declaration import Resource
 
 VALUES: dict[str, Any] = {
     "delimiter": ";",
@@ -43,7 +44,6 @@ OPTIONS = ("resource", "table", "mode", "match_on", "format", "compression", "on
 """What else can be said of an import, but for how its job is named and when it is launched."""
 LEFT_OUT = {
     ("drops", "validate_only"): "a dropped file is put away when its import is over, so it has to be loaded",
-    ("http", "table"): "owners of API keys reach only what was declared: adopting a table is what lets them in",
 }
 
 
@@ -56,8 +56,10 @@ def test_every_file_option_is_had_at_every_door(name: str) -> None:
         "command line": by_command(commands.group.commands["file"], given),
         "drops": sources.rule_of({"glob": "*", "table": "shop.orders", **given}, "here", ()).reading,
         "launchpad": by_launchpad(given),
-        "http, as JSON": requests.Address(resource="users", url="https://x", **given).options(None, admin=True).reading,
-        "http, in a form": requests.options_of(as_texts(given), admin=True).reading,
+        "http, as JSON": requests.Address(resource="users", url="https://x", **given)
+        .options(None, undeclared, admin=True)
+        .reading,
+        "http, in a form": requests.options_of(as_texts(given), undeclared, admin=True).reading,
     }
     assert readings == dict.fromkeys(readings, wanted)
     assert IMPORTS["file"].params == commands.group.commands["file"].params
@@ -74,12 +76,15 @@ def test_every_option_is_had_at_every_door(name: str) -> None:
     assert {door for door, has in doors.items() if name not in has} == {
         door for door, option in LEFT_OUT if option == name
     }
-    if name != "table":
-        assert name in requests.FIELDS, "in the form"
+    assert name in requests.FIELDS, "in the form"
 
 
 def test_the_table_names_every_option() -> None:
     assert list(VALUES) == list(HELP) == list(Reading.__dataclass_fields__)
+
+
+def undeclared(table: str) -> Resource:
+    raise AssertionError(f"nobody named {table}")
 
 
 def by_command(command: click.Command, given: dict[str, Any]) -> Reading:

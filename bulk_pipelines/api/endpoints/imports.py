@@ -72,7 +72,8 @@ async def submit_import(
     checked. An `Idempotency-Key` makes it safe to send the request again."""
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
     if resumption.begins(request):
-        return await resumption.begin(request, door, sender, prefer, admin=caller.actor.admin)
+        wanted = await run_in_threadpool(resumption.options_of, request, door, admin=caller.actor.admin)
+        return await resumption.begin(request, door, sender, prefer, wanted)
     if requests.media_type(request) == "application/json":
         asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import CapacityLimiter, WouldBlock
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -10,11 +10,10 @@ from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports import described
+from bulk_pipelines.api.imports import described, resumption
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import media_type
-from bulk_pipelines.api.imports.resumption import content_length
-from bulk_pipelines.api.items import lists, requests
+from bulk_pipelines.api.items import answers, lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of
 from bulk_pipelines.api.items.reprocessing import Reprocess
@@ -23,11 +22,11 @@ from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.api.streams import Stream
-from bulk_pipelines.api.submissions import answered
 from bulk_pipelines.database.pool import statements, transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
+from bulk_pipelines.imports.sent.appending import ROWS
 from bulk_pipelines.processing import control, grid
 from bulk_pipelines.processing.grid import GridFormat
 from bulk_pipelines.processing.submission import processing_job
@@ -53,7 +52,8 @@ BODIES = described.sent(
     status_code=202,
     response_model=JobAnswer,
     responses={
-        200: {"model": JobAnswer, "description": "The same request was made before, or `Prefer: wait` was met."}
+        200: {"model": JobAnswer, "description": "The same request was made before, or `Prefer: wait` was met."},
+        201: {"description": "A resumable upload has begun: its address is in Location."},
     },
     openapi_extra=BODIES,
 )
@@ -66,25 +66,24 @@ async def submit_rows(
     owner: ForOwner = None,
 ) -> Response:
     """Sends rows to be worked by a recipe: as a form (`file`), or as the body with the options in the address; or names
-    a file as JSON. They are persisted first; what they come to is read from the job's items, and exported at any time.
-    An `Idempotency-Key` makes it safe to send the request again."""
+    a file as JSON. With `Upload-Complete` it is a resumable upload. They are persisted first; what they come to is read
+    from the job's items, and exported at any time. An `Idempotency-Key` makes it safe to send the request again."""
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
+    if resumption.begins(request):
+        given = requests.given(request)
+        await run_in_threadpool(requests.options_of, door, given)
+        return await resumption.begin(request, door, sender, prefer, {ROWS: given})
     if media_type(request) == "application/json":
         asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(requests.from_address, door, caller, sender, asked)
     else:
         arrival = await run_in_threadpool(requests.rows_sent, request, door)
-        work = partial(requests.sent, door, sender, arrival, content_length(request))
+        work = partial(requests.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
-    key = submitted.job.job_key
-
-    def shown() -> tuple[dict[str, Any], bool]:
-        job = found(door, key)
-        return job_json(job), job.finished
-
-    told = {**admission.headers, "Location": f"/api/jobs/{key}"}
-    return await answered(request, submitted.job, shown, created=submitted.created, prefer=prefer, headers=told)
+    return await answers.submitted(
+        request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers=admission.headers
+    )
 
 
 @router.get("", summary="List jobs of all kinds")

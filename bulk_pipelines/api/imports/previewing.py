@@ -10,8 +10,10 @@ from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports.requests import SentBody, SentForm, flag
+from bulk_pipelines.imports.report import beginnings
 from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.storage.compression import Compression
 from bulk_pipelines.storage.errors import OverLimit
 
 LARGEST = 32 << 20
@@ -78,7 +80,7 @@ def looked(door: Door, arrival: SentForm[Options] | SentBody[Options]) -> Previe
     """Look at a file that arrives. A file that is larger than this is refused, or cut by its sender."""
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
         path = Path(folder) / "file"
-        size = 0
+        size, packed = 0, Compression.NONE
         with path.open("wb") as file:
             for piece in arrival.pieces():
                 size += len(piece)
@@ -86,15 +88,14 @@ def looked(door: Door, arrival: SentForm[Options] | SentBody[Options]) -> Previe
                     raise OverLimit("file", f"has more than {LARGEST:,} bytes: send its beginning, with cut=true")
                 file.write(piece)
         if flag("cut", arrival.fields().get("cut", "")):
-            path.write_bytes(whole_lines(path.read_bytes()))
+            data, packed = beginnings.readable(path.read_bytes())
+            path.write_bytes(data)
         options = arrival.options()
-        if options.compression is None and arrival.compression is not None:
+        if packed is not Compression.NONE:
+            options = replace(options, compression=None)
+        elif options.compression is None and arrival.compression is not None:
             options = replace(options, compression=arrival.compression)
         asked = RequestedFile(str(path), path.stat().st_size, name=arrival.name or "the file")
-        return preview(door.pool, options, asked, door.settings)
-
-
-def whole_lines(data: bytes) -> bytes:
-    """Return the beginning of a file without the line in which it was cut."""
-    end = data.rfind(b"\n")
-    return data[: end + 1] if end >= 0 else data
+        found = preview(door.pool, options, asked, door.settings)
+        told = {} if packed is Compression.NONE else {"compression": str(packed)}
+        return replace(found, recognised=told | dict(found.recognised))

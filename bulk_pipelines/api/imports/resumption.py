@@ -3,6 +3,7 @@ begun by a request to /v1/imports with `Upload-Complete`, goes on at an address 
 answered as the whole file at once would have been."""
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import answers, requests, tables
 from bulk_pipelines.api.imports.receiving import Body, in_a_thread
 from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
+from bulk_pipelines.api.items import answers as row_answers
+from bulk_pipelines.api.items import requests as rows
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.problems import Refusal
@@ -24,11 +27,13 @@ from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import InvalidInput, NotFound
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.imports.sent import appending, clearing, digests, uploads
+from bulk_pipelines.imports.sent.appending import ROWS
 from bulk_pipelines.imports.sent.uploads import RESUMABLE_SECONDS, Upload
 
 PARTIAL = "application/partial-upload"
 NUMBER = re.compile(r"\d{1,15}")
 COMPLETE = {"?1": True, "?0": False}
+Answer = Callable[..., Awaitable[Response]]
 
 
 def begins(request: Request) -> bool:
@@ -52,24 +57,28 @@ def content_length(request: Request) -> int | None:
     return number_of(request, "content-length")
 
 
-async def begin(request: Request, door: Door, sender: Sender, prefer: str | None, *, admin: bool = False) -> Response:
-    """Begin an upload with whatever the request sends of it already."""
+def options_of(request: Request, door: Door, *, admin: bool) -> dict[str, Any]:
+    """Return what an upload keeps of the import that it asks for."""
+    given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
+    options = requests.options_of(given, tables.declare_of(door, admin=admin), admin=admin)
+    options.request((RequestedFile("checked"),))
+    return {"options": options.as_json()}
+
+
+async def begin(request: Request, door: Door, sender: Sender, prefer: str | None, asked: Mapping[str, Any]) -> Response:
+    """Begin an upload with whatever the request sends of it already. `asked` is what is to become of it."""
     kind = requests.media_type(request)
     if kind not in PLAIN:
         raise Refusal(
             "unsupported-media-type", "a resumable upload sends the file as the body, with its own media type"
         )
-    given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
-    declare = tables.declare_of(door, admin=admin)
-    options = await run_in_threadpool(requests.options_of, given, declare, admin=admin)
-    options.request((RequestedFile("checked"),))
     said = requests.coding(request) or PLAIN[kind]
     expected = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
     wanted: dict[str, Any] = {
-        "options": options.as_json(),
+        **asked,
         "compression": said,
         "digests": expected,
-        "priority": requests.priority_of(given),
+        "priority": requests.priority_of(request.query_params),
     }
     sender = replace(sender, priority=wanted["priority"])
     length = length_of(request, 0)
@@ -92,7 +101,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
 
     upload = await run_in_threadpool(began)
     if isinstance(upload, Job):
-        return await answers.submitted(
+        return await answer_of(asked)(
             request, door.pool, upload, created=False, prefer=prefer, headers={"Upload-Complete": "?1"}
         )
     try:
@@ -147,8 +156,11 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
         return Response(
             status_code=201 if first else 204, headers=state(upload) | limits(door) | location(upload, first)
         )
-    submitted = await run_in_threadpool(appending.submit, door.pool, door.settings, upload, sender, admission.admit)
-    return await answers.submitted(
+    if ROWS in upload.request:
+        submitted = await run_in_threadpool(rows.uploaded, door, upload, sender, admission)
+    else:
+        submitted = await run_in_threadpool(appending.submit, door.pool, door.settings, upload, sender, admission.admit)
+    return await answer_of(upload.request)(
         request,
         door.pool,
         submitted.job,
@@ -156,6 +168,11 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
         prefer=prefer,
         headers={**admission.headers, "Upload-Complete": "?1"},
     )
+
+
+def answer_of(asked: Mapping[str, Any]) -> Answer:
+    """Return what answers the submission of an upload: that of rows is answered as rows are that come in one piece."""
+    return row_answers.submitted if ROWS in asked else answers.submitted
 
 
 async def over(
@@ -169,7 +186,7 @@ async def over(
         with transaction(door.pool) as connection:
             return jobs.find(connection, upload.job_key)
 
-    return await answers.submitted(
+    return await answer_of(upload.request)(
         request,
         door.pool,
         await run_in_threadpool(job),

@@ -1,12 +1,18 @@
 """What is told of jobs and their items: the bodies of answers, in the words of the outside."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from fastapi import Request, Response
 from pydantic import BaseModel, Field
+from sqlalchemy import Engine
 
+from bulk_pipelines.api import submissions
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items.pages import ItemRow
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.engine.words import ITEM_WORDS, JOB_WORDS
@@ -189,3 +195,17 @@ def item_json(row: ItemRow) -> dict[str, Any]:
         "inputSku": row.sku,
         "inputSummary": row.input_summary,
     }
+
+
+async def submitted(
+    request: Request, pool: Engine, job: Job, *, created: bool, prefer: str | None, headers: Mapping[str, str]
+) -> Response:
+    """Answer the submission of a job whose rows are looked up."""
+
+    def shown() -> tuple[dict[str, Any], bool]:
+        with transaction(pool) as connection:
+            found = jobs.find(connection, job.job_key)
+        return job_json(found), found.finished
+
+    told = {**headers, "Location": f"/api/jobs/{job.job_key}"}
+    return await submissions.answered(request, job, shown, created=created, prefer=prefer, headers=told)

@@ -15,13 +15,16 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, NotFound
-from bulk_pipelines.imports.sent import receiving
+from bulk_pipelines.imports.sent import planning, receiving, uploads
+from bulk_pipelines.imports.sent.appending import ROWS
 from bulk_pipelines.imports.sent.receiving import Content
+from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.processing import submission
 from bulk_pipelines.processing.intake.sources import LandedSource, note
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.storage.compression import Compression
 
 FIELDS = {
     "recipe": "What works the rows: see `bulk recipes list`.",
@@ -75,6 +78,11 @@ def recipe_of(door: Door, name: str) -> Recipe:
         raise InvalidInput("recipe", str(error)[:1_000]) from None
 
 
+def given(request: Request) -> dict[str, str]:
+    """Return the options that the address of a request has."""
+    return {name: request.query_params[name] for name in FIELDS if name in request.query_params}
+
+
 def rows_sent(request: Request, door: Door) -> SentForm[Options] | SentBody[Options]:
     """Return the rows that the request sends."""
     return sent_of(request, FIELDS, partial(options_of, door))
@@ -88,6 +96,30 @@ def sent(
     if length is not None:
         admission.refuse_beyond(length)
     return receiving.receive(door.pool, door.settings, arrival, sender, admission.admit, rows_of), admission
+
+
+def uploaded(door: Door, upload: Upload, sender: Sender, admission: Admission) -> Submitted:
+    """Submit the job of an upload of rows that is whole. Its parts are put together first; their bytes were counted
+    when they came."""
+    options = options_of(door, upload.request[ROWS])
+    said = None if options.compression is None else Compression(options.compression)
+    landed = planning.put_together(upload, said, door.settings)
+    content = Content(landed.url, landed.bytes, upload.shown, landed.sha256, landed.source_sha256)
+    sender = replace(sender, file=upload.file, idempotency_key=upload.idempotency_key)
+    with transaction(door.pool) as connection:
+        admission.admit(connection, 0)
+        submitted = rows_of(connection, options, content, sender)
+        uploads.submit(
+            connection,
+            upload,
+            sent=upload.bytes,
+            landed=landed.url,
+            landed_version=landed.version,
+            landed_bytes=landed.bytes,
+            sha256=landed.sha256,
+        )
+    planning.remove_parts(upload, door.settings)
+    return submitted
 
 
 def rows_of(connection: Connection, options: Options, content: Content, sender: Sender) -> Submitted:

@@ -62,6 +62,11 @@ def find(connection: Connection, text: str) -> Session | None:
     return None
 
 
+def valid(connection: Connection) -> frozenset[str]:
+    """Return the ids of all sessions that are valid now."""
+    return frozenset(row[0] for row in connection.execute(queries.text("sessions", "valid_sessions")))
+
+
 def changed(connection: Connection, text: str) -> str | None:
     """Give a session another secret, and return the text of its cookie; None if another request did so."""
     session_id, _, secret = text.partition("_")

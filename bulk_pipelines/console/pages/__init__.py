@@ -16,6 +16,7 @@ from bulk_pipelines.console.pages import (
     people,
     rejects,
     reprocessing,
+    resources,
     review,
 )
 
@@ -36,4 +37,5 @@ ROUTERS = (
     new_distribution.router,
     new_process.router,
     pending.router,
+    resources.router,
 )

@@ -10,7 +10,6 @@ from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.endpoints.items import kick_off
 from bulk_pipelines.console import controls, frame
 from bulk_pipelines.console.access import Sent, Viewer
-from bulk_pipelines.console.live import Looks
 from bulk_pipelines.console.pages import job as jobs
 from bulk_pipelines.console.pages.job import JobKey, around, seen_now
 
@@ -35,6 +34,4 @@ async def act(job_key: JobKey, name: Name, request: Request, door: TheDoor, sent
     if name == controls.KICK_OFF:
         await kick_off(job_key, request, door, sent.caller)
     said, made = await run_in_threadpool(control.act, door, found, sent.caller.actor)
-    looks: Looks = request.app.state.looks
-    looks.expire()
     return frame.onward(f"/console/jobs/{made or job_key}", said)

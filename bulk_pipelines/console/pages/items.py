@@ -110,7 +110,7 @@ def rows(door: Door, job: Job, state: str, after: str | None) -> Found:
 
 
 @router.post("/jobs/{job_key}/items")
-async def act(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> Response:
+async def act(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
     """Try again, count or leave out what is ticked, or all that is in the state that the page shows."""
     job = await run_in_threadpool(jobs.found, door, job_key, sent.caller)
     form = sent.form
@@ -119,7 +119,6 @@ async def act(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> R
     said = await run_in_threadpool(
         reprocessing.acted, door, job, form.one("act"), states_of(state), ids, sent.caller.actor
     )
-    request.app.state.looks.expire()
     tab = "grid" if form.one("tab") == "grid" and job.kind in KINDS else "items"
     return frame.onward(frame.address(f"/console/jobs/{job_key}/{tab}", state=state), said)
 

@@ -10,9 +10,11 @@ from starlette.responses import Response
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.pages import after_id, cursor_of
-from bulk_pipelines.console import controls, frame, shown
+from bulk_pipelines.api.states import State
+from bulk_pipelines.console import controls, frame, live, shown
 from bulk_pipelines.console.access import Viewer, Watcher
-from bulk_pipelines.console.live import Looks, Seen
+from bulk_pipelines.console.live import Seen
+from bulk_pipelines.console.news import News
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.distribution import report as distribution
 from bulk_pipelines.distribution.request import KIND as DISTRIBUTION
@@ -22,10 +24,10 @@ from bulk_pipelines.engine.jobs.audit import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.listing import Run
 from bulk_pipelines.exports import completion as exports
-from bulk_pipelines.exports.kind import KINDS as EXPORTS
+from bulk_pipelines.exports import kind as exporting
 from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.imports import kind as imports
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.kind import KINDS as IMPORTS
 from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.report import picture
 from bulk_pipelines.imports.report.picture import Batch
@@ -38,6 +40,8 @@ from bulk_pipelines.storage import addresses
 router = APIRouter()
 JobKey = Annotated[str, Path(max_length=100)]
 SIZE = 50
+MOST_COUNTED = 5_000
+"""Of how many rows the outcomes are counted for a page."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,11 @@ class Details:
 
 def kind_of(job: Job) -> str:
     """Return the word for what a job is: the parts of its page go by that."""
-    for word, kinds in (("import", IMPORTS), ("export", EXPORTS), ("process", PROCESSING)):
+    for word, kinds in (
+        ("import", imports.known_kinds()),
+        ("export", exporting.known_kinds()),
+        ("process", PROCESSING),
+    ):
         if job.kind in kinds:
             return word
     return "distribution" if job.kind == DISTRIBUTION else "other"
@@ -75,16 +83,21 @@ async def show(job_key: JobKey, request: Request, door: TheDoor, caller: Viewer)
     return frame.page(request, caller, "job.html", tab="overview", details=details, **around(door, seen, caller))
 
 
-@router.get("/jobs/{job_key}/live")
-async def refresh(job_key: JobKey, request: Request, door: TheDoor, caller: Watcher) -> Response:
-    """Answer with how far the job is now. All pages of this process share one look."""
-    seen = await seen_now(request, job_key, caller)
-    return frame.part(request, caller, "job_live.html", **around(door, seen, caller))
+@router.get("/jobs/{job_key}/news")
+async def watch(job_key: JobKey, request: Request, door: TheDoor, caller: Watcher) -> Response:
+    """Tell how the job gets on, until it is over."""
+    await seen_now(request, job_key, caller)
+
+    async def drawn(states: list[State]) -> str:
+        seen = [live.of_state(state) for state in states]
+        return "".join(frame.part(request, caller, "job_news.html", **around(door, each, caller)) for each in seen)
+
+    return News(request, caller, drawn, frozenset((job_key,)))
 
 
 async def seen_now(request: Request, job_key: str, caller: Caller) -> Seen:
-    looks: Looks = request.app.state.looks
-    seen = await looks.at([job_key])
+    door: Door = request.app.state.door
+    seen = await run_in_threadpool(live.of_keys, door.pool, [job_key])
     if not seen or caller.actor.sees not in (None, seen[0].job.owner):
         raise UnknownJob(job_key)
     return seen[0]
@@ -139,6 +152,12 @@ def processed(job: Job) -> list[tuple[str, str]]:
 
 
 def outcomes(connection: Connection, job: Job) -> dict[str, int]:
+    """Return how many rows have each outcome: as counted at the end of the job, or, of a job with few rows, as
+    they are now. To count very many takes long, and a page must not."""
+    if job.result is not None and "outcomes" in job.result:
+        return dict(sorted(job.result["outcomes"].items()))
+    if job.total_items > MOST_COUNTED:
+        return {}
     return dict(sorted(processing.counts(connection, job.job_id).outcomes.items()))
 
 

@@ -1,6 +1,7 @@
 """The list of jobs: filters that stay in the address, pages by key, and rows that stay fresh."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
 
@@ -12,9 +13,11 @@ from starlette.responses import Response
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.callers import Caller, looking_at
 from bulk_pipelines.api.pages import after_id, cursor_of
+from bulk_pipelines.api.states import State
 from bulk_pipelines.console import frame, live
 from bulk_pipelines.console.access import Viewer, Watcher
-from bulk_pipelines.console.live import Looks, Seen
+from bulk_pipelines.console.live import Seen
+from bulk_pipelines.console.news import Common, News
 from bulk_pipelines.console.shown import JOB_WORDS
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import request as distribution
@@ -28,13 +31,16 @@ from bulk_pipelines.processing import kind as processing
 
 router = APIRouter()
 SIZE = 50
-KINDS = {
-    "import": ("imports", list(imports.KINDS)),
-    "export": ("exports", list(exports.KINDS)),
-    "distribution": ("distributions", [distribution.KIND]),
-    "process": ("processing", list(processing.KINDS)),
+MOST_WATCHED = 200
+"""Of how many jobs one page is told; on a longer one, these are the newest."""
+KINDS: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
+    "import": ("imports", imports.known_kinds),
+    "export": ("exports", exports.known_kinds),
+    "distribution": ("distributions", lambda: [distribution.KIND]),
+    "process": ("processing", lambda: processing.KINDS),
 }
-"""The kinds of job that people tell apart: the word for them, and the engine's names."""
+"""The kinds of job that people tell apart: the word for them, and the engine's names, also those of tables that were
+adopted since this process began."""
 ORIGINS = [("api", "API and console"), ("cli", "command line"), ("sensor", "drops"), ("ui", "Dagster's UI")]
 
 
@@ -52,7 +58,7 @@ class Chosen(BaseModel):
     def wanted(self, caller: Caller) -> Wanted:
         return Wanted(
             owner=looking_at(caller, (self.owner or None) if caller.actor.admin else None),
-            kinds=KINDS[self.kind][1] if self.kind in KINDS else None,
+            kinds=list(KINDS[self.kind][1]()) if self.kind in KINDS else None,
             statuses=[self.state] if self.state else None,
             origin=self.origin or None,
             text=self.text.strip() or None if self.text else None,
@@ -78,8 +84,8 @@ async def show(
 ) -> Response:
     given = {name: value for name, value in chosen.model_dump().items() if value}
     wanted, before = chosen.wanted(caller), after_id(after)
-    looks: Looks = request.app.state.looks
-    await looks.at((), counted=True)
+    common: Common = request.app.state.common
+    counts = (await common.unfinished.get()).counts(caller.actor.sees)
     found, speeds = await run_in_threadpool(read, door, wanted, before)
     more = cursor_of(found[-1].job.job_id) if len(found) == SIZE else None
     return frame.page(
@@ -95,7 +101,7 @@ async def show(
         kinds=[(name, word) for name, (word, _) in KINDS.items()],
         states=[(state.value, word) for state, (word, _) in JOB_WORDS.items()],
         origins=ORIGINS,
-        **counted(looks.unfinished(caller.actor.sees)),
+        **counted(counts),
     )
 
 
@@ -105,21 +111,36 @@ def read(door: Door, wanted: Wanted, before: int | None) -> tuple[list[Seen], di
         return live.shown_of(connection, found), overview.speeds(connection, [job.job_id for job in found])
 
 
-def counted(counts: Mapping[JobState, int]) -> dict[str, Any]:
+def counted(counts: Mapping[JobState, int], newer: bool = False) -> dict[str, Any]:
     words = {state: word for state, (word, _) in JOB_WORDS.items()}
-    return {"counts": sorted(counts.items()), "words": words, "tone": tone}
+    return {"counts": sorted(counts.items()), "newer": newer, "words": words, "tone": tone}
 
 
 def tone(state: JobState) -> str:
     return JOB_WORDS[state][1]
 
 
-@router.get("/jobs/live")
-async def refresh(
-    request: Request, caller: Watcher, live: Annotated[list[str] | None, Query(max_length=SIZE * 20)] = None
+@router.get("/jobs/news")
+async def watch(
+    request: Request,
+    caller: Watcher,
+    job: Annotated[list[str] | None, Query(max_length=MOST_WATCHED)] = None,
+    newest: int | None = None,
 ) -> Response:
-    """Answer with the rows of jobs that were not over when they were shown. All pages share one look."""
-    looks: Looks = request.app.state.looks
+    """Tell how the jobs of a page get on that were not over when they were shown, how many there are in all, and if
+    there are newer ones than `newest`."""
+    common: Common = request.app.state.common
     sees = caller.actor.sees
-    seen: list[Seen] = [each for each in await looks.at(live or (), counted=True) if sees in (None, each.job.owner)]
-    return frame.part(request, caller, "job_live_rows.html", seen=seen, speeds={}, **counted(looks.unfinished(sees)))
+    told: tuple[Counter[JobState], bool] | None = None
+
+    async def drawn(states: list[State]) -> str:
+        nonlocal told
+        seen = [live.of_state(state) for state in states if sees in (None, state.owner)]
+        unfinished = await common.unfinished.get()
+        found = unfinished.counts(sees), newest is not None and unfinished.newest(sees) > newest
+        if not seen and found == told:
+            return ""
+        told = found
+        return frame.part(request, caller, "jobs_news.html", seen=seen, speeds={}, **counted(*found))
+
+    return News(request, caller, drawn, frozenset(job or ()))

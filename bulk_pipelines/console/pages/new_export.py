@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from bulk_pipelines import resources
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
@@ -18,8 +19,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import submission
 from bulk_pipelines.exports.read import preview
-from bulk_pipelines.exports.request import Compression, ExportRequest, Format
-from bulk_pipelines.resources import RESOURCES
+from bulk_pipelines.exports.request import DECLARATION, Compression, ExportRequest, Format
 
 router = APIRouter()
 ROWS = 10
@@ -31,6 +31,8 @@ PATIENT = "5s"
 class Preview:
     rows: list[dict[str, Any]]
     estimate: int
+    whole: bool = False
+    """Whether these are all rows."""
     slow: bool = False
     """Whether the rows are not there because looking for them took too long."""
 
@@ -40,15 +42,15 @@ async def show(request: Request, door: TheDoor, caller: Viewer) -> Response:
     """Show the form, as the address has it, and the first rows once a resource is chosen."""
     given = Form({name: request.query_params.getlist(name) for name in request.query_params})
     if not given.one("resource"):
-        return form(request, caller, given)
+        return await form(request, caller, given)
     try:
-        found = await run_in_threadpool(looked, door, request_of(given))
+        found = await run_in_threadpool(looked, door, given)
     except BulkError as error:
-        return form(request, caller, given, wrong=str(error), status=400)
-    return form(request, caller, given, found=found)
+        return await form(request, caller, given, wrong=str(error), status=400)
+    return await form(request, caller, given, found=found)
 
 
-def form(
+async def form(
     request: Request,
     caller: Caller,
     given: Form,
@@ -57,8 +59,9 @@ def form(
     wrong: str | None = None,
     status: int = 200,
 ) -> Response:
-    names = [each.name for each in RESOURCES]
-    chosen = next((each for each in RESOURCES if each.name == given.one("resource")), RESOURCES[0])
+    known = await run_in_threadpool(resources.known)
+    names = [each.name for each in known]
+    chosen = next((each for each in known if each.name == given.one("resource")), known[0])
     return frame.page(
         request,
         caller,
@@ -75,11 +78,14 @@ def form(
 
 
 def request_of(given: Form) -> ExportRequest:
+    """Return what is wanted. Fields that were ticked of another resource are passed by."""
+    declared = resources.find(given.one("resource"))
     return ExportRequest.parse(
         {
-            "resource": given.one("resource"),
+            "resource": declared.name,
+            **({} if declared.built_in else {DECLARATION: declared}),
             "format": given.one("format") or Format.CSV,
-            "fields": given.every("fields"),
+            "fields": [each for each in given.every("fields") if each in declared.column_names],
             "where": [line.strip() for line in given.one("where").splitlines() if line.strip()],
             "order": given.one("order"),
             "compression": given.one("compression") or Compression.NONE,
@@ -88,15 +94,19 @@ def request_of(given: Form) -> ExportRequest:
     )
 
 
-def looked(door: Door, request: ExportRequest) -> Preview:
+def looked(door: Door, given: Form) -> Preview:
     """Return the first rows, and how many there are likely to be."""
+    request = request_of(given)
     with transaction(door.pool) as connection:
         connection.execute("SET TRANSACTION READ ONLY")
         expected = preview.estimate(connection, request)
         connection.execute(f"SET LOCAL statement_timeout = '{PATIENT}'")
         try:
             with connection.transaction():
-                return Preview(preview.first_rows(connection, request, ROWS), expected)
+                rows = preview.first_rows(connection, request, ROWS)
+                return Preview(
+                    rows, max(expected, len(rows)) if len(rows) == ROWS else len(rows), whole=len(rows) < ROWS
+                )
         except psycopg.errors.QueryCanceled:
             return Preview([], expected, slow=True)
 
@@ -106,7 +116,7 @@ async def start(request: Request, door: TheDoor, sent: Sent) -> Response:
     try:
         job = await run_in_threadpool(submitted, door, sent.caller, sent.form)
     except BulkError as error:
-        return form(request, sent.caller, sent.form, wrong=str(error), status=400)
+        return await form(request, sent.caller, sent.form, wrong=str(error), status=400)
     return frame.onward(f"/console/jobs/{job.job_key}", "The export is submitted.")
 
 

@@ -1,30 +1,35 @@
 """A new import: files are dropped onto the page and sent by resumable uploads, or are fetched from an address."""
 
+import json
+import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from bulk_pipelines import resources
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.imports import submitting, tables
-from bulk_pipelines.api.imports.previewing import whole_lines
 from bulk_pipelines.api.imports.requests import FIELDS, Address, options_of
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer, refuse_strange
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.imports.report import beginnings
 from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import RequestedFile
-from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.resources.declaration import Resource
+from bulk_pipelines.storage.compression import Compression
 
 router = APIRouter()
+OPTIONS = re.compile(r" \(--[^()]*\)")
+"""What a message says of options of the command line."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +41,19 @@ class Choice:
 
 
 def choice(resource: Resource) -> Choice:
-    return Choice(resource.name, [key.column for key in resource.keys])
+    return Choice(resource.name, [key.name for key in resource.keys])
 
 
 @router.get("/new/import")
-async def show(request: Request, caller: Viewer) -> Response:
-    return form(request, caller)
+async def show(request: Request, caller: Viewer, resource: Annotated[str, Query(max_length=200)] = "") -> Response:
+    return await form(request, caller, resource)
 
 
-def form(request: Request, caller: Viewer, wrong: str | None = None, status: int = 200, address: str = "") -> Response:
-    resources = [choice(each) for each in RESOURCES]
-    values = {"resources": resources, "wrong": wrong, "address": address}
+async def form(
+    request: Request, caller: Viewer, chosen: str, wrong: str | None = None, status: int = 200, address: str = ""
+) -> Response:
+    known = [choice(each) for each in await run_in_threadpool(resources.known)]
+    values = {"resources": known, "chosen": chosen, "wrong": wrong, "address": address}
     return frame.page(request, caller, "new_import.html", status, **values)
 
 
@@ -58,34 +65,37 @@ async def look(
     refuse_strange(request, caller.session_id, Form({}))
     given = {each: request.query_params[each] for each in FIELDS if request.query_params.get(each)}
     cut = request.query_params.get("cut") == "true"
-    data = await request.body()
-    found = await run_in_threadpool(looked, door, caller, given, name, whole_lines(data) if cut else data)
+    found = await run_in_threadpool(looked, door, caller, given, name, await request.body(), cut)
     remedy = {each: text_of(value) for each, value in found.remedy.items()}
-    return frame.part(request, caller, "preview.html", found=found, remedy=remedy, cut=cut, name=name)
+    known = await run_in_threadpool(resources.known)
+    declared = next((each for each in known if each.name == found.resource), None)
+    values = {"found": found, "declared": declared, "remedy": remedy, "cut": cut, "name": name}
+    return HTMLResponse(frame.part(request, caller, "preview.html", **values))
 
 
-def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, data: bytes) -> Preview:
+def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, sent: bytes, cut: bool) -> Preview:
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
         path = Path(folder) / "file"
-        path.write_bytes(data)
-        file = RequestedFile(str(path), len(data), name=name)
         try:
+            data, packed = beginnings.readable(sent) if cut else (sent, Compression.NONE)
+            path.write_bytes(data)
+            file = RequestedFile(str(path), len(data), name=name)
+            said = {each: value for each, value in given.items() if not (cut and each == "compression")}
             admin = caller.actor.admin
-            options = options_of(given, tables.declare_of(door, admin=admin), admin=admin)
-            return preview(door.pool, options, file, door.settings)
+            options = options_of(said, tables.declare_of(door, admin=admin), admin=admin)
+            found = preview(door.pool, options, file, door.settings)
         except BulkError as error:
-            return Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
+            found = Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
+    problem = None if found.problem is None else OPTIONS.sub("", found.problem.replace(str(path), name))
+    recognised = found.recognised if packed is Compression.NONE else {"compression": str(packed), **found.recognised}
+    return replace(found, problem=problem, recognised=recognised)
 
 
 def text_of(value: Any) -> str:
-    """Return the value of an option as a form has it."""
+    """Return the value of an option as a form has it. Lists and pairs are JSON there, because names may hold commas."""
     if isinstance(value, bool):
         return "true" if value else ""
-    if isinstance(value, Mapping):
-        value = value.items()
-    if not isinstance(value, str | int | float):
-        return ",".join("=".join(each) if isinstance(each, tuple | list) else str(each) for each in value)
-    return str(value)
+    return str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
 @router.post("/new/import")
@@ -101,5 +111,6 @@ async def fetch(request: Request, door: TheDoor, sent: Sent) -> Response:
     try:
         submitted, _ = await run_in_threadpool(submit)
     except BulkError as error:
-        return form(request, caller, str(error), 400, asked.url if isinstance(asked.url, str) else "")
+        address = asked.url if isinstance(asked.url, str) else ""
+        return await form(request, caller, given.one("resource"), str(error), 400, address)
     return frame.onward(f"/console/jobs/{submitted.job.job_key}", "The import is submitted.")

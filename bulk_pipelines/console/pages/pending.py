@@ -22,8 +22,8 @@ from bulk_pipelines.engine.items.pages import Page
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.words import item_states
 from bulk_pipelines.errors import InvalidInput, NotFound
-from bulk_pipelines.exports.kind import KINDS as EXPORTS
-from bulk_pipelines.imports.kind import KINDS as IMPORTS
+from bulk_pipelines.exports import kind as exports
+from bulk_pipelines.imports import kind as imports
 from bulk_pipelines.processing.kind import KINDS as PROCESSING
 
 router = APIRouter()
@@ -63,7 +63,7 @@ async def show(
         chosen=chosen,
         statuses=chosen.status or USUAL,
         words=WORDS,
-        kinds=[*IMPORTS, *EXPORTS, DISTRIBUTION, *PROCESSING],
+        kinds=[*imports.known_kinds(), *exports.known_kinds(), DISTRIBUTION, *PROCESSING],
         filtered=bool(given),
         next=frame.address("/console/pending", **given, after=page.after) if page.after else None,
     )

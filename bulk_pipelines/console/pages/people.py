@@ -10,13 +10,16 @@ from starlette.responses import Response
 
 from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.owners import keys
+from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.api.owners.keys import Key, Scope
 from bulk_pipelines.api.pages import after_id, cursor_of
+from bulk_pipelines.api.states import State
 from bulk_pipelines.console import frame
-from bulk_pipelines.console.access import Administrator, SentByAdmin, Viewer
+from bulk_pipelines.console.access import Administrator, SentByAdmin, Viewer, Watcher
+from bulk_pipelines.console.news import Common, News
 from bulk_pipelines.console.pages.jobs import day
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import audit, overview
+from bulk_pipelines.engine.jobs import audit
 from bulk_pipelines.engine.jobs.audit import Entry, Wanted
 from bulk_pipelines.engine.jobs.overview import Working
 from bulk_pipelines.errors import InvalidInput
@@ -29,13 +32,31 @@ DAYS = {"": None, "30": 30, "90": 90, "365": 365}
 
 @router.get("/workers")
 async def show_workers(request: Request, door: TheDoor, caller: Viewer) -> Response:
-    def read() -> list[Working]:
-        with transaction(door.pool) as connection:
-            return overview.workers(connection, caller.actor.sees)
+    common: Common = request.app.state.common
+    working = seen_by(caller, await run_in_threadpool(common.read_workers))
+    return frame.page(request, caller, "workers.html", working=working, ui=addresses.dagster(door.settings))
 
-    return frame.page(
-        request, caller, "workers.html", working=await run_in_threadpool(read), ui=addresses.dagster(door.settings)
-    )
+
+@router.get("/workers/news")
+async def watch_workers(request: Request, door: TheDoor, caller: Watcher) -> Response:
+    """Tell who holds what, as often as that is read for all who look."""
+    common: Common = request.app.state.common
+    told: list[Working] | None = None
+
+    async def drawn(_: list[State]) -> str:
+        nonlocal told
+        working = await common.workers.get()
+        if working is told:
+            return ""
+        told = working
+        given = {"working": seen_by(caller, working), "ui": addresses.dagster(door.settings)}
+        return frame.part(request, caller, "workers_now.html", **given)
+
+    return News(request, caller, drawn)
+
+
+def seen_by(caller: Caller, working: list[Working]) -> list[Working]:
+    return [each for each in working if caller.actor.sees in (None, each.owner)]
 
 
 class Chosen(BaseModel):

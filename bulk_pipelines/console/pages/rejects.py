@@ -20,7 +20,8 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import mending
 from bulk_pipelines.imports.afterwards.mending import Record
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan import landing, naming
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.resources.reasons import REASONS
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
@@ -48,10 +49,19 @@ async def show(
         tab="rejects",
         records=records,
         columns=columns,
+        goes={name: column_of(name, seen.job) for name in columns},
         next=frame.address(place, after=cursor_of(records[-1].line)) if more else None,
         meanings=REASONS,
         **around(door, seen, caller),
     )
+
+
+def column_of(field: str, job: Job) -> str:
+    """Return the column that a field of the file goes to: reasons speak of columns."""
+    request = ImportRequest.from_params(job.params)
+    called = {naming.alike(name): column for name, column in request.declared.header.items()}
+    told = {naming.alike(name): column for column, name in request.reading.map}
+    return (called | told).get(naming.alike(field), field)
 
 
 def read(door: Door, job_key: str, after: int) -> tuple[list[Record], bool]:

@@ -153,7 +153,7 @@ def variants_of(door: Door, job: Job) -> list[str]:
 
 
 @router.post("/jobs/{job_key}/reprocess")
-async def act(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> Response:
+async def act(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
     form = sent.form
     job = await run_in_threadpool(jobs.found, door, job_key, sent.caller)
     wanted = Wanted(
@@ -165,5 +165,4 @@ async def act(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> R
         keep=form.one("keep") == "true",
     )
     count = await run_in_threadpool(worked, door, job, wanted, sent.caller.actor, dry_run=False)
-    request.app.state.looks.expire()
     return frame.onward(f"/console/jobs/{job_key}", f"{several(count, 'row')} tried again.")

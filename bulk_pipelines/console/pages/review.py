@@ -107,13 +107,12 @@ def left(job: Job, outcome: str) -> int | None:
 
 
 @router.post("/jobs/{job_key}/review")
-async def decide(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> Response:
+async def decide(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
     """Decide about a row, and go on: what is decided has mostly left the list, so the next row takes its place."""
     form = sent.form
     row, verdict = exact(form, "row") or "", form.one("verdict")
     entry = form.one("other") or exact(form, "entry")
     decided = await run_in_threadpool(deciding.decide, door.pool, job_key, row, verdict, entry, sent.caller.actor)
-    request.app.state.looks.expire()
     place = f"/console/jobs/{job_key}/review"
     if form.one("alone"):
         onward = frame.address(place, row=row)
@@ -141,9 +140,8 @@ def told(decided: Decided, row: str, verdict: str, entry: str | None) -> str:
 
 
 @router.post("/jobs/{job_key}/review/apply")
-async def apply(job_key: JobKey, request: Request, door: TheDoor, sent: Sent) -> Response:
+async def apply(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
     changed = await run_in_threadpool(deciding.apply, door.pool, job_key, sent.caller.actor)
-    request.app.state.looks.expire()
     return frame.onward(f"/console/jobs/{job_key}/review", f"{several(changed, 'row')} changed.")
 
 

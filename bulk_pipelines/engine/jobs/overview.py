@@ -1,6 +1,6 @@
 """What is seen of many jobs at once: each of these queries costs the same for one job and for a hundred."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,12 +53,27 @@ def of_keys(connection: Connection, job_keys: Iterable[str]) -> list[tuple[Job, 
     return [(as_job(**row), [Holder(*each) for each in row["holders"] or ()]) for row in rows]
 
 
-def unfinished(connection: Connection) -> dict[str, dict[JobState, int]]:
-    """Return how many jobs of each owner are in each state that is not the last."""
-    found: dict[str, dict[JobState, int]] = defaultdict(dict)
-    for owner, state, count in connection.execute(queries.text("overview", "unfinished")):
-        found[owner][JobState(state)] = count
-    return found
+@dataclass(frozen=True)
+class Unfinished:
+    """The jobs that are not over."""
+
+    rows: list[tuple[str, JobState, int, int]]
+    """The owner, a state, how many jobs of theirs are in it, and the id of the newest of these."""
+
+    def counts(self, owner: str | None) -> Counter[JobState]:
+        """Return how many jobs are in each state, of one owner or of all."""
+        found: Counter[JobState] = Counter()
+        for whose, state, count, _ in self.rows:
+            found[state] += count if owner in (None, whose) else 0
+        return +found
+
+    def newest(self, owner: str | None) -> int:
+        return max((job_id for whose, _, _, job_id in self.rows if owner in (None, whose)), default=0)
+
+
+def unfinished(connection: Connection) -> Unfinished:
+    rows = connection.execute(queries.text("overview", "unfinished"))
+    return Unfinished([(owner, JobState(state), count, newest) for owner, state, count, newest in rows])
 
 
 def speeds(connection: Connection, job_ids: Iterable[int]) -> dict[int, list[int]]:

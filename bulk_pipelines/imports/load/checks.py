@@ -59,7 +59,7 @@ def broken(
         " (SELECT import_line, {} FROM {}) given) judged WHERE broken IS NOT NULL"
     ).format(sql.SQL(" ").join(cases), tables.listed(named), staged)
     try:
-        with refusals.savepoint(connection):
+        with namespaces.theirs(connection):
             rows = connection.execute(query, prepare=False).fetchall()
     except psycopg.Error as error:
         if not refusals.about_rows(error):

@@ -20,11 +20,21 @@ LONGEST_SHOWN = 80
 
 
 class Unfit(InvalidInput):
-    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might."""
+    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might;
+    `fields` are the names of its fields, and `columns` where each would go, as far as that was found out."""
 
-    def __init__(self, field: str, message: str, remedy: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        field: str,
+        message: str,
+        remedy: Mapping[str, Any],
+        fields: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> None:
         super().__init__(field, message)
         self.remedy = dict(remedy)
+        self.fields = tuple(fields)
+        self.columns = tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -182,9 +192,8 @@ def refuse(
         remedy = {}
     if problems:
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
-        raise Unfit(
-            "source", f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}", remedy
-        )
+        told = f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}"
+        raise Unfit("source", told, remedy, fields, columns)
 
 
 def first_of(names: list[str], said: Callable[[str], str]) -> str:

@@ -197,7 +197,7 @@ def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: 
             sha256=upload.sha256,
         )
     try:
-        copy = sent.put_together(upload, request, chosen)
+        copy = sent.put_together(upload, request.compression, chosen)
     except InvalidInput as error:
         return replace(file, note=storable(str(error)))
     return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)

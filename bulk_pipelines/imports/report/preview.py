@@ -78,6 +78,8 @@ class Preview:
     """The fields of the file that go to no column."""
     without: tuple[str, ...] = ()
     """The columns that the file does not give."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """The fields of the file, each with the column that it goes to, or an empty text; also where they do not fit."""
     records: tuple[Mapping[str, str | None], ...] = ()
     """The first records, by column; in them, values are in their text form."""
     judged: int = 0
@@ -117,6 +119,7 @@ def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: 
                     return replace(found, problem=problem, remedy=remedy, reading=tried.reading)
                 except Unfit as error:
                     problem = problem or error.message
+                    known = replace(known, fields=tuple(zip(error.fields, error.columns, strict=True)))
                     if not error.remedy or error.remedy.keys() <= remedy.keys():
                         return replace(known, problem=error.message if remedy else problem)
                     remedy |= error.remedy
@@ -214,6 +217,7 @@ def with_mapping(known: Preview, request: ImportRequest, found: Layout) -> Previ
     return replace(
         known,
         columns=tuple(made),
+        fields=tuple(zip(titles, mapping.columns, strict=True)) if mapping.titles else (),
         left_out=tuple(
             title for title, name, column in zip(titles, names, columns, strict=True) if not column and name not in read
         ),

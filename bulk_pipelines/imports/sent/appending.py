@@ -27,6 +27,8 @@ from bulk_pipelines.storage.errors import OverLimit
 
 PART_BYTES = 16 << 20
 MOST_PARTS = 20_000
+ROWS = "rows"
+"""What an upload of rows that are to be processed has in its request, in place of the options of an import."""
 
 
 def append(pool: Engine, chosen: Settings, upload: Upload, pieces: Iterable[bytes], count: Admit) -> Upload:
@@ -111,6 +113,10 @@ def repeated(connection: Connection, job: Job, wanted: Mapping[str, Any], length
     """Return the job of an idempotency key if an upload of this request may be what it came from. Else raise
     `IdempotencyConflict`: what the upload is going to send would be lost."""
     before = uploads.of_job(connection, job.job_key)
+    if ROWS in wanted:
+        if before is None or before.request != wanted or length not in (None, before.bytes):
+            raise IdempotencyConflict(str(job.idempotency_key), job.job_key)
+        return job
     request = Options.from_json(wanted["options"]).request((RequestedFile("repeated"),))
     same = (
         before is not None

@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports.plan import landing as landed_files
-from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import digests, uploads
 from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.settings import Settings
@@ -25,8 +24,9 @@ def upload_of(pool: Engine, job: Job) -> Upload | None:
         return uploads.of_job(connection, job.job_key)
 
 
-def put_together(upload: Upload, request: ImportRequest, chosen: Settings) -> landing.Landed:
-    """Land the parts of an upload as one file. Doing it again comes to the same file."""
+def put_together(upload: Upload, compression: Compression | None, chosen: Settings) -> landing.Landed:
+    """Land the parts of an upload as one file. `compression` is what was asked for. Doing it again comes to the same
+    file."""
     said = upload.request.get("compression")
     with locations.folder(landed_files.place(chosen), access_of(chosen), "BULK_LANDING_URL") as storage:
         pieces = digests.verified(joined(storage, upload.parts), upload.request.get("digests", {}), "Repr-Digest")
@@ -37,7 +37,7 @@ def put_together(upload: Upload, request: ImportRequest, chosen: Settings) -> la
             storage,
             upload.whole,
             landing.limits_of(chosen),
-            request.compression or (None if said is None else Compression(said)),
+            compression or (None if said is None else Compression(said)),
         )
 
 

@@ -1,7 +1,7 @@
 """Calling a provider: one client for each provider and process, with connections that are used again.
 
-Nothing that a server sends can hold a worker or fill its memory: a request has a time limit as a whole, an answer a size
-limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
+Nothing that a server sends can hold a worker or fill its memory: a request has a time limit as a whole, an answer a
+size limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
 `storage.http.guard`). No redirect is followed: no limit would count it, and it could carry secrets elsewhere.
 """
 

@@ -68,6 +68,34 @@ def walked(api: Api, path: str, **params: Any) -> list[list[dict[str, Any]]]:
             return found
 
 
+def test_rows_come_in_pieces_too(api: Api, provider: ProviderServer) -> None:
+    ada, content = api.client("ada"), products("lamp", "none1", "chair").encode()
+
+    def begin(key: str = "", recipe: str = "products", owner: str = "ada") -> httpx.Response:
+        headers = {"Upload-Complete": "?0", "Content-Type": "text/csv", "Upload-Length": str(len(content))}
+        headers |= {"Idempotency-Key": key} if key else {}
+        return api.client(owner).post("/api/jobs", params={"recipe": recipe}, content=b"", headers=headers)
+
+    def append(place: str, offset: int, data: bytes, complete: bool) -> httpx.Response:
+        told = {"Upload-Offset": str(offset), "Upload-Complete": "?1" if complete else "?0"}
+        return ada.patch(place, content=data, headers={"Content-Type": "application/partial-upload", **told})
+
+    assert begin(recipe="nothing").status_code == 400
+    place = begin("k1").headers["Location"]
+    assert append(place, 0, content[:9], complete=False).status_code == 204
+    assert append(place, 5, content[5:], complete=True).status_code == 409
+    assert ada.head(place).headers["Upload-Offset"] == "9"
+    assert api.client("eve").head(place).status_code == 404
+    last = append(place, 9, content[9:], complete=True)
+    assert (last.status_code, last.headers["Location"]) == (202, f"/api/jobs/{last.json()['jobId']}"), last.text
+    again = append(place, len(content), b"", complete=True)
+    assert (again.status_code, again.json()["jobId"]) == (200, last.json()["jobId"])
+    repeated = begin("k1")
+    assert (repeated.status_code, repeated.json()["jobId"]) == (200, last.json()["jobId"])
+    assert worked(api, last.json()["jobId"])["total_items"] == 3
+    assert [each for each in landed(api) if "/sent-" in each] == [], "the parts are gone"
+
+
 def test_from_the_upload_to_the_export(api: Api, provider: ProviderServer) -> None:
     ada = api.client("ada")
     sent = sent_rows(api, products("lamp", "none1", "bad1", "chair"), {"X-Request-ID": "r-1"})

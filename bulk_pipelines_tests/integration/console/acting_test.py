@@ -1,17 +1,25 @@
 """What people do to jobs from their pages."""
 
+import bz2
 import csv
+import gzip
+import hashlib
 import io
+import json
+import lzma
 import re
+import zipfile
 from html import unescape
 
 import pytest
 
 from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_imports import done, found
 from bulk_pipelines_tests.scenes.browser import Visitor, words
 from bulk_pipelines_tests.scenes.furnished import Furnished
+from bulk_pipelines_tests.scenes.whole_imports import begun, worked
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +80,15 @@ def test_rejects_are_mended_in_place_and_run_again(ada: Visitor, made: Furnished
     ]
 
 
+def test_all_rejects_are_replayed_after_it_was_said_what_that_does(ada: Visitor, made: Furnished) -> None:
+    job = worked(made.engine, begun(made.engine, made.users("replayed.csv", ",nobody,Nobody,reader,true\n")))
+    place = f"/console/jobs/{job.job_key}/control/replay"
+    assert "All rejected records run once more, unchanged" in words(ada.open(place))
+    again = ada.send(place).headers["location"].rpartition("/")[2]
+    assert found(made.engine, again).params["replay_of"] == job.job_key
+    assert "run again, as this import" in words(ada.open(f"/console/jobs/{again}"))
+
+
 @pytest.mark.parametrize("fields", [{}, {"line": "x"}, {"line": "99"}, {"line": "2", "2.text": '"never closed'}])
 def test_what_cannot_be_mended_is_said(ada: Visitor, made: Furnished, fields: dict[str, str]) -> None:
     assert ada.send(f"/console/jobs/{made.jobs['rejected'].job_key}/rejects", fields).status_code in (400, 409)
@@ -102,6 +119,67 @@ def test_an_export_is_looked_at_and_started(ada: Visitor, made: Furnished) -> No
     answer = ada.send("/console/new/export", asked)
     job = found(made.engine, answer.headers["location"].rpartition("/")[2])
     assert (job.kind, job.owner, job.params["fields"]) == ("export_users", "ada", ["id", "email"])
+
+
+def test_an_adopted_table_stands_in_the_forms(ada: Visitor, api: Api, made: Furnished) -> None:
+    page = ada.open("/console/new/export?resource=orders&fields=customer&fields=email&where=number%3C%3D2")
+    assert re.findall(r'<td class="data">([^<]*)</td>', page.text) == ["customer 1", "customer 2"]
+    assert "2 rows" in words(page)
+    answer = ada.send("/console/new/export", {"resource": "orders", "order": "-number"})
+    job = found(made.engine, answer.headers["location"].rpartition("/")[2])
+    assert (job.kind, job.params["declaration"]["table"]) == ("export_orders", "orders")
+    assert "<option selected>orders</option>" in ada.open("/console/new/import?resource=orders").text
+    headers = {"X-CSRF-Token": ada.token("/console/jobs")}
+    place = "/console/new/import/preview?resource=orders&name=orders.csv"
+    told = words(ada.client.post(place, content=b"number,customer,total\n1,a,2.5\nx,b,1\n", headers=headers))
+    assert "1 of the first 2 records would be rejected" in told
+
+
+def test_an_administrator_adopts_a_table_and_everybody_works_with_it(ada: Visitor, api: Api, made: Furnished) -> None:
+    root = Visitor(api, "root", Scope.ADMIN)
+    for table in ("shop.nowhere", "'; DROP TABLE job; --", "", "api_key", "public.job", "pg_catalog.pg_authid"):
+        wrong = root.send("/console/resources", {"table": table})
+        assert wrong.status_code == 400
+        assert "Adopt a table" in words(wrong), "the page is there to try again"
+    assert root.send("/console/resources", {"table": "shop.orders", "name": "users"}).status_code == 400
+    assert 'name="table"' not in ada.open("/console/resources").text
+    answer = root.send("/console/resources", {"table": "shop.customers", "name": "customers"})
+    assert answer.status_code == 303
+    assert "customers is adopted" in words(root.open("/console/resources"))
+    assert "customers" in words(ada.open("/console/resources"))
+    job = ada.client.post(
+        "/v1/imports?resource=customers",
+        content=b"email,name\na@example.org,A\n",
+        headers={"X-CSRF-Token": ada.token("/console/jobs"), "Content-Type": "text/csv"},
+    ).json()
+    submitted = begun(made.engine, found(made.engine, job["job_id"]))
+    assert worked(made.engine, submitted, known_kinds()).status == "COMPLETED"
+    assert job["job_id"] in ada.open("/console/jobs?kind=import").text
+    assert "Rejects" in words(ada.open(f"/console/jobs/{job['job_id']}"))
+    assert "adopt" in words(root.open("/console/audit?action=adopt"))
+
+
+def test_a_dropped_file_is_taken_again_and_its_history_stays(api: Api, made: Furnished) -> None:
+    root, sources = Visitor(api, "root", Scope.ADMIN), made.folder / "drops.toml"
+    text = sources.read_text()
+    sources.write_text(text.replace("/srv/inbox", str(made.folder / "inbox")))
+    try:
+        page = root.open("/console/drops")
+        pattern = r'name="path" value="([^"]+)"><input type="hidden" name="source" value="([^"]+)"'
+        found_files = re.findall(pattern, page.text)
+        assert found_files == [("users-2026-01-28.csv", "inbox")]
+        path, source = found_files[0]
+        nothing = root.send("/console/drops/retry", {"path": "nothing", "source": source}, page="/console/drops")
+        assert nothing.status_code == 404
+        answer = root.send("/console/drops/retry", {"path": path, "source": source}, page="/console/drops")
+        assert answer.status_code == 303, answer.text
+        page = root.open("/console/drops")
+        assert f"{path} is taken again by the next look" in words(page)
+        assert re.search(rf"{path}</th><td[^>]*><span class=\"chip live\">watched", page.text)
+        assert 'action="/console/drops/retry"' not in page.text, "it is taken again once"
+        assert "retry" in words(root.open("/console/audit?action=retry+drop"))
+    finally:
+        sources.write_text(text)
 
 
 def test_a_distribution_is_checked_and_started(ada: Visitor, made: Furnished) -> None:
@@ -190,3 +268,37 @@ def test_a_file_is_looked_at_before_it_is_sent(ada: Visitor, made: Furnished) ->
     assert "ann@example.org" in told
     broken = ada.client.post(place, content=b"\x00\x01\x02", headers=headers)
     assert broken.status_code == 200
+
+
+def packed(name: str, data: bytes) -> bytes:
+    match name:
+        case "zip":
+            with io.BytesIO() as buffer:
+                with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+                    archive.writestr("people.csv", data)
+                return buffer.getvalue()
+        case "gzip":
+            return gzip.compress(data)
+        case "bzip2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data)
+    return data
+
+
+@pytest.mark.parametrize("packing", ["plain", "gzip", "bzip2", "xz", "zip", "json"])
+def test_the_beginning_of_a_large_file_is_looked_at(ada: Visitor, packing: str) -> None:
+    rows = [(f"p{n}@example.org", hashlib.sha256(str(n).encode()).hexdigest()) for n in range(40_000)]
+    if packing == "json":
+        data = json.dumps([{"email": email, "name": name, "role": "reader"} for email, name in rows]).encode()
+    else:
+        data = b"email,name,role\n" + "".join(f"{email},{name},reader\n" for email, name in rows).encode()
+    sent = packed(packing, data)
+    cut = packing != "zip"
+    sent = sent[:1_000_000] if cut else sent
+    headers = {"X-CSRF-Token": ada.token("/console/jobs")}
+    place = f"/console/new/import/preview?resource=users&name=people&cut={str(cut).lower()}"
+    told = words(ada.client.post(place, content=sent, headers=headers))
+    assert "None of the first 1,000 records would be rejected" in told
+    assert "p0@example.org" in told
+    assert (f"compression: {packing}" in told) == (packing in ("gzip", "bzip2", "xz"))

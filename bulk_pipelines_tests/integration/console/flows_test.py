@@ -39,22 +39,30 @@ def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
     browser: Browser, api: Api, made: Furnished, tmp_path: Path
 ) -> None:
     file = tmp_path / "people.csv"
-    rows = "".join(f",person{n}@example.org,Person {n},editor,true\n" for n in range(50))
-    file.write_text(HEADER + rows + ",wrong,Wrong,editor,true\n")
+    rows = "".join(f"person{n}@example.org,Person {n},editor,true,x\n" for n in range(50))
+    file.write_text("Contact,name,role,active,Notes\n" + rows + "wrong,Wrong,editor,true,x\n")
     context = logged_in(browser, api, "ada", Scope.WRITE, accept_downloads=True)
     page = context.new_page()
     page.goto(f"{api.url}/console/jobs")
     page.get_by_role("link", name="New import").click()
     page.locator("[data-drop] input[type=file]").set_input_files(file)
+    preview = page.locator("[data-preview]")
+    expect(preview).to_contain_text("the columns of the file do not fit users")
+    expect(preview).to_contain_text("missing: email")
+    preview.get_by_label("email (needed)").select_option("Contact")
+    expect(preview).to_contain_text("1 of the first 51 records would be rejected")
+    expect(preview.get_by_role("region", name="First records")).to_contain_text("person0@example.org")
+    expect(preview).to_contain_text("Left out: Notes")
     page.locator("form[data-upload] button[type=submit]").click()
     key = at_job(page)
     expect(page.locator("#live")).to_have_attribute("data-state", "SUBMITTED")
     done(made.engine, key)
-    # The page shows the end by itself.
+    # The page shows the end by itself, and what can be done and had from then on.
     expect(page.locator("#live")).to_have_attribute("data-state", "COMPLETED_WITH_ERRORS")
+    expect(page.get_by_role("link", name="Unprocessed")).to_be_visible()
     assert page.locator("#live dd").all_inner_texts()[:3] == ["51", "50", "1"]
-    page.get_by_role("link", name="Rejects").click()
-    cell = page.get_by_label("email of line 52")
+    page.get_by_role("link", name="Rejects", exact=True).click()
+    cell = page.get_by_label("contact of line 52")
     expect(cell).to_have_attribute("aria-invalid", "true")
     cell.fill("right@example.org")
     expect(page.get_by_label("Choose line 52")).to_be_checked()
@@ -79,7 +87,7 @@ def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
     page.goto(f"{api.url}/console/jobs/{key}")
     with page.expect_download() as download:
         page.get_by_role("link", name="Failed", exact=True).click()
-    assert download.value.path().read_text() == HEADER + ",wrong,Wrong,editor,true\n"
+    assert download.value.path().read_text() == "Contact,name,role,active,Notes\nwrong,Wrong,editor,true,x\n"
     context.close()
 
 
@@ -109,6 +117,130 @@ def test_an_upload_goes_on_where_the_line_broke_off(
     with transaction(made.engine) as connection:
         row = connection.execute("SELECT wanted_size FROM import_file WHERE job_id = %s", [job.job_id]).fetchone()
     assert row == (file.stat().st_size,)
+    context.close()
+
+
+def test_rows_are_sent_in_pieces_too_and_several_files_at_once(
+    browser: Browser, api: Api, made: Furnished, tmp_path: Path
+) -> None:
+    rows = "title,brand\n" + "".join(f"Lamp {n},{'x' * 400}\n" for n in range(25_000))
+    files = {"lamps.csv": rows, "chairs.csv": "title,brand\nChair Birk,Acme\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    sent: list[int] = []
+
+    def broken(route: Route) -> None:
+        if route.request.method == "PATCH":
+            sent.append(int(route.request.headers["upload-offset"]))
+            if len(sent) == 2:
+                route.abort()
+                return
+        route.continue_()
+
+    page.route("**/v1/uploads/**", broken)
+    page.goto(f"{api.url}/console/new/process")
+    page.locator("[data-drop] input[type=file]").set_input_files([tmp_path / name for name in files])
+    page.locator("form[data-upload] button[type=submit]").click()
+    links = page.locator("[data-uploads] a")
+    expect(links).to_have_count(2)
+    assert sent == [0, 8 << 20, 8 << 20, 0]
+    sizes: dict[str, int] = {}
+    for key in links.all_inner_texts():
+        job = found(made.engine, key)
+        with transaction(made.engine) as connection:
+            row = connection.execute("SELECT source, bytes FROM processing_source WHERE job_id = %s", [job.job_id])
+            sizes |= dict(row.fetchall())
+    assert sizes == {name: len(text) for name, text in files.items()}
+    context.close()
+
+
+def test_an_upload_goes_on_after_the_server_was_killed(browser: Browser, engine: Engine, tmp_path: Path) -> None:
+    url, port = engine.url.render_as_string(hide_password=False), free_port()
+    file = tmp_path / "long.csv"
+    file.write_text(HEADER + "".join(f",long{n}@example.org,{'x' * 100},reader,true\n" for n in range(120_000)))
+    running = [served(url, port, tmp_path)]
+    context = browser.new_context()
+    context.set_default_timeout(60_000)
+    offsets: list[int] = []
+
+    def killed(route: Route) -> None:
+        if route.request.method == "PATCH":
+            offsets.append(int(route.request.headers["upload-offset"]))
+            if len(offsets) == 2:
+                running[-1].kill()
+                running[-1].wait()
+        route.continue_()
+
+    try:
+        page = context.new_page()
+        page.route("**/v1/uploads/**", killed)
+        page.goto(f"http://127.0.0.1:{port}/console/new/import")
+        page.locator("[data-drop] input[type=file]").set_input_files(file)
+        page.locator("form[data-upload] button[type=submit]").click()
+        expect(page.locator("[data-uploads]")).to_contain_text("the line broke off, trying again")
+        running.append(served(url, port, tmp_path))
+        job = found(engine, at_job(page))
+        assert offsets == [0, 8 << 20, 8 << 20], "what had arrived is not sent again"
+        with transaction(engine) as connection:
+            row = connection.execute("SELECT wanted_size FROM import_file WHERE job_id = %s", [job.job_id]).fetchone()
+        assert row == (file.stat().st_size,)
+    finally:
+        context.close()
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def test_a_row_of_the_list_stays_under_the_keyboard_while_it_changes(
+    browser: Browser, api: Api, made: Furnished
+) -> None:
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    key = made.jobs["waiting"].job_key
+    page.goto(f"{api.url}/console/jobs")
+    link = page.locator(f"#{key} th a")
+    link.focus()
+    with transaction(made.engine) as connection:
+        jobs.pause(connection, key)
+    expect(page.locator(f"#{key}")).to_contain_text("paused")
+    expect(link).to_be_focused()
+    with transaction(made.engine) as connection:
+        jobs.resume(connection, key)
+    context.close()
+
+
+def test_all_that_match_are_counted_and_what_passes_by_is_said(browser: Browser, api: Api, made: Furnished) -> None:
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/jobs/{made.jobs['processed'].job_key}/grid")
+    page.get_by_label("all 5 that match").check()
+    page.get_by_role("button", name="Count only").click()
+    expect(page.get_by_role("status").first).to_contain_text("1 item would be tried again. 4 items passed by")
+    page.get_by_label("Choose all on this page").check()
+    expect(page.get_by_text("5 chosen")).to_be_visible()
+    page.get_by_role("button", name="Skip").click()
+    expect(page.get_by_role("status").first).to_contain_text("0 items left out. 5 items passed by")
+    context.close()
+
+
+def test_a_review_is_done_by_keys(browser: Browser, api: Api, made: Furnished) -> None:
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    place = f"{api.url}/console/jobs/{made.jobs['processed'].job_key}/review"
+    page.goto(place)
+    expect(page.get_by_role("heading", name="Row 000000003")).to_be_visible()
+    page.keyboard.press("r")
+    expect(page.get_by_role("status").first).to_contain_text("is rejected for row 000000003")
+    page.goto(place)
+    page.goto(f"{place}?row=000000003")
+    page.keyboard.press("1")
+    expect(page.get_by_role("status").first).to_contain_text("is accepted for row 000000003. Its outcome is: matched.")
+    page.keyboard.press("o")
+    expect(page.get_by_role("status").first).to_contain_text("Nothing is decided about row 000000003.")
+    page.keyboard.press("n")
+    expect(page.get_by_role("status").first).to_contain_text("No candidate is right for row 000000003.")
     context.close()
 
 
@@ -179,18 +311,8 @@ def test_keys_lead_through_a_page(browser: Browser, api: Api) -> None:
 def test_a_page_recovers_by_itself_when_the_server_is_killed_and_back(
     browser: Browser, engine: Engine, tmp_path: Path
 ) -> None:
-    """The server is a process of its own here, on a database without keys."""
     url, port = engine.url.render_as_string(hide_password=False), free_port()
-    variables = {"BULK_DATABASE_URL": url, "BULK_HOME": str(tmp_path / "home"), "BULK_API_PORT": str(port)}
-
-    def serve() -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "bulk_pipelines.cli", "api"]
-        with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen(command, env=environment(**variables), cwd=CHECKOUT, stdout=log, stderr=log)
-        until(lambda: answers(port), "the API serves", 90)
-        return process
-
-    running = serve()
+    running = served(url, port, tmp_path)
     context = browser.new_context()
     context.set_default_timeout(60_000)
     try:
@@ -204,13 +326,23 @@ def test_a_page_recovers_by_itself_when_the_server_is_killed_and_back(
         expect(page.locator("#lost")).to_be_visible()
         with transaction(engine) as connection:
             jobs.pause(connection, key)
-        running = serve()
+        running = served(url, port, tmp_path)
         expect(page.locator("#live")).to_have_attribute("data-state", "PAUSED")
         expect(page.locator("#lost")).to_be_hidden()
     finally:
         context.close()
         running.kill()
         running.wait()
+
+
+def served(url: str, port: int, folder: Path) -> "subprocess.Popen[bytes]":
+    """Start the server as a process of its own, on a database without keys."""
+    variables = {"BULK_DATABASE_URL": url, "BULK_HOME": str(folder / "home"), "BULK_API_PORT": str(port)}
+    command = [sys.executable, "-m", "bulk_pipelines.cli", "api"]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(command, env=environment(**variables), cwd=CHECKOUT, stdout=log, stderr=log)
+    until(lambda: answers(port), "the API serves", 90)
+    return process
 
 
 def answers(port: int) -> bool:

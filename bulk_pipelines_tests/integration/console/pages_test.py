@@ -2,6 +2,7 @@
 an administrator. A new page without a row here fails the test."""
 
 import re
+from pathlib import Path
 
 import pytest
 from fastapi.routing import APIRoute
@@ -9,8 +10,14 @@ from fastapi.routing import APIRoute
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.console.application import HEADERS
 from bulk_pipelines.console.pages import ROUTERS
-from bulk_pipelines_tests.scenes.api import Api
-from bulk_pipelines_tests.scenes.browser import Visitor
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.engine.jobs.submission import Sender
+from bulk_pipelines.exports import submission as exports
+from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.imports import submission as imports
+from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines_tests.scenes.api import Api, serving_here
+from bulk_pipelines_tests.scenes.browser import Visitor, words
 from bulk_pipelines_tests.scenes.furnished import Furnished
 
 ALL = "all"
@@ -19,9 +26,9 @@ ADMIN = "admin"
 
 PAGES = {
     "/jobs": ALL,
-    "/jobs/live": ALL,
+    "/jobs/news": ALL,
     "/jobs/{rejected}": OWN,
-    "/jobs/{rejected}/live": OWN,
+    "/jobs/{rejected}/news": OWN,
     "/jobs/{rejected}/audit": OWN,
     "/jobs/{rejected}/rejects": OWN,
     "/jobs/{loaded}/control/undo": OWN,
@@ -37,6 +44,8 @@ PAGES = {
     "/dlq": ALL,
     "/drops": ADMIN,
     "/workers": ALL,
+    "/workers/news": ALL,
+    "/resources": ALL,
     "/audit": ALL,
     "/keys": ADMIN,
     "/new/import": ALL,
@@ -56,6 +65,7 @@ FORMS = {
     "/drops/retry": ADMIN,
     "/keys": ADMIN,
     "/keys/revoke": ADMIN,
+    "/resources": ADMIN,
     "/new/import": ALL,
     "/new/export": ALL,
     "/new/distribution": ALL,
@@ -107,7 +117,7 @@ def test_only_who_may_sees_a_page(visitors: dict[str, Visitor], made: Furnished,
     assert led.status_code == 303
     assert led.headers["location"].startswith("/console/login")
     for name, status in expected.items():
-        page = visitors[name].open(place)
+        page = visitors[name].begin(place) if path.endswith("/news") else visitors[name].open(place)
         assert page.status_code == status, (name, page.text)
         if name == "eve" and whose is ALL:
             assert "ada" not in page.text
@@ -137,8 +147,10 @@ def test_only_who_may_sends_a_form(visitors: dict[str, Visitor], made: Furnished
             assert sent.status_code in (400, 404, 409) or "reprocess" in path, sent.text
 
 
-def test_the_root_leads_to_the_jobs(visitors: dict[str, Visitor]) -> None:
-    assert visitors["ada"].open("/", follow_redirects=True).url.path == "/console/jobs"
+@pytest.mark.parametrize("place", ["/", "/console", "/console/"])
+def test_the_root_leads_to_the_jobs(visitors: dict[str, Visitor], place: str) -> None:
+    assert visitors["ada"].open(place, follow_redirects=True).url.path == "/console/jobs"
+    assert visitors["nobody"].open(place, follow_redirects=True).url.path == "/console/login"
 
 
 def test_a_page_that_is_not_there_says_so(visitors: dict[str, Visitor]) -> None:
@@ -186,3 +198,71 @@ def test_filters_choose_jobs(visitors: dict[str, Visitor], made: Furnished, quer
 @pytest.mark.parametrize("query", ["state=NONE", "after=x", "since=yesterday"])
 def test_a_wrong_filter_is_said(visitors: dict[str, Visitor], query: str) -> None:
     assert visitors["ada"].open(f"/console/jobs?{query}").status_code == 400
+
+
+def test_speeds_batches_lanes_and_runs_are_shown(visitors: dict[str, Visitor], made: Furnished) -> None:
+    job = made.jobs["running"]
+    with transaction(made.engine) as connection:
+        for step, rows in enumerate((100, 400, 900, 1_600)):
+            connection.execute(
+                "INSERT INTO batch_step"
+                " (job_id, worker, step, taken_at, row_count, byte_count, seconds, next_rows, reason)"
+                " VALUES (%s, 'w', %s, now() + %s * interval '1 second', %s, 1, 0.5, 1, 'grows')",
+                [job.job_id, step, step, rows],
+            )
+        connection.execute(
+            "INSERT INTO job_run (dagster_run_id, job_id) VALUES ('0123456789abcdef-run', %s)", [job.job_id]
+        )
+    row = visitors["ada"].open("/console/jobs?state=RUNNING").text
+    assert 'class="spark" viewBox' in row
+    assert "Speed over time, at most 1,600 rows a step" in row
+    page = visitors["ada"].open(f"/console/jobs/{job.job_key}")
+    assert "Rows and seconds of each batch: at most 1,600 rows and 0.50 seconds" in page.text
+    assert "At work: worker-1.example (1)" in words(page)
+    assert '/runs/0123456789abcdef-run">01234567</a>' in page.text
+    for name in ("paused", "waiting"):
+        assert 'class="spark"' not in visitors["ada"].open(f"/console/jobs?text={made.jobs[name].job_key}").text
+
+
+def test_an_item_is_shown_with_all_that_is_known_of_it(visitors: dict[str, Visitor], made: Furnished) -> None:
+    place = f"/console/jobs/{made.jobs['processed'].job_key}/items/{made.item_of('processed')}"
+    told = words(visitors["ada"].open(place))
+    for each in (
+        "key 000000001",
+        "attempts 1",
+        "trace",
+        "Evidence",
+        "score 0.97",
+        "Candidate",
+        "Input",
+        "Result",
+        "Lamp Aster",
+    ):
+        assert each in told, each
+    letter = re.findall(r'href="(/console/jobs/\w+/items/\d+)"', visitors["ada"].open("/console/dlq").text)
+    assert "error permanent there is no data of NOWHERE" in words(visitors["ada"].open(letter[0]))
+
+
+def test_the_overview_of_waiting_items_can_be_taken_away(made: Furnished, tmp_path: Path) -> None:
+    with serving_here(made.engine, tmp_path / "home", pending_dashboard=False) as api:
+        ada = Visitor(api, "ada")
+        assert ada.open("/console/pending").status_code == 404
+        assert 'href="/console/pending"' not in ada.open("/console/jobs").text
+        assert ada.open(f"/console/jobs/{made.jobs['running'].job_key}/items").status_code == 200
+
+
+def test_no_secret_of_an_address_is_in_a_page(visitors: dict[str, Visitor], made: Furnished) -> None:
+    secret = "https://ada:geheim1@example.org/users.csv?token=geheim2"
+    with transaction(made.engine) as connection:
+        request = Options("users").request((RequestedFile(secret),))
+        job = imports.submit(connection, request, Sender("ada", "api")).job
+        wanted = ExportRequest.parse({"resource": "users", "to": "ftp://ada:geheim3@example.org/exports/"})
+        export = exports.submit(connection, wanted, Sender("ada", "api")).job
+    for key in (job.job_key, export.job_key):
+        for part in ("", "/items", "/audit", "/control/cancel"):
+            for name in ("ada", "root"):
+                page = visitors[name].open(f"/console/jobs/{key}{part}")
+                assert page.status_code == 200
+                assert "geheim" not in page.text, (key, part, name)
+    assert "geheim" not in visitors["root"].open("/console/jobs").text
+    assert "geheim" not in visitors["root"].open("/console/audit").text
