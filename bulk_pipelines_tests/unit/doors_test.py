@@ -52,6 +52,7 @@ def test_every_file_option_is_had_at_every_door(name: str) -> None:
     given = NEEDED.get(name, {}) | {name: VALUES[name]}
     wanted = Reading.of(given)
     assert getattr(wanted, name) != getattr(Reading(), name), "the value says something"
+    address = requests.Address(resource="users", url="https://x", **given)
     readings = {
         "command line": by_command(commands.group.commands["file"], given),
         "drops": sources.rule_of({"glob": "*", "table": "shop.orders", **given}, "here", ()).reading,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.database import queries
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Refusal
