@@ -89,12 +89,12 @@ def test_every_format_holds_the_rows_in_their_order(engine: Engine, tmp_path: Pa
 
 def test_to_standard_output_and_narrowed(engine: Engine) -> None:
     insert_users(engine, 8)
-    query = "SELECT id, email, role, import_job FROM bulk.users"
+    query = "SELECT id, email, role, import_job FROM users"
     assert len(printed(query, "--format", "ndjson").splitlines()) == 8
     rows = [json.loads(line) for line in printed(query, "--format", "ndjson", "--where", "role=admin").splitlines()]
     assert {row["role"] for row in rows} == {"admin"}
     assert list(rows[0]) == ["id", "email", "role", "import_job"]
-    assert printed("TABLE bulk.users", "--fields", "role,email", "--order", "-email").startswith("role,email\n")
+    assert printed("TABLE users", "--fields", "role,email", "--order", "-email").startswith("role,email\n")
     assert printed("VALUES (1, 'a')").splitlines() == ["column1,column2", "1,a"]
     assert printed("SELECT 1 AS n WHERE false", "--format", "json") == "[]\n"
 
@@ -105,15 +105,15 @@ def test_to_standard_output_and_narrowed(engine: Engine) -> None:
         ("", "syntax error"),
         ("SELECT", "it returns no columns"),
         ("SELECT 1", "a column has no name"),
-        ("SELECT id, id FROM bulk.users", "two of its columns are called id"),
-        ("SELECT nothing FROM bulk.users", 'column "nothing" does not exist'),
-        ("SELECT 1 AS n; DROP TABLE bulk.users", "it has to be one SELECT"),
-        ("SELECT 1 AS n) AS given; DROP TABLE bulk.users; --", "it has to be one SELECT"),
-        ("DELETE FROM bulk.users RETURNING id", "it has to be one SELECT"),
-        ("WITH gone AS (DELETE FROM bulk.users RETURNING id) SELECT * FROM gone", "it has to be one SELECT"),
-        ("SELECT * FROM bulk.users FOR UPDATE", "read-only transaction"),
+        ("SELECT id, id FROM users", "two of its columns are called id"),
+        ("SELECT nothing FROM users", 'column "nothing" does not exist'),
+        ("SELECT 1 AS n; DROP TABLE users", "it has to be one SELECT"),
+        ("SELECT 1 AS n) AS given; DROP TABLE users; --", "it has to be one SELECT"),
+        ("DELETE FROM users RETURNING id", "it has to be one SELECT"),
+        ("WITH gone AS (DELETE FROM users RETURNING id) SELECT * FROM gone", "it has to be one SELECT"),
+        ("SELECT * FROM users FOR UPDATE", "read-only transaction"),
         ("SELECT $1 AS n", "it has to be one SELECT"),
-        ("COPY bulk.users TO STDOUT", "it has to be one SELECT"),
+        ("COPY users TO STDOUT", "it has to be one SELECT"),
         ("SELECT 1/0 AS n", "division by zero"),
         ("SELECT nextval('bulk.job_number') AS n", "read-only transaction"),
         ("SELECT set_config('transaction_read_only', 'off', false) AS n, lo_create(0) AS o", "read-write mode"),
@@ -126,7 +126,7 @@ def test_anything_else_is_refused_and_changes_nothing(engine: Engine, query: str
     assert said in shown
     assert "Traceback" not in shown
     with watching(engine) as connection:
-        assert connection.execute("SELECT count(*) FROM bulk.users").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM users").fetchone() == (3,)
         assert connection.execute("SELECT count(*) FROM job").fetchone() == (0,)
 
 
@@ -211,4 +211,4 @@ def test_its_kind_is_that_of_undeclared_tables(engine: Engine) -> None:
         submission.source(connection, "users", None, "SELECT 1 AS n")
     with transaction(engine) as connection, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         submission.source(connection, None, None, "SELECT 1 AS n")
-        connection.execute("DELETE FROM bulk.users")
+        connection.execute("DELETE FROM users")
