@@ -12,7 +12,7 @@ from bulk_pipelines.processing.matching.index import Index
 from bulk_pipelines.processing.matching.model import Model
 from bulk_pipelines.processing.matching.results import Candidate, Result
 
-BATCH = 10_000
+BATCH = 2_500
 """Queries that are compared at once: more of them want more memory, and are not faster."""
 
 
