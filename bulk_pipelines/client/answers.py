@@ -47,6 +47,9 @@ class Import(Answer):
     processed_records: int
     successful_records: int
     error_records: int
+    inserted_records: int
+    updated_records: int
+    unchanged_records: int
     superseded_records: int
     unprocessed_records: int
     failure_reason: str | None
