@@ -153,10 +153,8 @@ class Distribution(Answer):
     total: int
     pending: int
     running: int
-    retryWait: int  # noqa: N815
     done: int
     failed: int
-    cancelled: int
     filesGenerated: int  # noqa: N815
     filesReused: int  # noqa: N815
     errorMessage: str | None  # noqa: N815

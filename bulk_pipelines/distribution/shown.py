@@ -20,7 +20,8 @@ class DistributionShown:
     total: int
     pending: int
     running: int
-    retryWait: int
+    retryWait: int | None
+    """Null if a server was asked, which counts them as pending."""
     done: int
     failed: int
     cancelled: int

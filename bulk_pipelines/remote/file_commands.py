@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import click
 
 from bulk_pipelines import output
-from bulk_pipelines.client.answers import Export
+from bulk_pipelines.client.answers import Distribution, Export
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted
 from bulk_pipelines.errors import InvalidInput
@@ -128,14 +128,19 @@ def run(job_key: str) -> None:
     with connected() as client, watching.screen() as screen:
         look, cancel = partial(client.distributions.get, key, size=10), partial(client.jobs.cancel, key)
         seen = screen.watch(look(), client.news(key), look, cancel, watching.gauge_of_distribution)
-        output.show(DistributionShown(**vars(seen)))
+        output.show(distribution_shown(seen))
     output.end(seen.good)
 
 
 @over_http(distribution.group.commands["status"], DISTRIBUTE)
 def status(job_key: str, size: int, after: str | None) -> None:
     with connected() as client:
-        output.show(DistributionShown(**vars(client.distributions.get(job_key, size=size, after=after))))
+        output.show(distribution_shown(client.distributions.get(job_key, size=size, after=after)))
+
+
+def distribution_shown(seen: Distribution) -> DistributionShown:
+    cancelled = seen.total - seen.pending - seen.running - seen.done - seen.failed
+    return DistributionShown(**vars(seen), retryWait=None, cancelled=cancelled)
 
 
 FILES["distribute"] = group_of(distribution.group, DISTRIBUTE)
