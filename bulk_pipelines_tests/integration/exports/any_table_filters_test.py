@@ -11,7 +11,7 @@ from bulk_pipelines.resources import reflection
 
 TABLE = """
 CREATE DOMAIN wait AS interval CHECK (VALUE > '-1 day');
-CREATE TABLE odd (
+CREATE TABLE public.odd (
     id integer PRIMARY KEY, opens time, zoned timetz, lasts wait, data jsonb, plain json, host inet, net cidr,
     numbers integer[], words varchar(9)[], spans interval[], points point[], "Order No, 50% off" integer
 );
