@@ -72,9 +72,9 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	$(PY) -m ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Run every benchmark; make bench-NAME runs one, benchmarks/NAME.py
-	@for each in $$(grep -l __main__ benchmarks/*.py | sed -e 's,benchmarks/,,' -e 's,[.]py$$,,'); do \
-		$(MAKE) --no-print-directory bench-$$each || exit 1; done
+bench: $(READY) ## Run every benchmark, and keep its figures for the docs; make bench-NAME runs one, benchmarks/NAME.py
+	@for each in $$(cd benchmarks && grep -l '"__main__"' *.py | grep -v -e bare -e figures -e load | sed 's,[.]py$$,,'); do \
+		BENCH_RESULTS=docs/benchmarks.json $(MAKE) --no-print-directory bench-$$each || exit 1; done
 
 bench-%: $(READY)
 	@$(PY) -m benchmarks.$(subst -,_,$*)
@@ -90,6 +90,7 @@ screenshots: $(READY) ## Photograph every page of the console, into docs/images/
 .PHONY: docs
 docs: $(READY) ## Write the generated pages of docs/ anew
 	$(PY) -m bulk_pipelines.reference docs
+	$(PY) -m benchmarks.figures docs/benchmarks.md README.md docs/comparison.md
 
 .PHONY: site
 site: $(READY) ## Write the docs as a site into site/; a dead link is an error

@@ -2,7 +2,6 @@
 jobs is, and what open pages cost the database. A bound that is broken is an error. `BENCH_ITEMS` makes the large table
 smaller."""
 
-import json
 import os
 import re
 import socket
@@ -18,6 +17,7 @@ import psycopg
 from playwright.sync_api import Browser, Page
 from sqlalchemy import Engine
 
+from benchmarks.measure import report
 from bulk_pipelines.api.owners import sessions
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database import migrations, pool, samples
@@ -219,8 +219,7 @@ def measured(server: Server, small: Engine, large: Engine, home: Path) -> int:
 
 
 def tell(name: str, ours: float, peer: float, unit: str) -> float:
-    figures = {"ours": round(ours, 2), "peer": round(peer, 2), "unit": unit, "ratio": round(ours / peer, 3)}
-    print(json.dumps({"name": name, **figures}), flush=True)
+    report(name, ours, peer, unit)
     return ours / peer
 
 

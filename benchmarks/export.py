@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 from sqlalchemy import Engine
 
-from benchmarks.export_scene import alternating, figure, seconds, users
+from benchmarks.export_scene import alternating, seconds, users
+from benchmarks.measure import report
 from bulk_pipelines.database.embedded import binaries
 from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.read.batches import connected
@@ -77,15 +78,15 @@ def main() -> None:
                 "parquet": ours(engine, folder, Format.PARQUET, ROWS),
             },
         )
-    figure("export-csv", took["csv"], took["psql"], "s")
-    figure("export-ndjson", took["ndjson"], took["psql"], "s")
-    figure("export-parquet", took["parquet"], took["adbc"], "s")
+    report("export-csv", took["csv"], took["psql"], "s")
+    report("export-ndjson", took["ndjson"], took["psql"], "s")
+    report("export-parquet", took["parquet"], took["adbc"], "s")
     with users(SHEET_ROWS) as (engine, folder):
         libraries = {name: pandas(engine, folder, name) for name in ("openpyxl", "xlsxwriter")}
         quicker = min(libraries, key=lambda name: seconds(libraries[name]))
         work = {"xlsx": ours(engine, folder, Format.XLSX, SHEET_ROWS), quicker: libraries[quicker]}
         took = alternating(5, work)
-    figure("export-xlsx", took["xlsx"], took[quicker], "s")
+    report("export-xlsx", took["xlsx"], took[quicker], "s")
 
 
 if __name__ == "__main__":

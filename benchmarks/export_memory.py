@@ -7,7 +7,8 @@ grows most.
 import subprocess
 import sys
 
-from benchmarks.export_scene import figure, users
+from benchmarks.export_scene import users
+from benchmarks.measure import report
 from bulk_pipelines.exports.request import Format
 
 FEW, MANY = 100_000, 5_000_000
@@ -45,9 +46,9 @@ def peaks(rows: int) -> dict[Format, float]:
 def main() -> None:
     few, many = peaks(FEW), peaks(MANY)
     for format_ in Format:
-        figure(f"export-memory-{format_}", many[format_], few[format_], "MB")
+        report(f"export-memory-{format_}", many[format_], few[format_], "MB")
     worst = max(Format, key=lambda format_: many[format_] / few[format_])
-    figure("export-memory", many[worst], few[worst], "MB")
+    report("export-memory", many[worst], few[worst], "MB")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What the export benchmarks share: a server of their own full of users, and figures as lines of JSON."""
 
-import json
 import os
 import statistics
 import tempfile
@@ -66,8 +65,3 @@ def alternating(rounds: int, works: Mapping[str, Callable[[], object]]) -> dict[
             if turn:
                 times[name].append(spent)
     return {name: statistics.median(spent) for name, spent in times.items()}
-
-
-def figure(name: str, ours: float, peer: float, unit: str) -> None:
-    line = {"name": name, "ours": round(ours, 3), "peer": round(peer, 3), "unit": unit, "ratio": round(ours / peer, 3)}
-    print(json.dumps(line), flush=True)

@@ -17,7 +17,8 @@ from pathlib import Path
 import obstore
 
 from benchmarks import user_files
-from benchmarks.export_scene import alternating, figure
+from benchmarks.export_scene import alternating
+from benchmarks.measure import report
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.landing import land
 from bulk_pipelines.storage.local.storage import LocalStorage
@@ -43,8 +44,8 @@ def landing(folder: Path) -> None:
             "gunzip": shell(f"gzip -dc {packed} > {folder}/copy && sync {folder}/copy && sha256sum {folder}/copy"),
         },
     )
-    figure("landing-csv", times["csv"], times["cp"], "s")
-    figure("landing-gzip", times["gzip"], times["gunzip"], "s")
+    report("landing-csv", times["csv"], times["cp"], "s")
+    report("landing-gzip", times["gzip"], times["gunzip"], "s")
 
 
 def shell(command: str) -> Callable[[], object]:
@@ -64,7 +65,7 @@ def small_puts(folder: Path) -> None:
                 ),
             },
         )
-    figure("storage-small-puts", OBJECTS / times["ours"], OBJECTS / times["obstore"], "objects/s")
+    report("storage-small-puts", OBJECTS / times["ours"], OBJECTS / times["obstore"], "objects/s")
 
 
 if __name__ == "__main__":

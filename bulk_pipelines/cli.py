@@ -6,21 +6,24 @@ import re
 import subprocess
 import tempfile
 import traceback
+import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import examples, output, settings
 from bulk_pipelines.api import commands as api
 from bulk_pipelines.console import commands as console
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.drops import commands as drops
+from bulk_pipelines.drops.shown import ScanShown
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.maintenance import commands, job_commands, resource_commands
+from bulk_pipelines.maintenance.shown import Migrated, PassLine
 from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.review import commands as review
@@ -113,6 +116,8 @@ def main(context: click.Context, server: str | None, quiet: bool, verbose: bool)
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
+    if not verbose:  # what a library has to say to programmers is nothing for people
+        warnings.simplefilter("ignore")
     context.obj = Runs()
     context.meta.update({output.QUIET: quiet, output.VERBOSE: verbose})
     with suppress(BulkError):  # whatever is wrong with a setting, the command itself says
@@ -147,6 +152,7 @@ def up() -> None:
 
 
 @main.command()
+@output.shows(Migrated)
 def migrate() -> None:
     """Bring the database to the newest schema."""
     from bulk_pipelines.database import address, ready
@@ -155,23 +161,24 @@ def migrate() -> None:
     chosen = settings.current()
     url = address.url(chosen)
     applied = ready.migrated(chosen, url)
-    for name in applied:
-        click.echo(f"applied {name}")
-    if not applied:
-        click.echo("the schema is up to date")
     home.migrate(chosen, url)
+    said = "\n".join(f"applied {name}" for name in applied) or "the schema is up to date"
+    output.show(Migrated(applied), said)
 
 
 @main.command()
+@output.shows("bulk_pipelines.doctor.Finding", many=True)
 def doctor() -> None:
     """Check the installation, and say what to do about each thing that is wrong."""
     from bulk_pipelines import doctor as checks
 
     findings = checks.examine(settings.current())
+    lines = []
     for finding in findings:
-        click.echo(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.subject}: {finding.message}")
+        lines.append(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.subject}: {finding.message}")
         if finding.remedy:
-            click.echo(f"      -> {finding.remedy}")
+            lines.append(f"      -> {finding.remedy}")
+    output.show(findings, "\n".join(lines))
     if not all(finding.ok for finding in findings):
         raise SystemExit(1)
 
@@ -194,21 +201,25 @@ def grants(role: str, name: str) -> None:
 
 
 @main.command()
+@output.shows("bulk_pipelines.status.Status")
 def status() -> None:
     """Show jobs by kind and state, the workers, and how much is waiting."""
     from bulk_pipelines import status as overview
     from bulk_pipelines.database import ready
 
-    click.echo(overview.shown(overview.read(ready.url(settings.current()))))
+    found = overview.read(ready.url(settings.current()))
+    output.show(found, overview.shown(found))
 
 
 @main.command()
+@output.shows(PassLine, many=True)
 def sweep() -> None:
     """Rescue expired leases, end what is over, look after lost launches and dead runs: what the schedule does."""
     upkeep("sweep")
 
 
 @main.command()
+@output.shows(PassLine, many=True)
 def finalize() -> None:
     """End the jobs whose last worker died before it could: what the schedule does."""
     upkeep("finalize")
@@ -216,6 +227,7 @@ def finalize() -> None:
 
 @main.command()
 @click.option("--dry-run", is_flag=True, help="Only count what would go.")
+@output.shows(PassLine, many=True)
 def prune(dry_run: bool) -> None:
     """Remove what is old and over (BULK_KEEP_…), in bounded batches: what the schedule does."""
     upkeep("prune", *(["--dry-run"] if dry_run else []))
@@ -223,13 +235,15 @@ def prune(dry_run: bool) -> None:
 
 def upkeep(name: str, *options: str) -> None:
     """Make one pass, and print a short table of what it did."""
+    from bulk_pipelines.engine.jobs import progress_bar
     from bulk_pipelines.output import table
     from bulk_pipelines.up import home
 
-    done = home.upkeep(settings.current(), name, *options)
+    with progress_bar.steps(quiet=output.chosen(output.QUIET)) as told:
+        done = home.upkeep(settings.current(), name, *options, told=told)
     problems = [(said, problem) for said, _, problem in done if problem]
     header = ("would go" if "--dry-run" in options else "gone") if name == "prune" else "done"
-    click.echo("\n".join(table((name, header), [(said, count) for said, count, _ in done])))
+    output.show([PassLine(*each) for each in done], "\n".join(table((name, header), [each[:2] for each in done])))
     for said, problem in problems:
         click.echo(f"{said}: {problem}", err=True)
     if problems:
@@ -238,6 +252,7 @@ def upkeep(name: str, *options: str) -> None:
 
 @drops.group.command()
 @click.option("--source", help="Only this source.")
+@output.shows(ScanShown, many=True)
 def scan(source: str | None) -> None:
     """Look at the sources now: complete files are taken, and files are put away whose imports are over."""
     from bulk_pipelines.database import ready
@@ -248,8 +263,21 @@ def scan(source: str | None) -> None:
     where = doors()
     found = scanning.configured(chosen, list(where.references), source)
     pool = ready.opened(chosen, "bulk cli")
-    for each in scanning.scan(pool, found, chosen, where, scanning.SECONDS):
-        click.echo(str(each))
+    done = list(scanning.scan(pool, found, chosen, where, scanning.SECONDS))
+    shown = [
+        ScanShown(
+            each.looked.source,
+            each.looked.seen,
+            each.looked.watched,
+            each.looked.taken,
+            each.looked.jobs,
+            each.cleared,
+            each.problem,
+            str(each),
+        )
+        for each in done
+    ]
+    output.show(shown, "\n".join(map(str, done)))
 
 
 for slice_command in (
@@ -282,6 +310,7 @@ for command in (
     api.show_audit,
 ):
     main.add_command(command)
+examples.show_in(main)
 
 
 if __name__ == "__main__":

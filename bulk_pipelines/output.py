@@ -5,6 +5,7 @@ standard output. With `--json`, notes and progress go to the standard error, and
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import click
@@ -18,11 +19,12 @@ DONE_WITH_ERRORS = 3
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def shows(answer: Any) -> Callable[[Function], Function]:
-    """Declare the type of a command's JSON, and give the command the option for it."""
+def shows(answer: Any, *, many: bool = False) -> Callable[[Function], Function]:
+    """Declare the type of a command's JSON, or of each of `many`, and give the command the option for it. A type whose
+    module takes time to import is named by a text: `bulk_pipelines.doctor.Finding`."""
 
     def declared(function: Function) -> Function:
-        function.__answer__ = answer  # type: ignore[attr-defined]
+        function.__answer__ = (answer, many)  # type: ignore[attr-defined]
         return click.option(
             "--json",
             is_flag=True,
@@ -37,7 +39,17 @@ def shows(answer: Any) -> Callable[[Function], Function]:
 
 def answer_of(command: click.Command) -> Any:
     """Return the declared type of a command's JSON; None if it prints none."""
-    return getattr(command.callback, "__answer__", None)
+    answer, many = getattr(command.callback, "__answer__", (None, False))
+    if isinstance(answer, str):
+        module, _, name = answer.rpartition(".")
+        answer = getattr(import_module(module), name)
+    return list[answer] if many else answer  # type: ignore[valid-type]
+
+
+def same_answer(command: click.Command, function: Callable[..., object]) -> None:
+    """Declare that a function prints what a command does."""
+    if (declared := getattr(command.callback, "__answer__", None)) is not None:
+        function.__answer__ = declared  # type: ignore[attr-defined]
 
 
 def note_json(context: click.Context, _: click.Parameter, given: bool) -> None:
@@ -50,14 +62,27 @@ def chosen(name: str) -> bool:
     return bool(context and context.find_root().meta.get(name))
 
 
-def show(answer: Any, text: str) -> None:
-    """Print what a command has found: the answer for programs, or the text for people."""
-    if chosen(JSON):
+def show(answer: Any, text: str | None = None) -> None:
+    """Print what a command has found: the answer for programs, or the text for people. Without a text, people are shown
+    the answer, too."""
+    if text is None or chosen(JSON):
         from pydantic import TypeAdapter
 
         declared = answer_of(click.get_current_context().command)
         text = TypeAdapter(declared).dump_json(answer, indent=2).decode()
-    click.echo(text)
+    if text:
+        click.echo(text)
+
+
+def refuse_json(what: str) -> None:
+    """Refuse `--json` where the output is a file's content, and no answer."""
+    if chosen(JSON):
+        raise click.UsageError(f"{what} prints the content of a file: leave --json out")
+
+
+def confirm(question: str) -> None:
+    """Ask, and end the command if the answer is no. The question is no part of the answer for programs."""
+    click.confirm(question, abort=True, err=chosen(JSON))
 
 
 def note(text: str) -> None:

@@ -71,8 +71,12 @@ The shell completes commands and options: put `eval "$(_BULK_COMPLETE=bash_sourc
 `~/.config/fish/config.fish`."""
 
 JSON = """With `--json`, these commands print one JSON value on the standard output, and whatever else they say on the
-standard error. A time is written by ISO 8601. New fields may come; a field that is here keeps its name and its
-meaning."""
+standard error. A command that cannot answer prints no JSON: its exit code and the line on the standard error
+tell why. A time is written by ISO 8601. New fields may come; a field that is here keeps its name and its meaning.
+
+Left out are the commands that serve until they are stopped (`bulk up`, `bulk api`), and those whose output is the
+content of a file: `bulk grants`, `bulk import records`, `bulk grid`, downloads of rejects, and exports to standard
+output."""
 
 
 def cli_page() -> str:
@@ -121,11 +125,11 @@ NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", datetime
 
 def type_name(found: Any) -> str:
     """Return the name of a type as people who read JSON know it."""
-    inner = [type_name(each) for each in get_args(found)]
+    inner = [type_name(each) for each in get_args(found) if each is not Ellipsis]
     origin = get_origin(found)
     if origin in (Union, UnionType):
         return " or ".join(inner)
-    if origin in (list, Sequence):
+    if origin in (list, tuple, Sequence):
         return f"list of {inner[0]}"
     if origin in (dict, Mapping):
         return f"object of {inner[1]}"

@@ -17,6 +17,10 @@ SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM expor
 -- How far several exports are; those that are over are not among them.
 SELECT job_id, row_count, byte_count, expected_rows FROM export_progress WHERE job_id = ANY (:job_ids::bigint[]);
 
+-- name: seconds
+-- For how many seconds an export has been worked.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - started_at), 0)::float8 FROM job WHERE job_id = :job_id;
+
 -- name: forget_progress!
 -- Removes the progress of an export that is over and left nothing to clean up.
 DELETE FROM export_progress WHERE job_id = :job_id;

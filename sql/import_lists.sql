@@ -1,6 +1,6 @@
 -- name: counts_of
 -- How far these imports are: their records, the bytes that were read of their files, and the bytes that there are.
-SELECT job_id, read, loaded, rejected, superseded, valid, waiting, unprocessed, batches,
+SELECT job_id, read, loaded, rejected, superseded, valid, waiting, unprocessed, updated, unchanged,
     (
         SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step
         WHERE batch_step.job_id = import_count.job_id AND worker <> 'persist'

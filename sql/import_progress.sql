@@ -13,19 +13,21 @@ UPDATE import_count SET
     valid = valid + :valid,
     waiting = waiting + :waiting,
     unprocessed = unprocessed + :unprocessed,
+    updated = updated + :updated,
+    unchanged = unchanged + :unchanged,
     batches = batches + :batches
 WHERE job_id = :job_id;
 
 -- name: counts
 -- How far an import is: how many records were read, and what became of them.
-SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, batches
+SELECT read, loaded, rejected, superseded, valid, waiting, unprocessed, updated, unchanged, batches
 FROM import_count WHERE job_id = :job_id;
 
 -- name: counts_to_check
 -- The counts of an import and how many of its rejects are kept, for the checks of its asset, which know its key.
 SELECT (SELECT count(*) FROM rejected_row WHERE rejected_row.job_id = job.job_id) AS kept,
     coalesce(read, 0), coalesce(loaded, 0), coalesce(rejected, 0), coalesce(superseded, 0), coalesce(valid, 0),
-    coalesce(waiting, 0), coalesce(unprocessed, 0), coalesce(batches, 0)
+    coalesce(waiting, 0), coalesce(unprocessed, 0), coalesce(updated, 0), coalesce(unchanged, 0), coalesce(batches, 0)
 FROM job LEFT JOIN import_count USING (job_id) WHERE job_key = :job_key;
 
 -- name: set_unprocessed!
@@ -90,10 +92,11 @@ WHERE job_id = :job_id AND worker <> 'persist'
 ORDER BY taken_at, step;
 
 -- name: bytes
--- How many bytes of the landed files have been read, and how many there are.
+-- How many bytes of the landed files have been read, how many there are, and for how many seconds it has been loading.
 SELECT
     (SELECT coalesce(sum(byte_count), 0)::bigint FROM batch_step WHERE job_id = :job_id AND worker <> 'persist'),
-    (SELECT coalesce(sum(size), 0)::bigint FROM import_file WHERE job_id = :job_id AND landed IS NOT NULL);
+    (SELECT coalesce(sum(size), 0)::bigint FROM import_file WHERE job_id = :job_id AND landed IS NOT NULL),
+    (SELECT coalesce(extract(epoch FROM clock_timestamp() - planned_at), 0)::float8 FROM job WHERE job_id = :job_id);
 
 -- name: first_burial
 -- Why the first of an import's buried ranges could not be loaded.

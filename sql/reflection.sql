@@ -42,6 +42,15 @@ FROM base JOIN pg_attribute AS a ON a.attrelid = :oid AND a.attnum = base.attnum
 WHERE t.typtype <> 'd'
 ORDER BY a.attnum;
 
+-- name: columns_of_query
+-- The columns of a query, by their names, types and type modifiers, told as those of tables are. PostgreSQL tells the
+-- types below domains.
+SELECT given.name, format_type(t.oid, nullif(given.modifier, -1)), format_type(t.oid, nullif(given.modifier, -1)),
+    t.typname, t.typcategory::text, t.typtype::text, NULL::text[], NULL::integer, false, false, NULL::text
+FROM unnest(:names::text[], :types::oid[], :modifiers::integer[]) WITH ORDINALITY AS given (name, type, modifier, place)
+    JOIN pg_type AS t ON t.oid = given.type
+ORDER BY given.place;
+
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
 -- first, then those whose columns need values, then the shortest. An index with expressions, a condition or its own way

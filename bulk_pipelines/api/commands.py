@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
+from bulk_pipelines.api.shown import KeyMade, KeyShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+
+    from bulk_pipelines.api.owners.keys import Key
+    from bulk_pipelines.engine.jobs.audit import Entry
 
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -52,6 +56,7 @@ def group() -> None:
 )
 @click.option("--admin", is_flag=True, help="The same as --scope admin: all owners' jobs.")
 @click.option("--expires", type=Expiry(), help="When it ends: 2027-01-31, or after 12h, 90d, 52w.")
+@output.shows(KeyMade)
 def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> None:
     """Make a key. It is shown once, and nobody can find it out again."""
     from bulk_pipelines.api.owners import keys
@@ -62,10 +67,11 @@ def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> Non
     with transaction(connected()) as connection:
         key, text = keys.create(connection, owner, Scope.ADMIN if admin else Scope(scope), expires, commanding.actor())
     click.echo(f"key {key.key_id} of {key.owner} ({key.scope}); keep it now, it is not shown again:", err=True)
-    click.echo(text)
+    output.show(KeyMade(key.key_id, key.owner, str(key.scope), text), text)
 
 
 @group.command("list")
+@output.shows(KeyShown, many=True)
 def list_keys() -> None:
     """All keys, the newest first, and when they were last used."""
     from bulk_pipelines.api.owners import keys
@@ -73,18 +79,32 @@ def list_keys() -> None:
 
     with transaction(connected()) as connection:
         found = keys.every(connection)
-    if not found:
-        click.echo("no keys: the API listens on loopback only, and lets everybody in there")
-    for key in found:
-        used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
-        ends = f", expires {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else ""
-        click.echo(
-            f"{key.key_id}  {key.scope:9}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
-        )
+    nothing = "no keys: the API listens on loopback only, and lets everybody in there"
+    output.show([shown_of(key) for key in found], "\n".join(map(line_of, found)) or nothing)
+
+
+def shown_of(key: "Key") -> KeyShown:
+    return KeyShown(
+        key.key_id,
+        key.owner,
+        str(key.scope),
+        key.state,
+        key.created_at,
+        key.expires_at,
+        key.revoked_at,
+        key.last_used_at,
+    )
+
+
+def line_of(key: "Key") -> str:
+    used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
+    ends = f", expires {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else ""
+    return f"{key.key_id}  {key.scope:9}  {key.state:7}  {key.owner}  made {key.created_at:%Y-%m-%d}, {used}{ends}"
 
 
 @group.command()
 @click.argument("key_id")
+@output.shows(KeyShown)
 def revoke(key_id: str) -> None:
     """Refuse a key from now on."""
     from bulk_pipelines.api.owners import keys
@@ -93,7 +113,7 @@ def revoke(key_id: str) -> None:
 
     with transaction(connected()) as connection:
         key = keys.revoke(connection, key_id, commanding.actor())
-    click.echo(f"key {key.key_id} of {key.owner} is revoked")
+    output.show(shown_of(key), f"key {key.key_id} of {key.owner} is revoked")
 
 
 @click.command("audit")
@@ -102,6 +122,7 @@ def revoke(key_id: str) -> None:
 @click.option("--action", help="Only this: submit, pause, cancel, …")
 @click.option("--owner", help="Only about the jobs of this owner.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
+@output.shows("bulk_pipelines.engine.jobs.audit.Entry", many=True)
 def show_audit(limit: int, **wanted: str | None) -> None:
     """Who did what to which job, the newest first."""
     from bulk_pipelines.database.pool import transaction
@@ -110,14 +131,15 @@ def show_audit(limit: int, **wanted: str | None) -> None:
 
     with transaction(connected()) as connection:
         found = audit.page(connection, Wanted(**wanted), limit)  # type: ignore[arg-type]
-    if not found:
-        click.echo("nothing was done")
-    for each in found:
-        where = f" from {each.address}" if each.address else ""
-        request = f", request {each.request_id}" if each.request_id else ""
-        details = " ".join(f"{name}={value}" for name, value in each.details.items())
-        about = f"{each.job_key} of {each.owner}" if each.job_key else f"for {each.owner}"
-        click.echo(
-            f"{each.happened_at:%Y-%m-%d %H:%M:%S}  {each.actor} ({each.origin}{where}{request})"
-            f"  {each.action} {about}{'  ' + details if details else ''}"
-        )
+    output.show(found, "\n".join(map(line_of_entry, found)) or "nothing was done")
+
+
+def line_of_entry(each: "Entry") -> str:
+    where = f" from {each.address}" if each.address else ""
+    request = f", request {each.request_id}" if each.request_id else ""
+    details = " ".join(f"{name}={value}" for name, value in each.details.items())
+    about = f"{each.job_key} of {each.owner}" if each.job_key else f"for {each.owner}"
+    return (
+        f"{each.happened_at:%Y-%m-%d %H:%M:%S}  {each.actor} ({each.origin}{where}{request})"
+        f"  {each.action} {about}{'  ' + details if details else ''}"
+    )

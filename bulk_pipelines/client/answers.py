@@ -47,6 +47,9 @@ class Import(Answer):
     processed_records: int
     successful_records: int
     error_records: int
+    inserted_records: int
+    updated_records: int
+    unchanged_records: int
     superseded_records: int
     unprocessed_records: int
     failure_reason: str | None
@@ -150,8 +153,10 @@ class Distribution(Answer):
     total: int
     pending: int
     running: int
+    retryWait: int  # noqa: N815
     done: int
     failed: int
+    cancelled: int
     filesGenerated: int  # noqa: N815
     filesReused: int  # noqa: N815
     errorMessage: str | None  # noqa: N815

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from bulk_pipelines import settings
+from bulk_pipelines import output, settings
+from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted, SampleShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -30,6 +31,7 @@ def group() -> None:
 @click.argument("request", type=click.File("rb"))
 @click.option("--idempotency-key", help="The same key again, with the same inputs, answers with the first job.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
+@output.shows(DistributionSubmitted)
 def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> None:
     """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
 
@@ -45,11 +47,12 @@ def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> Non
         inputs_of(request.read()),
         commanding.sender(idempotency_key, priority),
     )
-    show({"jobId": submitted.job.job_key, "status": str(submitted.job.status)})
+    output.show(DistributionSubmitted(submitted.job.job_key, str(submitted.job.status)))
 
 
 @group.command()
 @click.argument("job_key", metavar="JOB")
+@output.shows(DistributionShown)
 def run(job_key: str) -> None:
     """Work a job now, as a run of this installation's Dagster, and show its first files. A failed one is redriven.
 
@@ -59,7 +62,7 @@ def run(job_key: str) -> None:
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.distribution import answer
-    from bulk_pipelines.engine.jobs import commanding, redrive, watching
+    from bulk_pipelines.engine.jobs import commanding, progress_bar, redrive, watching
     from bulk_pipelines.engine.states import JobState
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
@@ -69,9 +72,11 @@ def run(job_key: str) -> None:
     if job.status is JobState.FAILED:
         redrive.redrive(pool, key, by=commanding.actor())
     work = click.get_current_context().find_root().obj
-    watching.work_and_watch(pool, watching.plain(pool, key), work, lambda: watching.plain(pool, key))
+    progress_bar.work_and_watch(
+        pool, work, lambda: watching.plain(pool, key), progress_bar.gauge_of_items, quiet=output.chosen(output.QUIET)
+    )
     found = answer.of_job(pool, key, size=10)
-    show(found)
+    output.show(DistributionShown(**found))
     if found["status"] != "COMPLETED":
         sys.exit(1)
 
@@ -80,17 +85,19 @@ def run(job_key: str) -> None:
 @click.argument("job_key", metavar="JOB")
 @click.option("--size", default=1_000, show_default=True, type=click.IntRange(1, 1_000), help="Files on a page.")
 @click.option("--after", help="The `next` of the page before.")
+@output.shows(DistributionShown)
 def status(job_key: str, size: int, after: str | None) -> None:
     """Show a job's state, its counts and its files, as JSON."""
     from bulk_pipelines.distribution import answer
 
-    show(answer.of_job(connected(), job_key, size=size, after=after))
+    output.show(DistributionShown(**answer.of_job(connected(), job_key, size=size, after=after)))
 
 
 @group.command()
 @click.option("--indexes", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many indexes.")
 @click.option("--days", default=2, show_default=True, type=click.IntRange(1, 365), help="How many days of each.")
 @click.option("--constituents", default=50, show_default=True, type=click.IntRange(1, 5_000), help="Rows of each file.")
+@output.shows(SampleShown)
 def sample(indexes: int, days: int, constituents: int) -> None:
     """Fill the table index_data with made-up rows, and print the request that asks for all of them."""
     from bulk_pipelines.database.pool import transaction
@@ -100,7 +107,7 @@ def sample(indexes: int, days: int, constituents: int) -> None:
     with transaction(connected()) as connection:
         added = fill(connection, wanted)
     click.echo(f"{added} rows added to index_data", err=True)
-    show({"inputs": wanted.inputs()})
+    output.show(SampleShown(wanted.inputs()))
 
 
 def answered_key(text: str) -> str:
@@ -108,7 +115,3 @@ def answered_key(text: str) -> str:
         return str(json.loads(text)["jobId"])
     except (ValueError, TypeError, KeyError):
         return text.strip()
-
-
-def show(answer: dict[str, Any]) -> None:
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))

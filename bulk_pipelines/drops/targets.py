@@ -52,7 +52,8 @@ def with_tables(
     everything = [*known.items(), *declared.items()]
     at: dict[tuple[str, ...], list[str]] = {}
     for name, each in everything:
-        at.setdefault(("public", each.table) if each.built_in else each.place, []).append(name)
+        for place in [(schema, each.table) for schema in resources.of_samples()] if each.built_in else [each.place]:
+            at.setdefault(place, []).append(name)
     found = {name: set(each) for name, each in references.items()}
     for name, each in everything:
         needed = {other for reference in each.references for other in at.get(reference.table, ())}

@@ -2,16 +2,22 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.exports.report.shown import ExportShown
 
 
 @click.command(name="export")
 @click.argument("resource", required=False)
 @click.option("--table", help="In place of a resource, any table: orders, shop.orders.")
+@click.option(
+    "--query",
+    type=click.File("r", encoding="utf-8"),
+    help="In place of a resource, a file with a SELECT; - is the input.",
+)
 @click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet, xlsx or arrow.")
 @click.option("--fields", help="The columns, in this order: id,email. All of them when left out.")
 @click.option("--where", multiple=True, help="A condition, as often as need be: role=admin, 'created_at>=2026-01-01'.")
@@ -27,21 +33,18 @@ from bulk_pipelines import output, settings
 )
 @click.option("--idempotency-key", help="The same key again, with the same request, answers with the first export.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
+@output.shows(ExportShown)
 def command(
     resource: str | None,
     table: str | None,
+    query: TextIO | None,
     where: Sequence[str],
     idempotency_key: str | None,
     priority: int,
     **options: Any,
 ) -> None:
-    """Write the rows of users, articles, comments or any table to a file, whole or not at all. Ctrl-C asks to cancel.
-
-    bulk export users --format parquet --fields id,email --where role=admin --to exports/
-
-    bulk export users --format ndjson --to - | head
-
-    bulk export --table shop.orders --format parquet
+    """Write the rows of users, articles, comments, any table or a SELECT to a file, whole or not at all.
+    Ctrl-C cancels.
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
@@ -51,11 +54,11 @@ def command(
     from bulk_pipelines.exports.publish import target
     from bulk_pipelines.exports.report import watching
     from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
-    from bulk_pipelines.resources import adoption
 
     given = {name: value for name, value in options.items() if value is not None}
     to_stdout = given.get(TARGET) == STDOUT
     if to_stdout:
+        output.refuse_json("an export to standard output")
         del given[TARGET]
     given["where"] = list(where)
     if resource is not None:
@@ -65,9 +68,8 @@ def command(
     target.require_folder(given.get(TARGET, ""))
     pool = ready.opened(settings.current(), "bulk cli")
     with transaction(pool) as connection:
-        declared = adoption.chosen(connection, resource, table)
-    declaration = {} if declared.built_in else {"declaration": declared}
-    request = ExportRequest.parse(given | declaration | {"resource": declared.name})
+        source = submission.source(connection, resource, table, None if query is None else query.read())
+    request = ExportRequest.parse(given | source)
     if to_stdout:
         printing.print_out(pool, request, sys.stdout.buffer)
         return
@@ -78,12 +80,12 @@ def command(
             request,
             commanding.sender(idempotency_key, priority),
         )
-    click.echo(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
+    output.note(f"export {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     seen = watching.work_and_watch(
         pool,
         submitted.job.job_key,
         click.get_current_context().find_root().obj,
         quiet=output.chosen(output.QUIET),
     )
-    click.echo(watching.summary(seen))
+    output.show(watching.shown(seen, submitted_before=not submitted.created), watching.summary(seen))
     output.end(seen.good)

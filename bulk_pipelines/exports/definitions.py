@@ -25,7 +25,6 @@ from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
-from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -135,6 +134,7 @@ class ExportConfig(SubmissionConfig):
         default=None, description="What is exported: users, articles, comments, or an adopted table."
     )
     table: str | None = Field(default=None, description="In place of a resource, any table: orders, shop.orders.")
+    query: str | None = Field(default=None, description="In place of a resource, a SELECT of this database.")
     format: str = Field(default="csv", description="csv, ndjson, json, parquet, xlsx or arrow.")
     fields: list[str] = Field(
         default=[],
@@ -159,10 +159,9 @@ class ExportConfig(SubmissionConfig):
 @dg.op(description="Submits the export; the relay launches it within seconds, as a partition of its asset.")
 def submit_export(context: dg.OpExecutionContext, database: Database, config: ExportConfig) -> None:
     with transaction(database.engine) as connection:
-        declared = adoption.chosen(connection, config.resource, config.table)
-    params = config.model_dump(exclude={*SubmissionConfig.model_fields, "resource", "table"})
-    declaration = {} if declared.built_in else {"declaration": declared}
-    request = ExportRequest.parse(params | declaration | {"resource": declared.name})
+        source = submission.source(connection, config.resource, config.table, config.query)
+    params = config.model_dump(exclude={*SubmissionConfig.model_fields, "resource", "table", "query"})
+    request = ExportRequest.parse(params | source)
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
         submitted = submission.submit(
@@ -172,10 +171,10 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
         context,
         database.engine,
         submitted,
-        f"export of {declared.name}",
-        asset_name(written.job_name(declared.name)),
+        f"export of {request.resource}",
+        asset_name(request.kind_name.removeprefix("export_")),
         config,
-        resource=declared.name,
+        resource=request.resource,
     )
 
 

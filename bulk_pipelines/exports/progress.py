@@ -40,5 +40,11 @@ def read(connection: Connection, job_id: int) -> Progress | None:
         return cursor.execute(queries.text("exports", "progress"), {"job_id": job_id}).fetchone()
 
 
+def seconds(connection: Connection, job_id: int) -> float:
+    """Return for how long an export has been worked."""
+    row = connection.execute(queries.text("exports", "seconds"), {"job_id": job_id}).fetchone()
+    return float(row[0]) if row else 0.0
+
+
 def forget(connection: Connection, job_id: int) -> None:
     connection.execute(queries.text("exports", "forget_progress"), {"job_id": job_id})

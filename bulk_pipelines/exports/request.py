@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Self, TypeVar
 
 from bulk_pipelines import resources
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter
@@ -40,6 +41,7 @@ SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".z
 COMPRESSED_INSIDE = {Format.PARQUET, Format.ARROW}
 """Formats that are compressed inside, so that their files are not compressed once more."""
 TARGET = "to"
+QUERY = "query"
 DECLARATION = "declaration"
 STDOUT = "-"
 NAMES = ("resource", "format", "fields", "where", "filters", "order", "compression", "escape_formulas", TARGET)
@@ -82,6 +84,8 @@ class ExportRequest:
     declaration: Resource | None = None
     """The declaration of a table that is not one of ours. It goes with the request, so that every process that works
     the job has the same."""
+    query: str = ""
+    """A SELECT whose rows are exported, in place of those of a table. Its columns are those of the declaration."""
 
     @classmethod
     def parse(cls, params: Mapping[str, object]) -> Self:
@@ -90,7 +94,7 @@ class ExportRequest:
         Lists may be given as one text with commas, except `where`, whose values may hold commas.
         """
         for name in params:
-            if name not in {*NAMES, DECLARATION}:
+            if name not in {*NAMES, DECLARATION, QUERY}:
                 raise InvalidInput(name, f"is not a parameter of an export; there are {', '.join(NAMES)}")
         escape = params.get("escape_formulas", False)
         if not isinstance(escape, bool):
@@ -109,10 +113,13 @@ class ExportRequest:
             compression=chosen(Compression, "compression", params.get("compression", Compression.NONE)),
             escape_formulas=escape,
             declaration=declaration_of(params.get(DECLARATION)),
+            query=text(QUERY, params.get(QUERY) or ""),
         )
         return replace(request, to=checked_target(text(TARGET, params.get(TARGET) or ""), request.suffix))
 
     def __post_init__(self) -> None:
+        if self.query and self.declaration is None:
+            raise InvalidInput(QUERY, "it is not known which columns it has")
         declared = self.declared
         for name in (*self.fields, *(each.field for each in self.order)):
             filters.find(declared, name)
@@ -126,6 +133,11 @@ class ExportRequest:
             raise InvalidInput("compression", "an xlsx file is compressed already")
         if self.compression is Compression.GZIP and self.format is Format.ARROW:
             raise InvalidInput("compression", "arrow has zstd inside, or nothing")
+
+    @property
+    def kind_name(self) -> str:
+        """What the engine calls such exports. Those of queries are called as those of undeclared tables."""
+        return kind_name(written.UNDECLARED if self.query else self.resource)
 
     @property
     def declared(self) -> Resource:
@@ -143,8 +155,8 @@ class ExportRequest:
 
     def shown(self) -> dict[str, Any]:
         """What is asked for, for people to look at: without the target, whose address may hold a secret."""
-        return {
-            "resource": self.resource,
+        asked = {"resource": self.resource} | ({QUERY: self.query} if self.query else {})
+        return asked | {
             "format": self.format.value,
             "fields": list(self.fields),
             "where": [str(each) for each in self.filters],
@@ -156,13 +168,27 @@ class ExportRequest:
     def as_params(self) -> dict[str, Any]:
         """The request as a job keeps it; `parse` takes it back."""
         params = self.shown() | {TARGET: self.to}
+        if self.query:
+            return params | {DECLARATION: {"columns": [column_of_query(each) for each in self.declared.columns]}}
         return params if self.declared.built_in else params | {DECLARATION: written.as_dict(self.declared)}
 
 
 def declaration_of(given: object) -> Resource | None:
     if given is None or isinstance(given, Resource):
         return given
+    if isinstance(given, Mapping) and given.keys() == {"columns"}:
+        return of_query([Column(name, ColumnKind(kind), "", type=type_) for name, kind, type_ in given["columns"]])
     return written.parsed(json.dumps(given, sort_keys=True))
+
+
+def of_query(columns: Iterable[Column]) -> Resource:
+    """Declare the rows of a query."""
+    return Resource(QUERY, "The rows of a query.", tuple(columns), (), schema="", provenance=False)
+
+
+def column_of_query(column: Column) -> list[str]:
+    """Return what a job keeps of a column of a query."""
+    return [column.name, column.kind.value, column.type]
 
 
 def checked_target(to: str, suffix: str) -> str:

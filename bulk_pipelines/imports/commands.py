@@ -8,6 +8,7 @@ import click
 from bulk_pipelines import output, settings
 from bulk_pipelines.formats.flags import reading_options
 from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -28,6 +29,15 @@ class FilesFirst(click.Group):
         if arguments and self.get_command(context, arguments[0]) is None:
             arguments = ["file", *arguments]
         return super().resolve_command(context, arguments)
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the options that people type, too: those of the command that stands for the group."""
+        super().format_options(context, formatter)
+        file = self.commands["file"]
+        options = [each for each in file.params if isinstance(each, click.Option)]
+        with formatter.section("Options of bulk import FILE"):
+            formatter.write_dl([record for each in options if (record := each.get_help_record(context))])
+        file.format_epilog(context, formatter)
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         # Options may stand before the file.
@@ -53,12 +63,7 @@ def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @click.group(name="import", cls=FilesFirst)
 def group() -> None:
-    """Load files into users, articles, comments or any table; look at what was rejected; run it again; take it back.
-
-    bulk import FILE --resource users
-
-    bulk import FILE --table shop.orders
-    """
+    """Load files into users, articles, comments or any table; look at what was rejected; run it again; take it back."""
 
 
 @group.command()
@@ -68,13 +73,18 @@ def group() -> None:
 @click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
 @click.option("--compression", help="none, gzip, zstd, bzip2 or xz; recognised when left out.")
-@click.option("--match-on", help="Upsert: the column that tells which row a record is about.")
+@click.option(
+    "--match-on",
+    help="Upsert: the key that tells which row a record is about: email, or order_no,line. "
+    "[default: the id if the file has it, else the next key whose columns it has]",
+)
 @click.option("--on-error", default="continue", show_default=True, help="continue, abort, or past: 100, 5%.")
 @click.option("--idempotency-key", help="The same key again answers with the first import.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
 @click.option("--preview", is_flag=True, help="Submit nothing: show how the file is read, and what would be rejected.")
 @reading_options
+@output.shows("bulk_pipelines.imports.report.printing.FileShown")
 def file(
     sources: Sequence[str],
     resource: str | None,
@@ -85,31 +95,31 @@ def file(
     **options: Any,
 ) -> None:
     """Load files: paths, or addresses such as s3://bucket/users.csv. Ctrl-C asks to cancel."""
+    from bulk_pipelines.imports.plan import beforehand
+
+    if idempotency_key is None:  # a file that was imported before under its key may be gone
+        beforehand.require_files(sources)  # before modules are imported that take time
+    from bulk_pipelines import resources
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.plan import beforehand
     from bulk_pipelines.imports.request import Options
     from bulk_pipelines.resources import adoption
 
     options = with_reading(options)
     files = tuple(submission.local_file(source) for source in sources)
-    if resource is not None:
-        Options(resource, **options).request(files)  # a mistake is told before a server is started
-    if idempotency_key is None:  # a file that was imported before under its key may be gone
-        beforehand.require_files([each.source for each in files])
-    if resource is not None and table is None and preview:
-        show_preview(tuple(sources), Options(resource, **options))
-        return
-    pool = connected()
-    with transaction(pool) as connection:
-        declared = adoption.chosen(connection, resource, table)
+    if resource is not None and table is None:  # a mistake is told before a server is started
+        declared = resources.find(resource)
+    else:
+        with transaction(connected()) as connection:
+            declared = adoption.chosen(connection, resource, table)
     asked = Options(declared.name, **options, declaration=None if declared.built_in else declared)
+    request = asked.request(files)
     if preview:
         show_preview(tuple(sources), asked)
         return
-    request = asked.request(files)
     refuse_unfit(asked, files)
+    pool = connected()
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
         submitted = submission.submit(
@@ -117,8 +127,8 @@ def file(
             request,
             commanding.sender(idempotency_key, priority),
         )
-    click.echo(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
-    follow(pool, submitted.job.job_key)
+    output.note(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
+    follow(pool, submitted.job.job_key, submitted_before=not submitted.created)
 
 
 def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None:
@@ -145,13 +155,12 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
 
     declared = options.declaration or resources.find(options.resource)
     pool = connected() if options.reading.expressions or not declared.built_in else None
-    failed = False
+    shown = []
     for source in sources:
         found = preview(pool, options, submission.local_file(source), settings.current())
-        for line in printing.lines(found, printing.command(sources, options, found.reading)):
-            click.echo(line)
-        failed |= found.problem is not None
-    if failed:
+        shown.append(printing.FilePreviewed(found, printing.command(sources, options, found.reading)))
+    output.show(shown, "\n".join(line for each in shown for line in printing.lines(each.preview, each.command)))
+    if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
 
 
@@ -162,11 +171,14 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
 @click.option("--as-source", is_flag=True, help="Download the records as they stood in the file, to be mended.")
 @click.option("--after-line", default=0, help="A page: the rejects behind this line.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
+@output.shows(RejectsShown)
 @click.pass_context
 def errors(
     context: click.Context, job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int
 ) -> None:
     """The records that an import rejected, in the order of the file, with every reason."""
+    if as_source or kind is not None or to is not None:
+        output.refuse_json("a download")
     if as_source:
         context.invoke(records, job_key=job_key, outcome="failed", to=to, number=None)
         return
@@ -188,18 +200,21 @@ def errors(
         page = rejects.page(connection, job.job_id, after_line, limit)
         total = rejects.count(connection, job.job_id)
         more = bool(page) and rejects.follow(connection, job.job_id, page[-1].line)
-    for each in page:
-        row = row_of(each)
-        click.echo(f"line {row['line']}: {row['reasons']}  {row['record']}")
+    rows = [row_of(each) for each in page]
+    rejects_shown = [
+        RejectShown(each.line, each.reasons, str(row["record"])) for each, row in zip(page, rows, strict=True)
+    ]
+    lines = [f"line {row['line']}: {row['reasons']}  {row['record']}" for row in rows]
     if more:
-        click.echo(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
+        lines.append(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
     elif not total:
         gone = (job.result or {}).get("rejected", 0)
-        click.echo(f"retention has removed its {gone:,} rejects" if gone else "no record was rejected")
+        lines.append(f"retention has removed its {gone:,} rejects" if gone else "no record was rejected")
         if job.dlq_items:
-            click.echo(
+            lines.append(
                 f"{job.dlq_items} of {job.total_items} ranges could not be loaded: bulk dlq list --job {job_key}"
             )
+    output.show(RejectsShown(job_key, rejects_shown, total, bool(more)), "\n".join(lines))
 
 
 @group.command()
@@ -228,13 +243,9 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
     "--from", "source", metavar="FILE", help="The records as you have mended them; without it, as they stood."
 )
 @click.option("--idempotency-key", help="With --from: the same key again answers with the first import.")
+@output.shows(ImportShown)
 def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
-    """Import the rejected records again, as an import of its own.
-
-    bulk import errors JOB --as-source > fix.csv
-
-    bulk import replay JOB --from fix.csv
-    """
+    """Import the rejected records again, as an import of its own."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
@@ -251,17 +262,18 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
         with transaction(pool) as connection:
             submitted = submission.replay_mended(connection, job_key, [file], commanding.actor(), idempotency_key)
     again = "" if submitted.created else ", submitted before"
-    click.echo(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
-    follow(pool, submitted.job.job_key)
+    output.note(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
+    follow(pool, submitted.job.job_key, submitted_before=not submitted.created)
 
 
 @group.command()
 @click.argument("job_key", metavar="JOB")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@output.shows(UndoShown)
 def undo(job_key: str, yes: bool) -> None:
     """Take back the rows an insert-mode import added and nobody changed since, after showing how many."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.afterwards import undo as undoing
 
@@ -270,23 +282,25 @@ def undo(job_key: str, yes: bool) -> None:
         job = submission.import_job(connection, job_key)
         resource = submission.undoable(job)
         found = undoing.count(connection, resource, job.job_id)
-    click.echo(
+    output.note(
         f"{found.free:,} rows of {job_key} can be taken back from {resource.table}; "
         f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
     )
-    if not found.free:
-        return
-    if not yes:
-        click.confirm("Take them back?", abort=True)
-    removed = submission.take_back(pool, job, commanding.actor())
-    click.echo(f"{removed:,} rows taken back")
+    if found.free and not yes:
+        output.confirm("Take them back?")
+    removed = 0
+    if found.free:
+        with progress_bar.counted("rows taken back", found.free, quiet=output.chosen(output.QUIET)) as taken:
+            removed = submission.take_back(pool, job, commanding.actor(), taken)
+    lines = [f"{removed:,} rows taken back"] if found.free else []
     if removed < found.free:
-        click.echo(
+        lines.append(
             f"{found.free - removed:,} stay: the table did not give them back, or somebody has come to need them"
         )
+    output.show(UndoShown(job_key, found.free, found.changed, found.referred_to, removed), "\n".join(lines))
 
 
-def follow(pool: "Engine", job_key: str) -> None:
+def follow(pool: "Engine", job_key: str, *, submitted_before: bool) -> None:
     """Work the import under Dagster, show how it goes, and exit with the code that tells how it ended."""
     from bulk_pipelines.engine.states import JobState
     from bulk_pipelines.imports.report import watching
@@ -294,5 +308,5 @@ def follow(pool: "Engine", job_key: str) -> None:
     seen = watching.work_and_watch(
         pool, job_key, click.get_current_context().find_root().obj, quiet=output.chosen(output.QUIET)
     )
-    click.echo(watching.summary(seen))
+    output.show(watching.shown(seen, submitted_before=submitted_before), watching.summary(seen))
     output.end(seen.good, with_errors=seen.job.status is JobState.COMPLETED_WITH_ERRORS)

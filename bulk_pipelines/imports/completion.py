@@ -12,6 +12,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress
+from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, rejects, staging
 from bulk_pipelines.imports.plan.landing import opened
@@ -149,20 +150,37 @@ def first_reject(connection: Connection, job: Job) -> str:
 def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]:
     """Build the result that is kept with the job, shown in the UI, and logged."""
     counts = found.counts
+    began = job.started_at or job.created_at
     row = connection.execute(
-        "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", [job.started_at or job.created_at]
+        "SELECT extract(epoch FROM clock_timestamp() - %s)::float8, extract(epoch FROM clock_timestamp() - %s)::float8",
+        [began, job.planned_at or began],
     ).fetchone()
-    seconds = row[0] if row else 0.0
+    seconds, load_seconds = row or (0.0, 0.0)
     files = progress.files(connection, job.job_id)
-    return vars(counts) | {
+    matched = {"match_on": matched_on(job, files)} if job.params["mode"] == Mode.UPSERT else {}
+    return {
+        **vars(counts),
+        **matched,
+        "inserted": counts.inserted,
         "batches": found.batches,
         "seconds": round(seconds, 3),
-        "rows_per_second": round(counts.read / seconds, 1) if seconds > 0 else 0.0,
+        "load_seconds": round(load_seconds, 3),
+        "rows_per_second": round(counts.read / load_seconds, 1) if load_seconds > 0 else 0.0,
         "error_rate": round(counts.rejected / counts.read, 6) if counts.read else 0.0,
         "files": [file.as_outcome() for file in report.worth_showing(files)],
         "file_count": len(files),
         "files_left_out": sum(file.left_out for file in files),
     }
+
+
+def matched_on(job: Job, files: list[ImportFile]) -> str | None:
+    """Return the key by which an upsert has matched records and rows; None if it came to no file."""
+    request = ImportRequest.from_params(job.params)
+    for file in files:
+        if file.layout is not None:
+            columns = file.layout.columns
+            return matching_key(request.declared.narrowed(columns), request.match_on, columns).name
+    return request.match_on
 
 
 def tell(job: Job, result: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ class Counts:
 
     `read` is the sum of the counts below it, except `unprocessed`. Unprocessed records are not counted as read, because
     nothing was decided about them. So each record of the files counts once, in exactly one of the counts below `read`.
+    The last two counts are parts of `loaded`.
     """
 
     read: int = 0
@@ -22,6 +23,15 @@ class Counts:
     """Records of an upsert or a validation that were read, and are decided when every range has been read."""
     unprocessed: int = 0
     """Records that were never reached, or were read and then given up before anything was decided about them."""
+    updated: int = 0
+    """Of the loaded records of an upsert: those whose row was there and said something else."""
+    unchanged: int = 0
+    """Of the loaded records of an upsert: those whose row was there and said the same."""
+
+    @property
+    def inserted(self) -> int:
+        """Of the loaded records: those whose row is new."""
+        return self.loaded - self.updated - self.unchanged
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)})

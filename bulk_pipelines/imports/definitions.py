@@ -60,11 +60,19 @@ def metadata(pool: Engine, job: Job) -> Metadata:
         "rows_per_second": float(found.result.get("rows_per_second", 0.0)),
         "error_rate": float(found.result.get("error_rate", 0.0)),
         "seconds": float(found.result.get("seconds", 0.0)),
+        "load_seconds": float(found.result.get("load_seconds", 0.0)),
         "sources": dg.MetadataValue.json(found.sources),
         "how_the_batches_went": dg.MetadataValue.md(found.picture),
         "dagster/partition_row_count": counts.loaded,
         "state": job.status.value,
     }
+    if "match_on" in found.result:
+        shown |= {
+            "matched_on": found.result["match_on"],
+            "rows_inserted": counts.inserted,
+            "rows_updated": counts.updated,
+            "rows_unchanged": counts.unchanged,
+        }
     if counts.superseded:
         shown["rows_superseded"] = counts.superseded
     if counts.waiting:

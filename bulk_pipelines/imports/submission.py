@@ -1,6 +1,6 @@
 """Submitting imports, and replays: imports of the rejects of another import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,17 +82,20 @@ def import_job(connection: Connection, job_key: str, owner: str | None = None) -
     return job
 
 
-def take_back(pool: Engine, job: Job, by: Actor | None) -> int:
-    """Take back the rows that an import added and nobody has changed or needs since, and return how many."""
+def take_back(pool: Engine, job: Job, by: Actor | None, told: Callable[[int], None] = lambda _: None) -> int:
+    """Take back the rows that an import added and nobody has changed or needs since, and return how many. `told` is
+    called with how many went at a time."""
     tally = Tally(by, "undo")
-    return sum(
-        undo.take_back(
-            lambda: transaction(pool),
-            undoable(job),
-            job.job_id,
-            lambda connection, removed: tally.add(connection, job.job_id, removed),
-        )
-    )
+    total = 0
+    for removed in undo.take_back(
+        lambda: transaction(pool),
+        undoable(job),
+        job.job_id,
+        lambda connection, count: tally.add(connection, job.job_id, count),
+    ):
+        total += removed
+        told(removed)
+    return total
 
 
 def undoable(job: Job) -> Resource:

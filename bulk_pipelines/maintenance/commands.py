@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bulk_pipelines import settings, suggestions
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.maintenance.shown import Discarded, JobControlled, LetterShown, Redriven
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from bulk_pipelines.engine.jobs.dlq import DeadLetter, Wanted
+    from bulk_pipelines.engine.jobs.jobs import Job
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -65,6 +67,7 @@ def dlq() -> None:
 @dlq.command("list")
 @narrowing
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
+@output.shows("bulk_pipelines.engine.jobs.dlq.DeadLetter", many=True)
 def list_letters(limit: int, **wanted: object) -> None:
     """The dead letters, the oldest first."""
     from bulk_pipelines.database.pool import transaction
@@ -72,14 +75,12 @@ def list_letters(limit: int, **wanted: object) -> None:
 
     with transaction(connected()) as connection:
         found = letters.page(connection, chosen(wanted), limit)
-    if not found:
-        click.echo("no dead letters")
-    for letter in found:
-        click.echo(line_of(letter))
+    output.show(found, "\n".join(map(line_of, found)) or "no dead letters")
 
 
 @dlq.command()
 @click.argument("item_id", type=int)
+@output.shows(LetterShown)
 def show(item_id: int) -> None:
     """Everything about one dead letter: what, why, how often, which run."""
     from bulk_pipelines.database.pool import transaction
@@ -88,68 +89,85 @@ def show(item_id: int) -> None:
     with transaction(connected()) as connection:
         letter = letters.show(connection, item_id)
     width = max(len(name) for name in letter)
-    for name, value in letter.items():
-        click.echo(f"{name.ljust(width)}  {'' if value is None else value}")
+    lines = [f"{name.ljust(width)}  {'' if value is None else value}" for name, value in letter.items()]
+    output.show(LetterShown(**letter), "\n".join(lines))
 
 
 @dlq.command()
 @narrowing
 @click.option("--not-found", is_flag=True, help="Also the items of the job for which nothing was found; with --job.")
+@output.shows(Redriven)
 def redrive(not_found: bool, **wanted: object) -> None:
     """Try them again, with fresh budgets; the relay launches their jobs."""
-    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.engine.jobs import dlq as letters
 
-    done = letters.try_again(connected(), chosen(wanted), commanding.actor(), not_found=not_found)
-    click.echo(f"{done.items} items are tried again")
+    pool, asked = connected(), chosen(wanted)
+    with transaction(pool) as connection:
+        total = None if not_found else letters.count(connection, asked)
+    with progress_bar.counted("items", total, quiet=output.chosen(output.QUIET)) as told:
+        done = letters.try_again(pool, asked, commanding.actor(), not_found=not_found, told=told)
+    lines = [f"{done.items} items are tried again"]
     if done.goes_on:
-        click.echo(f"job {wanted['job_key']} goes on with what it had not begun")
+        lines.append(f"job {wanted['job_key']} goes on with what it had not begun")
     if done.left:
         named = ", ".join([*sorted(done.left)[:MOST_NAMED], *(["…"] if len(done.left) > MOST_NAMED else [])])
-        click.echo(f"{sum(done.left.values())} stay, their jobs are cancelled (bulk dlq discard --job …): {named}")
+        lines.append(f"{sum(done.left.values())} stay, their jobs are cancelled (bulk dlq discard --job …): {named}")
+    output.show(Redriven(done.items, done.goes_on, done.left), "\n".join(lines))
 
 
 @dlq.command()
 @narrowing
-@click.confirmation_option(prompt="They will never be tried again. Discard them?")
-def discard(**wanted: object) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.shows(Discarded)
+def discard(yes: bool, **wanted: object) -> None:
     """Give them up for good."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.engine.jobs import dlq as letters
 
+    if not yes:
+        output.confirm("They will never be tried again. Discard them?")
     discarded = letters.discard(connected(), chosen(wanted), commanding.actor())
-    click.echo(f"{discarded} items are discarded")
+    output.show(Discarded(discarded), f"{discarded} items are discarded")
 
 
 @click.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
+@output.shows(JobControlled)
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.pause(connection, job_key, commanding.actor()).status}")
+        show_state(jobs.pause(connection, job_key, commanding.actor()))
 
 
 @click.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
+@output.shows(JobControlled)
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, jobs
 
     with transaction(connected()) as connection:
-        click.echo(f"job {job_key} is {jobs.resume(connection, job_key, commanding.actor()).status}")
+        show_state(jobs.resume(connection, job_key, commanding.actor()))
 
 
 @click.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
+@output.shows(JobControlled)
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
     from bulk_pipelines.engine.jobs import commanding, jobs
 
-    click.echo(f"job {job_key} is {jobs.cancel(connected(), job_key, commanding.actor()).status}")
+    show_state(jobs.cancel(connected(), job_key, commanding.actor()))
+
+
+def show_state(job: "Job") -> None:
+    output.show(JobControlled(job.job_key, str(job.status)), f"job {job.job_key} is {job.status}")
 
 
 def chosen(wanted: dict[str, object]) -> "Wanted":

@@ -109,8 +109,15 @@ class Upkeep:
             "jobs wound up": sum(each.run_once(pool) for each in self.endings),
         }
 
-    def prune(self, pool: Engine, instance: dg.DagsterInstance, chosen: Settings, dry_run: bool) -> list[Pruned]:
-        return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run)
+    def prune(
+        self,
+        pool: Engine,
+        instance: dg.DagsterInstance,
+        chosen: Settings,
+        dry_run: bool,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> list[Pruned]:
+        return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run, told)
 
 
 def limits() -> LossLimits:

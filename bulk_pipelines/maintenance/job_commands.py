@@ -37,7 +37,7 @@ MOMENTS = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 @click.option("--until", type=MOMENTS, help="Only those submitted before this time.")
 @click.option("--before", help="A page: the jobs before this one.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
-@output.shows(list[JobLine])
+@output.shows(JobLine, many=True)
 def jobs(
     kinds: tuple[str, ...],
     statuses: tuple[str, ...],
@@ -47,10 +47,7 @@ def jobs(
     limit: int,
     **wanted: str | None,
 ) -> None:
-    """All jobs, the newest first.
-
-    bulk jobs --state failed --since 2026-01-31
-    """
+    """All jobs, the newest first."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import jobs as engine_jobs
     from bulk_pipelines.engine.jobs import listing

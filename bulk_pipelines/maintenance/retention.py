@@ -37,17 +37,29 @@ class Pruned:
     """Why this part could not be completed; the next pass tries it again."""
 
 
-def run_once(pool: Engine, chosen: Settings, parts: Iterable[Part], dry_run: bool = False) -> list[Pruned]:
+def run_once(
+    pool: Engine,
+    chosen: Settings,
+    parts: Iterable[Part],
+    dry_run: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> list[Pruned]:
     """Make one pass. A part that fails does not stop the other parts. Jobs go last, and only when all parts were
-    completed, because the parts find by the jobs what belongs to them."""
+    completed, because the parts find by the jobs what belongs to them. `told` is called with the name of each part when
+    it begins."""
+
+    def done_with(part: Part) -> Pruned:
+        told(part.name)
+        return gone_through(pool, chosen, part, dry_run)
+
     with advisory.held(pool, "bulk_pipelines.prune") as ours:
         if not ours:
             raise Conflict("another retention pass is at work")
-        done = [gone_through(pool, chosen, part, dry_run) for part in (Part("items", prune_items), *parts)]
+        done = [done_with(part) for part in (Part("items", prune_items), *parts)]
         problems = [part.name for part in done if part.problem]
         if problems:
             return [*done, Pruned("jobs", 0, f"kept until this can be gone through: {', '.join(problems)}")]
-        return [*done, gone_through(pool, chosen, Part("jobs", prune_jobs), dry_run)]
+        return [*done, done_with(Part("jobs", prune_jobs))]
 
 
 def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> Pruned:

@@ -14,6 +14,13 @@ KNOWN = ["job.ended", "job.failed", "job.dead_letters", "job.error_rate", "sourc
 
 
 @dataclass(frozen=True)
+class SubscriptionRemoved:
+    """A subscription that gets no more notices."""
+
+    subscription: str
+
+
+@dataclass(frozen=True)
 class SubscriptionMade:
     """A subscription that was made just now, with the secret that signs its notices."""
 
@@ -123,6 +130,7 @@ def as_text(line: SubscriptionLine) -> str:
 
 @group.command()
 @click.argument("subscription_id")
+@output.shows(SubscriptionRemoved)
 def remove(subscription_id: str) -> None:
     """Send no more notices to a subscription."""
     from bulk_pipelines.database.pool import transaction
@@ -131,7 +139,7 @@ def remove(subscription_id: str) -> None:
 
     with transaction(connected()) as connection:
         subscriptions.remove(connection, commanding.actor(), subscription_id)
-    click.echo(f"subscription {subscription_id} is removed")
+    output.show(SubscriptionRemoved(subscription_id), f"subscription {subscription_id} is removed")
 
 
 @group.command()

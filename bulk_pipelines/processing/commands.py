@@ -1,15 +1,22 @@
 """`bulk process`, `bulk recipes`, `bulk grid`, `bulk reprocess` and `bulk kickoff`. What a command needs is imported
 when it runs."""
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.processing.shown import (
+    KickOffShown,
+    ProcessShown,
+    RecipesChecked,
+    RecipeShown,
+    Reprocessed,
+    TriedRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -31,6 +38,7 @@ def connected() -> "Engine":
 @click.option("--idempotency-key", help="The same key again answers with the first job.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--submit-only", is_flag=True, help="Do not work the job here: the relay of `bulk up` launches it.")
+@output.shows(ProcessShown)
 def process(
     recipe: str,
     query: TextIO | None,
@@ -40,14 +48,10 @@ def process(
     **options: Any,
 ) -> None:
     """Look up every row of a file, a query or a table by a recipe, or every picture of a folder or a zip archive.
-    Ctrl-C asks to cancel.
-
-    bulk process products.csv --recipe shop
-
-    bulk process rows.csv --recipe companies.toml
+    Ctrl-C cancels.
     """
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, watching
+    from bulk_pipelines.engine.jobs import commanding, progress_bar, watching
     from bulk_pipelines.engine.states import JobState
     from bulk_pipelines.processing import submission
     from bulk_pipelines.processing.recipes import library
@@ -65,11 +69,21 @@ def process(
     with transaction(pool) as connection:
         submitted = submission.submit(connection, request, commanding.sender(idempotency_key, priority))
     key = submitted.job.job_key
-    click.echo(f"job {key}" + ("" if submitted.created else ", submitted before"))
+    said = f"job {key}" + ("" if submitted.created else ", submitted before")
     if submit_only:
+        shown = ProcessShown(key, not submitted.created, str(submitted.job.status), {}, None)
+        output.show(shown, said)
         return
-    seen = watching.work_and_watch(pool, watching.plain(pool, key), runs, lambda: watching.plain(pool, key))
-    click.echo(summary(pool, key))
+    output.note(said)
+    seen = progress_bar.work_and_watch(
+        pool,
+        runs,
+        lambda: watching.plain(pool, key),
+        progress_bar.gauge_of_items,
+        quiet=output.chosen(output.QUIET),
+    )
+    shown = shown_of(pool, key, submitted_before=not submitted.created)
+    output.show(shown, summary(shown))
     state = seen.job.status
     output.end(
         state in {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS},
@@ -77,18 +91,22 @@ def process(
     )
 
 
-def summary(pool: "Engine", job_key: str) -> str:
-    """Say in a few lines what came of a job."""
+def shown_of(pool: "Engine", job_key: str, *, submitted_before: bool) -> ProcessShown:
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.processing import report, submission
 
     with transaction(pool) as connection:
         job = submission.processing_job(connection, job_key)
         counts = report.counts(connection, job.job_id)
-    parts = [f"{count:,} {outcome}" for outcome, count in sorted(counts.outcomes.items())]
-    lines = [f"{job_key} {job.status}: {', '.join(parts) or 'no rows'}"]
-    lines += [job.last_error] if job.last_error else []
-    return "\n".join([*lines, f"the grid: bulk grid {job_key} --format xlsx --to {job_key}.xlsx"])
+    return ProcessShown(job_key, submitted_before, str(job.status), counts.outcomes, job.last_error)
+
+
+def summary(shown: ProcessShown) -> str:
+    """Say in a few lines what came of a job."""
+    parts = [f"{count:,} {outcome}" for outcome, count in sorted(shown.outcomes.items())]
+    lines = [f"{shown.job} {shown.state}: {', '.join(parts) or 'no rows'}"]
+    lines += [shown.error] if shown.error else []
+    return "\n".join([*lines, f"the grid: bulk grid {shown.job} --format xlsx --to {shown.job}.xlsx"])
 
 
 @click.command()
@@ -106,10 +124,7 @@ def summary(pool: "Engine", job_key: str) -> str:
 @click.option("--to-table", metavar="RESOURCE", help="Import the grid: its headers are columns of this resource.")
 @click.option("--mode", default="upsert", show_default=True, help="With --to-table: upsert or insert.")
 def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
-    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too.
-
-    bulk grid JOB --outcome matched --to-table companies
-    """
+    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
     from contextlib import closing
 
     from bulk_pipelines.processing import grid as grids
@@ -161,6 +176,7 @@ def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str)
 @click.option("--variant", "variants", multiple=True, help="A variant to try, in place of the recipe's order.")
 @click.option("--keep-attempts", is_flag=True, help="Only rows with attempts left, which they keep.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
+@output.shows(Reprocessed)
 def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
     job_key: str,
     statuses: Sequence[str],
@@ -186,19 +202,20 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         dry_run=dry_run,
         by=commanding.actor(),
     )
-    click.echo(f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+    output.show(Reprocessed(count, dry_run), f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
 
 
 @click.command()
 @click.argument("job_key", metavar="JOB")
 @click.option("--seconds", default=5.0, show_default=True, help="For how long.")
+@output.shows(KickOffShown)
 def kickoff(job_key: str, seconds: float) -> None:
     """Work a job here and now for some seconds, beside whoever works it elsewhere, and show how far it is, as JSON."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing import control
 
     kicked = control.kick_off(connected(), job_key, seconds, by=commanding.actor())
-    click.echo(json.dumps(kicked.as_json()))
+    output.show(KickOffShown(**kicked.as_json()))
 
 
 @click.group()
@@ -207,41 +224,49 @@ def recipes() -> None:
 
 
 @recipes.command(name="list")
+@output.shows(RecipeShown, many=True)
 def list_all() -> None:
     """List the recipes, with their types and where they are declared."""
     from bulk_pipelines.processing.recipes import library
 
     found = library.load(settings.current())
-    for name, recipe in sorted(found.recipes.items()):
-        click.echo(f"{name:20} {recipe.type:10} {recipe.says}  ({found.places[name]})")
-    if not found.recipes:
-        click.echo(f"no recipe is declared: put a TOML file into {library.folder(settings.current())}")
+    shown = [
+        RecipeShown(name, recipe.type, recipe.says, found.places[name])
+        for name, recipe in sorted(found.recipes.items())
+    ]
+    lines = [f"{each.name:20} {each.type:10} {each.says}  ({each.place})" for each in shown]
+    nothing = f"no recipe is declared: put a TOML file into {library.folder(settings.current())}"
+    output.show(shown, "\n".join(lines) or nothing)
 
 
 @recipes.command()
 @click.argument("name")
+@output.shows(Mapping[str, Mapping[str, Any]])
 def show(name: str) -> None:
     """Show a recipe as it is declared, as JSON."""
     from bulk_pipelines.processing.recipes import library
 
     recipe = library.load(settings.current()).recipe(name)
-    click.echo(json.dumps({recipe.name: recipe.given}, indent=2, ensure_ascii=False))
+    output.show({recipe.name: recipe.given})
 
 
 @recipes.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@output.shows(RecipesChecked)
 def check(files: Sequence[Path]) -> None:
     """Check the declarations: all that are found, and the FILES besides. The first mistake is told."""
     from bulk_pipelines.processing.recipes import library
 
     found = library.load(settings.current(), files)
-    click.echo(f"{len(found.recipes)} recipes and {len(found.providers)} providers: all are right")
+    shown = RecipesChecked(len(found.recipes), len(found.providers))
+    output.show(shown, f"{shown.recipes} recipes and {shown.providers} providers: all are right")
 
 
 @recipes.command(name="try")
 @click.argument("name")
 @click.argument("source")
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
+@output.shows(TriedRow, many=True)
 def try_out(name: str, source: str, rows: int) -> None:
     """Work the first rows of a file by the recipe NAME, or the one in the file NAME; show every call and what came of
     each row. Nothing is stored but the reference, if the recipe has a file as one."""
@@ -250,5 +275,9 @@ def try_out(name: str, source: str, rows: int) -> None:
 
     chosen = settings.current()
     found, recipe = library.tried(chosen, name)
-    for line in trial.run(connected(), found, recipe, source, rows, chosen):
-        click.echo(line)
+    tried = trial.run(connected(), found, recipe, source, rows, chosen)
+    if output.chosen(output.JSON):
+        output.show(list(tried))
+        return
+    for row in tried:  # each row is shown as soon as it is known: calls may be slow
+        click.echo("\n".join(trial.lines(row)))

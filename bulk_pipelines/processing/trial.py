@@ -22,6 +22,7 @@ from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
 from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
 from bulk_pipelines.processing.request import Format
+from bulk_pipelines.processing.shown import CallShown, TriedRow
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import compression, locations
 from bulk_pipelines.storage.access import access_of
@@ -31,8 +32,8 @@ from bulk_pipelines.storage.local.storage import LocalStorage
 SHOWN = 500
 
 
-def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, chosen: Settings) -> Iterator[str]:
-    """Yield a line for every call and for every row."""
+def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, chosen: Settings) -> Iterator[TriedRow]:
+    """Yield what came of each row, with every call."""
     rows = first_rows(recipe, source, count, chosen)
     kind = types.find(recipe.type)
     if kind.load is not None:
@@ -48,11 +49,19 @@ def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, c
     )
     for number, row in enumerate(rows, 1):
         looked = look(recipe, kind, number, row, desk, source)
-        yield from map(call_line, calls)
-        calls.clear()
         evidence = looked.finding.evidence()
         shown = {key: value for key, value in evidence.items() if value not in (None, [], "", False)}
-        yield f"row {number}: {json.dumps(shown, ensure_ascii=False)}"
+        yield TriedRow(number, [call_of(each) for each in calls], shown)
+        calls.clear()
+
+
+def lines(tried: TriedRow) -> Iterator[str]:
+    """Yield a line for every call, and one for the row."""
+    for call in tried.calls:
+        said = json.dumps(call.reply, ensure_ascii=False)
+        body = "" if call.body is None else " " + json.dumps(call.body, ensure_ascii=False)
+        yield f"  {call.provider}: {call.request}{body} -> {said[:SHOWN]} ({call.seconds:.2f} s)"
+    yield f"row {tried.row}: {json.dumps(tried.evidence, ensure_ascii=False)}"
 
 
 def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk, source: str) -> Looked:
@@ -102,9 +111,7 @@ def of_table(recipe: Recipe, found: Format, pieces: Iterable[bytes], count: int,
         return list(itertools.islice(rows, count))
 
 
-def call_line(asked: Asked) -> str:
-    said = json.dumps(asked.reply, ensure_ascii=False)
+def call_of(asked: Asked) -> CallShown:
     params = "&".join(f"{name}={value}" for name, value in asked.request.params.items())
     request = f"{asked.request.method} {asked.request.path}{'?' + params if params else ''}"
-    body = "" if asked.request.body is None else " " + json.dumps(asked.request.body, ensure_ascii=False)
-    return f"  {asked.provider}: {request}{body} -> {said[:SHOWN]} ({asked.seconds:.2f} s)"
+    return CallShown(asked.provider, request, asked.request.body, asked.reply, asked.seconds)

@@ -13,6 +13,7 @@ import click
 from bulk_pipelines import output, settings
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
     from bulk_pipelines.client import Client, Import
@@ -39,8 +40,7 @@ def over_http(
     def made(function: Callable[..., object]) -> click.Command:
         same = copy.copy(command)
         same.callback = function
-        if (answer := output.answer_of(command)) is not None:
-            function.__answer__ = answer  # type: ignore[attr-defined]
+        output.same_answer(command, function)
         among[str(command.name)] = same
         return same
 
@@ -103,9 +103,9 @@ def file(
             seen, made = client.imports.submitted(
                 sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
             )
-        click.echo(f"import {seen.job_id}" + ("" if made else ", submitted before"))
+        output.note(f"import {seen.job_id}" + ("" if made else ", submitted before"))
         seen = watched(client, screen, seen)
-    ended(seen)
+    ended(seen, submitted_before=not made)
 
 
 def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
@@ -144,22 +144,50 @@ def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":
     return screen.watch(seen, client.news(seen.job_id), look, cancel, watching.gauge_of_import)
 
 
-def ended(seen: "Import") -> None:
+def ended(seen: "Import", *, submitted_before: bool = False) -> None:
     """Say in a few lines what an import came to, and end the command as it ended."""
     parts = [f"{seen.processed_records:,} read", f"{seen.successful_records:,} successful"]
     parts += [f"{seen.error_records:,} rejected"]
     parts += [f"{seen.superseded_records:,} superseded"] if seen.superseded_records else []
     parts += [f"{seen.unprocessed_records:,} unprocessed"] if seen.unprocessed_records else []
-    click.echo(f"{seen.job_id} {seen.status.upper()}: {', '.join(parts)}")
-    if seen.failure_reason:
-        click.echo(seen.failure_reason)
-    if seen.error_records:
-        click.echo(f"see them: bulk import errors {seen.job_id}")
+    lines = [f"{seen.job_id} {seen.status.upper()}: {', '.join(parts)}"]
+    lines += [seen.failure_reason] if seen.failure_reason else []
+    lines += [f"see them: bulk import errors {seen.job_id}"] if seen.error_records else []
+    output.show(shown_of(seen, submitted_before=submitted_before), "\n".join(lines))
     output.end(seen.good, with_errors=seen.status == "completed_with_errors")
+
+
+def shown_of(seen: "Import", *, submitted_before: bool) -> ImportShown:
+    """Return what the server tells of an import. It does not tell the key of an upsert."""
+    upsert = seen.mode == "upsert"
+    total = (seen.completed_at - seen.created_at).total_seconds() if seen.completed_at else None
+    loaded = seen.inserted_records + seen.updated_records + seen.unchanged_records
+    return ImportShown(
+        job=seen.job_id,
+        submitted_before=submitted_before,
+        state=seen.status.upper(),
+        mode=seen.mode,
+        match_on=None,
+        read=seen.processed_records,
+        loaded=loaded,
+        inserted=seen.inserted_records,
+        updated=seen.updated_records,
+        unchanged=seen.unchanged_records,
+        rejected=seen.error_records,
+        superseded=seen.superseded_records,
+        valid=0 if upsert else seen.successful_records - loaded,
+        unprocessed=seen.unprocessed_records,
+        load_seconds=None,
+        seconds=total,
+        rows_per_second=None,
+        error=seen.failure_reason,
+    )
 
 
 @over_http(imports.group.commands["errors"], IMPORTS)
 def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int) -> None:
+    if as_source or kind is not None or to is not None:
+        output.refuse_json("a download")
     with connected() as client:
         if as_source:
             written(client.imports.download_records(job_key, "failed"), to)
@@ -168,12 +196,15 @@ def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, afte
         else:
             behind = (each for each in client.imports.errors(job_key) if each.line > after_line)
             found = list(islice(behind, limit + 1))
-            for each in found[:limit]:
-                click.echo(f"line {each.line}: {', '.join(str(one.get('code', one)) for one in each.reasons)}")
+            lines = [
+                f"line {each.line}: {', '.join(str(one.get('code', one)) for one in each.reasons)}"
+                for each in found[:limit]
+            ]
             if len(found) > limit:
-                click.echo(f"… the next ones: bulk import errors {job_key} --after-line {found[limit - 1].line}")
-            if not found:
-                click.echo("no record was rejected")
+                lines.append(f"… the next ones: bulk import errors {job_key} --after-line {found[limit - 1].line}")
+            shown = [RejectShown(each.line, each.reasons, None) for each in found[:limit]]
+            more = len(found) > limit
+            output.show(RejectsShown(job_key, shown, None, more), "\n".join(lines) or "no record was rejected")
 
 
 @over_http(imports.group.commands["records"], IMPORTS)
@@ -190,7 +221,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
         if source is not None and "://" in source:
             raise InvalidInput("--from", "mended records are sent to a server from a file of this machine")
         seen = client.imports.replay(job_key, source, idempotency_key=idempotency_key, on_sent=screen.sent)
-        click.echo(f"import {seen.job_id} of the records that {job_key} rejected")
+        output.note(f"import {seen.job_id} of the records that {job_key} rejected")
         seen = watched(client, screen, seen)
     ended(seen)
 
@@ -199,15 +230,15 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
 def undo(job_key: str, yes: bool) -> None:
     with connected() as client:
         found = client.imports.undo(job_key, dry_run=True)
-        click.echo(
+        output.note(
             f"{found.removed:,} rows of {job_key} can be taken back; "
             f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
         )
-        if not found.removed:
-            return
-        if not yes:
-            click.confirm("Take them back?", abort=True)
-        click.echo(f"{client.imports.undo(job_key).removed:,} rows taken back")
+        if found.removed and not yes:
+            output.confirm("Take them back?")
+        removed = client.imports.undo(job_key).removed if found.removed else 0
+        shown = UndoShown(job_key, found.removed, found.changed, found.referred_to, removed)
+        output.show(shown, f"{removed:,} rows taken back" if found.removed else "")
 
 
 COMMANDS["import"] = group_of(imports.group, IMPORTS)

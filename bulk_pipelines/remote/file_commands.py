@@ -12,9 +12,12 @@ from typing import Any, BinaryIO
 import click
 
 from bulk_pipelines import output
+from bulk_pipelines.client.answers import Export
 from bulk_pipelines.distribution import commands as distribution
+from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import commands as exports
+from bulk_pipelines.exports.report.shown import ExportShown
 from bulk_pipelines.remote.commands import connected, group_of, over_http, written
 
 FILES: dict[str, click.Command] = {}
@@ -48,19 +51,42 @@ def export(
         seen, made = client.exports.submitted(
             resource, idempotency_key=idempotency_key, priority=priority, to=elsewhere, **given
         )
-        click.echo(f"export {seen.job_id}" + ("" if made else ", submitted before"))
+        output.note(f"export {seen.job_id}" + ("" if made else ", submitted before"))
         look, cancel = partial(client.exports.get, seen.job_id), partial(client.exports.cancel, seen.job_id)
         seen = screen.watch(seen, client.news(seen.job_id), look, cancel, watching.gauge_of_export)
-        click.echo(f"{seen.job_id} {seen.status.upper()}: {seen.record_count:,} rows, {seen.bytes:,} bytes")
-        if seen.failure_reason:
-            click.echo(seen.failure_reason)
+        location = seen.file_path or f"{client.connection.server}{seen.download_url}" if seen.good else None
         if seen.good and to is not None and elsewhere is None:
-            click.echo(str(fetched(client.exports.download(seen.job_id), place_of(to, f"{seen.job_id}-{seen.format}"))))
-        elif seen.good:
-            click.echo(seen.file_path or f"{client.connection.server}{seen.download_url}")
-        if seen.sha256:
-            click.echo(f"sha256 {seen.sha256}")
+            location = str(fetched(client.exports.download(seen.job_id), place_of(to, f"{seen.job_id}-{seen.format}")))
+    output.show(shown(seen, location, submitted_before=not made), summary(seen, location))
     output.end(seen.good)
+
+
+def shown(seen: Export, location: str | None, *, submitted_before: bool) -> ExportShown:
+    """Return what the export came to, for programs. A server does not tell how long the writing alone has taken."""
+    over = seen.completed_at
+    return ExportShown(
+        job=seen.job_id,
+        submitted_before=submitted_before,
+        state=seen.status.upper(),
+        rows=seen.record_count if seen.good else None,
+        bytes=seen.bytes if seen.good else None,
+        sha256=seen.sha256,
+        location=location,
+        write_seconds=None,
+        seconds=None if over is None else (over - seen.created_at).total_seconds(),
+        rows_per_second=None,
+        error=seen.failure_reason,
+    )
+
+
+def summary(seen: Export, location: str | None) -> str:
+    lines = [
+        f"{seen.job_id} {seen.status.upper()}: {seen.record_count:,} rows, {seen.bytes:,} bytes",
+        seen.failure_reason,
+        location,
+        f"sha256 {seen.sha256}" if seen.sha256 else None,
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def place_of(to: str, name: str) -> Path:
@@ -91,7 +117,7 @@ def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> Non
         raise InvalidInput("REQUEST", 'is not JSON such as {"inputs": [...]}') from None
     with connected() as client:
         key = client.distributions.submit(inputs, idempotency_key=idempotency_key, priority=priority)
-        distribution.show({"jobId": key, "status": client.distributions.get(key, size=1).status})
+        output.show(DistributionSubmitted(key, client.distributions.get(key, size=1).status))
 
 
 @over_http(distribution.group.commands["run"], DISTRIBUTE)
@@ -102,14 +128,14 @@ def run(job_key: str) -> None:
     with connected() as client, watching.screen() as screen:
         look, cancel = partial(client.distributions.get, key, size=10), partial(client.jobs.cancel, key)
         seen = screen.watch(look(), client.news(key), look, cancel, watching.gauge_of_distribution)
-        distribution.show(vars(seen))
+        output.show(DistributionShown(**vars(seen)))
     output.end(seen.good)
 
 
 @over_http(distribution.group.commands["status"], DISTRIBUTE)
 def status(job_key: str, size: int, after: str | None) -> None:
     with connected() as client:
-        distribution.show(vars(client.distributions.get(job_key, size=size, after=after)))
+        output.show(DistributionShown(**vars(client.distributions.get(job_key, size=size, after=after))))
 
 
 FILES["distribute"] = group_of(distribution.group, DISTRIBUTE)

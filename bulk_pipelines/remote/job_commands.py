@@ -1,6 +1,5 @@
 """The commands about jobs of all kinds, and about rows that are looked up, as a server can do them."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -14,8 +13,10 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.maintenance import commands as maintenance
 from bulk_pipelines.maintenance import job_answers, job_commands
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
+from bulk_pipelines.maintenance.shown import JobControlled
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing import conditions
+from bulk_pipelines.processing.shown import KickOffShown, ProcessShown, Reprocessed
 from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, written
 from bulk_pipelines.remote.file_commands import FILES
 
@@ -28,19 +29,23 @@ JOB: dict[str, click.Command] = {}
 @over_http(maintenance.pause)
 def pause(job_key: str) -> None:
     with connected() as client:
-        click.echo(f"job {job_key} is {client.jobs.pause(job_key).status}")
+        show_state(client.jobs.pause(job_key))
 
 
 @over_http(maintenance.resume)
 def resume(job_key: str) -> None:
     with connected() as client:
-        click.echo(f"job {job_key} is {client.jobs.resume(job_key).status}")
+        show_state(client.jobs.resume(job_key))
 
 
 @over_http(maintenance.cancel)
 def cancel(job_key: str) -> None:
     with connected() as client:
-        click.echo(f"job {job_key} is {client.jobs.cancel(job_key).status}")
+        show_state(client.jobs.cancel(job_key))
+
+
+def show_state(job: "Job") -> None:
+    output.show(JobControlled(job.job_id, job.status), f"job {job.job_id} is {job.status}")
 
 
 @over_http(job_commands.jobs)
@@ -146,15 +151,17 @@ def process(
             source, recipe=recipe, idempotency_key=idempotency_key, on_sent=screen.sent, **given
         )
         key = seen.job_id
-        click.echo(f"job {key}" + ("" if made else ", submitted before"))
+        said = f"job {key}" + ("" if made else ", submitted before")
         if submit_only:
+            output.show(ProcessShown(key, not made, seen.status, {}, None), said)
             return
+        output.note(said)
         look, cancel = partial(client.jobs.get, key), partial(client.jobs.cancel, key)
         seen = screen.watch(seen, client.news(key), look, cancel, watching.gauge_of_job)
-    parts = [f"{count:,} {word.lower().replace('_', ' ')}" for word, count in seen.items.items() if count]
-    click.echo(f"{key} {seen.status}: {', '.join(parts) or 'no rows'}")
-    if seen.last_error:
-        click.echo(seen.last_error)
+    outcomes = {word.lower().replace("_", " "): count for word, count in seen.items.items() if count}
+    parts = [f"{count:,} {word}" for word, count in outcomes.items()]
+    lines = [f"{key} {seen.status}: {', '.join(parts) or 'no rows'}", *([seen.last_error] if seen.last_error else [])]
+    output.show(ProcessShown(key, not made, seen.status, outcomes, seen.last_error), "\n".join(lines))
     output.end(seen.good, with_errors=seen.status == "COMPLETED_WITH_ERRORS")
 
 
@@ -196,7 +203,7 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         empty = bool(items) and not chosen["itemIds"]
         given = {name: value for name, value in chosen.items() if value is not None}
         count = 0 if empty else client.jobs.reprocess(job_key, **given)
-    click.echo(f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+    output.show(Reprocessed(count, dry_run), f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
 
 
 @over_http(processing.kickoff)
@@ -204,8 +211,7 @@ def kickoff(job_key: str, seconds: float) -> None:
     with connected() as client:
         told = client.jobs.kick_off(job_key, seconds)
     open_items = told["total_items"] - told["processed_items"]
-    shown = {"jobId": told["jobId"], "status": told["status"], "worked": told["worked"], "open": open_items}
-    click.echo(json.dumps({**shown, "ended": told["ended"]}))
+    output.show(KickOffShown(told["jobId"], told["status"], told["worked"], open_items, told["ended"]))
 
 
 COMMANDS["job"] = group_of(job_commands.job, JOB)

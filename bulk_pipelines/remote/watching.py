@@ -39,12 +39,13 @@ class Screen:
         second one leaves it to itself."""
         began = time.monotonic()
         cancelling = False
+        found = Gauge(0, "", 0, None)
         with news:
             while True:
                 try:
                     state, found = gauge(seen)
                     rate = found.rows / max(time.monotonic() - began, 0.001)
-                    self.show(Glance("cancelling" if cancelling and not seen.over else state, found, rate))
+                    self.show(Glance(progress_bar.CANCELLING if cancelling and not seen.over else state, found, rate))
                     if seen.over:
                         return seen
                     news.wait()
@@ -53,6 +54,7 @@ class Screen:
                     if cancelling:
                         raise
                     cancelling = True
+                    self.show(Glance(progress_bar.CANCELLING, found, 0.0))
                     with suppress(Conflict):  # the job may have ended in the meantime
                         cancel()
 

@@ -1,6 +1,7 @@
 """The resources. Users, articles and comments are declared in modules of their own names; tables that people adopt are
 declared in TOML files."""
 
+from bulk_pipelines.database.session import own_schema
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources import library, written
 from bulk_pipelines.resources.articles import ARTICLES
@@ -43,6 +44,11 @@ def referrers(resource: Resource) -> list[tuple[Resource, str]]:
     ]
 
 
+def of_samples() -> tuple[str, ...]:
+    """Return the schemas in which the tables of our own resources may stand."""
+    return ("public", own_schema())
+
+
 def referred_to(resource: Resource) -> list[str]:
     """Return the names of the resources that this one refers to. Where some refer to each other in a circle, one of
     them does not depend on the one behind it: an order has no circles."""
@@ -52,5 +58,5 @@ def referred_to(resource: Resource) -> list[str]:
             break
         before.append(each)
     places = {each.place: each.name for each in before}
-    places |= {("public", each.table): each.name for each in before if each.built_in}
+    places |= {(schema, each.table): each.name for each in before if each.built_in for schema in of_samples()}
     return sorted({places[each.table] for each in resource.references if each.table in places})

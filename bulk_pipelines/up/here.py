@@ -36,8 +36,14 @@ def pass_here(name: str, dry_run: bool) -> list[Row]:
             case "finalize":
                 return [(*each, None) for each in passes.finalize(pool).items()]
             case _:
-                pruned = passes.prune(pool, dagster, settings.current(), dry_run)
+                pruned = passes.prune(pool, dagster, settings.current(), dry_run, tell)
                 return [(each.name, each.count, each.problem) for each in pruned]
+
+
+def tell(part: str) -> None:
+    """Say which part of a pass begins, to the command that started this process."""
+    sys.stdout.write(json.dumps({"begun": part}) + "\n")
+    sys.stdout.flush()
 
 
 def answer(name: str, dry_run: bool) -> str:

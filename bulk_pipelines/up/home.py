@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bulk_pipelines.database import address, folders, logs, pool, schemas
 from bulk_pipelines.errors import BulkError
@@ -137,22 +140,31 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
         )
 
 
-def upkeep(settings: Settings, name: str, *options: str) -> list[tuple[str, int, str | None]]:
+def upkeep(
+    settings: Settings, name: str, *options: str, told: Callable[[str], None] = lambda _: None
+) -> list[tuple[str, int, str | None]]:
     """Make one pass of the sweeper, the finalizer or retention, by the functions that their schedules run. Return what
-    was done, how often, and why it could not be done."""
+    was done, how often, and why it could not be done. `told` is called with the name of each part that begins."""
     url = address.url(settings)
     prepare(settings, url)
-    done = subprocess.run(
-        [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
-        env=child_environment(**environment(settings, url)),
-        capture_output=True,
-        text=True,
-        check=False,
-        umask=folders.UMASK,
-    )
-    if done.returncode != 0:
-        raise failed(settings, f"{name} was not done", done)
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = {}
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(
+            [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
+            env=child_environment(**environment(settings, url)),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            umask=folders.UMASK,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                answer = json.loads(line) if line.startswith("{") else answer
+                if "begun" in answer:
+                    told(answer["begun"])
+        errors.seek(0)
+        if process.returncode != 0:
+            raise failed(settings, f"{name} was not done", errors.read())
     if "error" in answer:
         raise BulkError(answer["error"])
     return [(said, count, problem) for said, count, problem in answer["rows"]]
@@ -165,13 +177,13 @@ def migrate(settings: Settings, url: str) -> None:
     prepare(settings, url)
     done = dagster(settings, url, "instance", "migrate")
     if done.returncode != 0:
-        raise failed(settings, "Dagster's storage was not migrated", done)
+        raise failed(settings, "Dagster's storage was not migrated", done.stderr)
 
 
-def failed(settings: Settings, what: str, done: subprocess.CompletedProcess[str]) -> BulkError:
+def failed(settings: Settings, what: str, said: str) -> BulkError:
     """Keep what a program said in a log, and return an error with its reason in one line and the place of the log."""
     log = place(settings).logs / "commands.log"
     logs.shorten(log)
     with open(log, "a", opener=folders.owner_only) as kept:
-        kept.write(done.stderr)
-    return BulkError(f"{what}: {logs.error_in(done.stderr) or 'no reason given'} (see {log})")
+        kept.write(said)
+    return BulkError(f"{what}: {logs.error_in(said) or 'no reason given'} (see {log})")

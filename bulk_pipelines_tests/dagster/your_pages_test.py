@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from bulk_pipelines.database import pool
 from bulk_pipelines.drops import sources
 from bulk_pipelines.settings import CHECKOUT
 
@@ -47,7 +47,7 @@ def test_every_command_of_the_page_works(page: str, tmp_path: Path, database_url
     job, said = "", {}
     for kind, text in BLOCK.findall((CHECKOUT / "docs" / page).read_text()):
         if kind == "sql":
-            with pool.single(database_url) as connection:
+            with psycopg.connect(database_url, autocommit=True) as connection:
                 connection.execute(text.encode(), prepare=False)
         elif kind == "toml":
             (tmp_path / "drops.toml").write_text(text)
@@ -65,7 +65,7 @@ def test_every_command_of_the_page_works(page: str, tmp_path: Path, database_url
                 job = found[1] if found else job
                 said[line] = done.stdout
     query, rows = ROWS[page]
-    with pool.single(database_url) as connection:
+    with psycopg.connect(database_url, autocommit=True) as connection:
         assert connection.execute(query.encode()).fetchall() == rows
     if page == "your-tables.md":
         errors = next(text for line, text in said.items() if line == "bulk import errors JOB")

@@ -17,6 +17,7 @@ import pyarrow.parquet
 from bulk_pipelines_tests.scenes.people_files import zipped
 
 TABLE = """
+SET LOCAL search_path = public;
 CREATE TYPE mood AS ENUM ('so so', 'ümlaut', 'it''s; fine');
 CREATE DOMAIN price AS numeric(10, 2) CONSTRAINT price_is_no_loss CHECK (VALUE >= 0);
 CREATE TABLE "Any Goods" (

@@ -1,6 +1,7 @@
 """The command line: complete reference, quick help, one-line errors."""
 
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 import sqlalchemy.exc
 from click.testing import CliRunner
 
-from bulk_pipelines import cli, reference
+from bulk_pipelines import cli, examples, reference
 from bulk_pipelines.cli import main
 from bulk_pipelines.settings import CHECKOUT
 
@@ -34,6 +35,39 @@ def test_every_command_and_option_is_documented_and_explained(path: str, command
     for option in (each for each in command.params if isinstance(each, click.Option)):
         assert option.help, f"{path} {option.opts[0]} has no help"
         assert all(name in page for name in option.opts)
+
+
+def leaves(command: click.Command, path: str = "bulk") -> Iterator[tuple[str, click.Command]]:
+    for name, each in commands(command, path):
+        if not isinstance(each, click.Group):
+            yield name, each
+
+
+def test_every_command_has_examples_with_every_option_and_they_are_right() -> None:
+    shown = set()
+    for path, command in leaves(main):
+        found = examples.of(path)
+        assert found, f"{path} has no example"
+        shown |= set(found)
+        told: set[str] = set()
+        for each in found:
+            words = shlex.split(each)
+            context = click.Context(command, info_name=path)
+            _, _, order = command.make_parser(context).parse_args(words[len(path.removesuffix(" file").split()) :])
+            told |= {str(one.name) for one in order}
+        options = {str(each.name) for each in command.params if isinstance(each, click.Option)} - {"json"}
+        assert options <= told, f"{path}: no example has {options - told}"
+        help_ = command.get_help(click.Context(command, info_name=path, terminal_width=200, max_content_width=200))
+        assert all(each in help_ for each in found)
+    assert shown == set(examples.lines()), "each example is one of a command"
+
+
+def test_the_help_of_imports_shows_the_options_that_people_type() -> None:
+    shown = CliRunner().invoke(main, ["import", "--help"]).output
+    file = next(each for path, each in leaves(main) if path == "bulk import file")
+    for option in (each for each in file.params if isinstance(each, click.Option)):
+        assert all(name in shown for name in option.opts), option.name
+    assert "bulk import users.csv --resource users\n" in shown
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -2,11 +2,16 @@
 
 import os
 import re
+import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import click
 import pytest
 
+from benchmarks import figures
 from bulk_pipelines import errors, settings
 from bulk_pipelines.cli import main
 from bulk_pipelines.engine import errors as engine_errors
@@ -34,6 +39,67 @@ def test_every_make_target_exists(page: Path) -> None:
 def test_every_command_exists(page: Path) -> None:
     for name in set(re.findall(r"`(?:\.venv/bin/)?bulk ([a-z][a-z-]*)", page.read_text())):
         assert name in main.commands, f"{page.name}: bulk {name}"
+
+
+def commands_on(page: Path) -> Iterator[list[str]]:
+    """Yield the words of every command of ours that a page shows on a line of its own."""
+    for line in page.read_text().replace("\\\n", " ").splitlines():
+        found = re.fullmatch(r"(?: {4}|\$ )?(?:\.venv/bin/)?bulk ((?:--?\w[\w-]* )*[a-z].*)", line)
+        if found is None:
+            continue
+        with suppress(ValueError):  # a sentence of prose may have an apostrophe
+            words = shlex.split(re.split(r" [|>] | #", found[1])[0])
+            if words[0] in main.commands and not line.endswith((".", ",", ":")):
+                yield words
+
+
+@each_page
+def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
+    """Its options are there, and take what they are given."""
+    for words in commands_on(page):
+        command: click.Command = main
+        context, rest = click.Context(main, info_name="bulk"), words
+        while isinstance(command, click.Group) and rest:
+            _, found, rest = command.resolve_command(context, rest)
+            assert found is not None
+            command, context = found, click.Context(found, info_name=found.name, parent=context)
+        try:
+            command.make_parser(context).parse_args(list(rest))
+        except click.UsageError as error:
+            pytest.fail(f"{page.name}: bulk {' '.join(words)}: {error.message}")
+
+
+def test_the_commands_of_pages_are_found() -> None:
+    found = {page.name: len(list(commands_on(page))) for page in PAGES}
+    assert found["tutorial.md"] >= 10
+    assert found["imports.md"] >= 8
+
+
+def test_the_figures_of_the_pages_are_those_that_were_kept() -> None:
+    kept = figures.kept()
+    for name in ("docs/benchmarks.md", "README.md", "docs/comparison.md"):
+        text = (CHECKOUT / name).read_text()
+        assert figures.written(text, kept) == text, f"{name}: run make docs"
+        assert "<!-- " in text
+    assert figures.written("about 7<!-- import-dirty --> of it", kept) == "about 0.957<!-- import-dirty --> of it"
+
+
+def test_every_figure_that_a_benchmark_tells_stands_in_a_table(tmp_path: Path) -> None:
+    """But for those of which a benchmark makes many, with names that it composes."""
+    told = {
+        name
+        for path in (CHECKOUT / "benchmarks").glob("*.py")
+        for name in re.findall(r'report\(\s*"([a-z0-9-]+)"', path.read_text())
+    }
+    known = {name for table in figures.FIGURES.values() for name in table}
+    assert len(told) > 30
+    assert told <= known
+    assert set(figures.kept()) <= known
+    file = tmp_path / "figures.json"
+    for ours in (1.0, 2.0):
+        figures.keep(file, {"name": "b", "ours": ours, "peer": 4.0, "unit": "s", "ratio": ours / 4})
+    figures.keep(file, {"name": "a", "ours": 1, "peer": 1, "unit": "s", "ratio": 1})
+    assert [(each.name, each.ratio) for each in figures.kept(file).values()] == [("a", 1), ("b", 0.5)]
 
 
 @each_page

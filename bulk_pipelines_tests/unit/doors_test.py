@@ -57,9 +57,7 @@ def test_every_file_option_is_had_at_every_door(name: str) -> None:
         "command line": by_command(commands.group.commands["file"], given),
         "drops": sources.rule_of({"glob": "*", "table": "shop.orders", **given}, "here", ()).reading,
         "launchpad": by_launchpad(given),
-        "http, as JSON": requests.Address(resource="users", url="https://x", **given)
-        .options(None, undeclared, admin=True)
-        .reading,
+        "http, as JSON": address.options(None, undeclared, admin=True).reading,
         "http, in a form": requests.options_of(as_texts(given), undeclared, admin=True).reading,
     }
     assert readings == dict.fromkeys(readings, wanted)

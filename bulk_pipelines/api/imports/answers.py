@@ -43,6 +43,9 @@ class Import(BaseModel):
     processed_records: int
     successful_records: int
     error_records: int
+    inserted_records: Annotated[int, Field(description="Records whose rows are new.")]
+    updated_records: Annotated[int, Field(description="Of an upsert: records that changed the row that was there.")]
+    unchanged_records: Annotated[int, Field(description="Of an upsert: records whose row said the same already.")]
     superseded_records: Annotated[int, Field(description="Of an upsert: replaced by a later record of the file.")]
     unprocessed_records: Annotated[int, Field(description="Never reached, or given up undecided.")]
     failure_reason: str | None

@@ -1,7 +1,7 @@
 """The dead letters: items that were given up. They can be listed, looked at, tried again and discarded."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -93,14 +93,25 @@ class TriedAgain:
     never begun."""
 
 
-def try_again(pool: Engine, wanted: Wanted, by: Actor | None = None, *, not_found: bool = False) -> TriedAgain:
+def try_again(
+    pool: Engine,
+    wanted: Wanted,
+    by: Actor | None = None,
+    *,
+    not_found: bool = False,
+    told: Callable[[int], None] = lambda _: None,
+) -> TriedAgain:
     """Redrive all dead letters that are wanted. Those of cancelled jobs are left, and do not keep the others from being
-    tried again. With `not_found`, the items of the one job for which nothing was found are tried again, too."""
+    tried again. With `not_found`, the items of the one job for which nothing was found are tried again, too. `told` is
+    called with how many are tried again at a time."""
     items = not_found_again(pool, wanted, by) if not_found else 0
+    told(items)
     left: Counter[str] = Counter()
     for job_key, item_ids in by_job(pool, wanted):
         try:
-            items += redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids, by=by)
+            redriven = redrive.redrive(pool, job_key, [ItemState.DLQ], item_ids, by=by)
+            items += redriven
+            told(redriven)
         except WrongState:
             if wanted.job_key is not None:
                 raise

@@ -77,6 +77,11 @@ class Job:
     def finished(self) -> bool:
         return self.finished_at is not None
 
+    @property
+    def seconds_in_all(self) -> float | None:
+        """How long the job took from its submission to its end; None before that."""
+        return None if self.finished_at is None else (self.finished_at - self.created_at).total_seconds()
+
 
 def find(connection: Connection, job_key: str, owner: str | None = None) -> Job:
     """Return the job with this key. Raises UnknownJob, also when it belongs to somebody else than the owner who

@@ -17,6 +17,7 @@ from bulk_pipelines.engine.jobs.watching import Sight, Work
 from bulk_pipelines.engine.states import JobState
 
 LINE_SECONDS = 10.0
+CANCELLING = "cancelling"
 TIME_WIDTH = 7
 """A time is `0:00:00`. It is never cut."""
 BESIDE_THE_BAR = 68
@@ -33,6 +34,9 @@ class Gauge:
     completed: float
     total: float | None
     """What `completed` comes to in the end; None while nobody knows."""
+    seconds: float = 0.0
+    """For how long the rows have been coming; 0 where only the watcher's own clock tells."""
+    what: str = "rows"
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,52 @@ def work_and_watch(
 
         def shown(each: S, seconds: float, cancelling: bool) -> None:
             found = gauge(each)
-            show(Glance(state_of(each, cancelling), found, found.rows / seconds if seconds > 0 else 0.0))
+            show(Glance(state_of(each, cancelling), found, rate(found, seconds)))
 
         return watching.work_and_watch(pool, seen, work, look, shown)
+
+
+def rate(found: Gauge, seconds: float) -> float:
+    """Return how many rows come in a second, as the summary will say it."""
+    taken = found.seconds or seconds
+    return found.rows / taken if taken > 0 else 0.0
+
+
+def gauge_of_items(seen: Sight) -> Gauge:
+    """Return what is shown of a job of which only the items are known."""
+    job = seen.job
+    done = job.total_items - job.open_items
+    total = job.total_items if job.planned_at is not None and job.total_items else None
+    return Gauge(done, f"{job.dlq_items:,} failed", done, total, what="items")
+
+
+@contextmanager
+def counted(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that adds to how much was done, and shows it: for work that is done in this process."""
+    done, began = 0, time.monotonic()
+    with nothing() if quiet else shower(sys.stderr) as show:
+
+        def add(count: int) -> None:
+            nonlocal done
+            done += count
+            found = Gauge(done, "", done, total, what=what)
+            show(Glance("working", found, rate(found, time.monotonic() - began)))
+
+        yield add
+
+
+@contextmanager
+def steps(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows which step of several is at work: for work of which nobody knows how much it is."""
+    with nothing() if quiet else shower(sys.stderr) as show:
+        done = 0
+
+        def begin(step: str) -> None:
+            nonlocal done
+            show(Glance("working", Gauge(done, f"now {step}", done, None, what="steps"), 0.0))
+            done += 1
+
+        yield begin
 
 
 def state_of(seen: Sight, cancelling: bool) -> str:
@@ -70,7 +117,7 @@ def state_of(seen: Sight, cancelling: bool) -> str:
     each other is put right."""
     job = seen.job
     if cancelling and not job.finished:
-        return "cancelling"
+        return CANCELLING
     if job.status is JobState.RUNNING and job.planned_at is not None and not job.open_items:
         return "finishing"
     return job.status.lower().replace("_", " ")
@@ -89,7 +136,7 @@ def shower(output: TextIO) -> Iterator[Show]:
         yield lines(output)
         return
     with bar(console) as progress:
-        task = progress.add_task("", total=None, rows=0, rate=0.0, also="", state="")
+        task = progress.add_task("", total=None, rows=0, rate=0.0, also="", state="", what="rows")
 
         def show(glance: Glance) -> None:
             found = glance.gauge
@@ -100,6 +147,7 @@ def shower(output: TextIO) -> Iterator[Show]:
                 rows=found.rows,
                 rate=glance.rate,
                 also=found.also,
+                what=found.what,
                 state=glance.state,
             )
 
@@ -107,19 +155,26 @@ def shower(output: TextIO) -> Iterator[Show]:
 
 
 def lines(output: TextIO, clock: Callable[[], float] = time.monotonic) -> Show:
-    """Return what prints a line every ten seconds: nobody looks at a short job in a log."""
+    """Return what prints a line every ten seconds: nobody looks at a short job in a log. That it is being cancelled is
+    said at once."""
     began = clock()
     next_line = began + LINE_SECONDS
+    is_told = False
 
     def show(glance: Glance) -> None:
-        nonlocal next_line
+        nonlocal next_line, is_told
+        if glance.state == CANCELLING and not is_told:
+            is_told = True
+            print("cancelling…", file=output, flush=True)
         if (now := clock()) < next_line:
             return
         next_line = now + LINE_SECONDS
-        share = f", {glance.gauge.completed / glance.gauge.total:.0%}" if glance.gauge.total else ""
+        found = glance.gauge
+        share = f", {found.completed / found.total:.0%}" if found.total else ""
+        also = f", {found.also}" if found.also else ""
         print(
-            f"{now - began:.0f} s: {glance.state}{share}, {glance.gauge.rows:,} rows, {glance.rate:,.0f} rows/s, "
-            f"{glance.gauge.also}",
+            f"{now - began:.0f} s: {glance.state}{share}, {found.rows:,} {found.what}, "
+            f"{glance.rate:,.0f} {found.what}/s{also}",
             file=output,
             flush=True,
         )
@@ -133,8 +188,8 @@ def bar(console: Console) -> Progress:
         TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
         BarColumn(bar_width=max(4, min(40, console.width - BESIDE_THE_BAR))),
         TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
-        TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True, min_width=len("cancelling"))),
-        TextColumn("{task.fields[rows]:,} rows", table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True, min_width=len(CANCELLING))),
+        TextColumn("{task.fields[rows]:,} {task.fields[what]}", table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[rate]:,.0f}/s", table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[also]}", table_column=Column(no_wrap=True)),
         console=console,

@@ -1,5 +1,6 @@
 """Watch a job that another process works, until the job is over."""
 
+import math
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict
 
 LOOK_SECONDS = 0.25
+GRACE_SECONDS = 1.0
+"""For how long the process that worked a job is waited for after the job was cancelled. Then it ends by itself."""
 
 Work = Callable[[str], "subprocess.Popen[bytes]"]
 """Starts a process that works a job."""
@@ -51,17 +54,19 @@ def work_and_watch(
     show: Callable[[S, float, bool], None] = lambda _, __, ___: None,
 ) -> S:
     """Have the job worked, and watch it until it is over. `show` is called with each look, the seconds since the first
-    one, and whether the job is being cancelled. A first Ctrl-C asks to cancel the job, a second one leaves the job to
-    itself."""
+    one, and whether the job is being cancelled. A first Ctrl-C cancels the job, a second one leaves the job to itself.
+    A process that is still in the middle of something when its job is cancelled is not waited for: it ends by itself,
+    and can write nothing any more that counts."""
     job_key = seen.job.job_key
-    with transaction(pool) as connection:
-        mine = dispatch.taken(connection, seen.job.job_id)
-    # A job that is at work already, or on its way to a run, is only watched.
-    process = work(job_key) if mine else None
+    process, is_begun = None, False
     began = time.monotonic()
     cancelled = False
-    while not (seen.job.finished and not is_alive(process)):
+    deadline = math.inf
+    while not (seen.job.finished and (not is_alive(process) or time.monotonic() >= deadline)):
         try:
+            if not is_begun and not cancelled:
+                is_begun = True
+                process = begun(pool, seen.job, work)
             show(seen, time.monotonic() - began, cancelled)
             time.sleep(LOOK_SECONDS)
             seen = look()
@@ -70,11 +75,19 @@ def work_and_watch(
             if cancelled:
                 raise
             cancelled = True
+            deadline = time.monotonic() + GRACE_SECONDS
             show(seen, time.monotonic() - began, cancelled)
             with suppress(Conflict):  # the job may have ended in the meantime
                 jobs.cancel(pool, job_key, commanding.actor())
     show(seen, time.monotonic() - began, cancelled)
     return seen
+
+
+def begun(pool: Engine, job: Job, work: Work) -> "subprocess.Popen[bytes] | None":
+    """Have the job worked; None if it is at work already, or on its way to a run: then it is only watched."""
+    with transaction(pool) as connection:
+        mine = dispatch.taken(connection, job.job_id)
+    return work(job.job_key) if mine else None
 
 
 def is_alive(process: "subprocess.Popen[bytes] | None") -> bool:

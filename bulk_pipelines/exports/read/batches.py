@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from bulk_pipelines.columns import uuids
 from bulk_pipelines.database import session
 from bulk_pipelines.errors import InvalidInput, Unavailable
-from bulk_pipelines.exports.read.snapshot import Plan
+from bulk_pipelines.exports.read.snapshot import Plan, refuse_lasting
 
 BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 
@@ -109,6 +109,7 @@ def asked_of(resource: str, url: URL) -> Iterator[None]:
         reason = " ".join(PREFACE.sub("", str(error)).partition("Query was:")[0].split())
         if url.password:
             reason = reason.replace(str(url.password), "***")
+        refuse_lasting(resource, getattr(error, "sqlstate", None), reason)
         raise Unavailable(f"the {resource} cannot be exported: {reason}") from error
     except pa.ArrowInvalid as error:
         # What came is no row. A pooler whose server is lost says so in the middle of one, and ADBC reads on.

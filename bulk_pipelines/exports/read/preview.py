@@ -16,13 +16,13 @@ def first_rows(connection: Connection, request: ExportRequest, rows: int) -> lis
     if not rows:
         return []
     connection.execute("SET LOCAL timezone = 'UTC'")
-    statement = query.within(query.composed(query.rows(plain(request)).limit(rows), connection), None)
+    statement = query.within(query.composed(query.rows(plain(request)).limit(rows), connection, request.query), None)
     return [record for (record,) in connection.execute(statement.encode())]
 
 
 def estimate(connection: Connection, request: ExportRequest) -> int:
     """Return how many rows PostgreSQL expects the export to have. Nothing is read for that."""
-    statement = query.within(query.composed(query.rows(plain(request)), connection), None)
+    statement = query.within(query.composed(query.rows(plain(request)), connection, request.query), None)
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
     assert row is not None
     return int(row[0][0]["Plan"]["Plan Rows"])

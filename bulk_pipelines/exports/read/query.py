@@ -26,6 +26,8 @@ Statement = sa.Select[*tuple[Any, ...]]
 # This stands in a composed statement for the condition on the table's blocks. No value that anybody gives can equal it
 # by chance.
 BLOCKS = f"blocks_{secrets.token_hex(16)}"
+# This stands for the query of somebody else, whose text is neither parsed nor bound here.
+GIVEN = f"given_{secrets.token_hex(16)}"
 
 TYPES: dict[ColumnKind, sa.types.TypeEngine[Any]] = {
     ColumnKind.UUID: sa.Uuid(),
@@ -63,7 +65,7 @@ COMPARISONS: dict[Operator, Callable[[Element, Any], Element]] = {
 
 def rows(request: ExportRequest) -> Statement:
     """Return the statement that selects the rows, with each column in the form that the file's format needs."""
-    table = table_of(request.declared)
+    table = source_of(request)
     selected: Statement = sa.select(*(shaped(request, column, table.c[column.name]) for column in request.columns))
     selected = narrowed(selected, request, table)
     if request.order:
@@ -76,15 +78,17 @@ def rows(request: ExportRequest) -> Statement:
 
 
 def count(request: ExportRequest) -> Statement:
-    table = table_of(request.declared)
+    table = source_of(request)
     return narrowed(sa.select(sa.func.count()).select_from(table), request, table)
 
 
-def composed(statement: Statement, connection: Connection) -> str:
-    """Return the statement's text with its values in it, quoted the way this connection's server reads them. `within`
-    must still put the blocks in."""
+def composed(statement: Statement, connection: Connection, given: str = "") -> str:
+    """Return the statement's text with its values in it, quoted the way this connection's server reads them, and with
+    the query that was given. `within` must still put the blocks in."""
     compiled = statement.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True})
-    return psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)
+    text = psycopg.ClientCursor(connection).mogrify(str(compiled), compiled.params)
+    # The query's last line may end with a comment.
+    return text.replace(GIVEN, f"({given}\n)")
 
 
 def within(composed_statement: str, blocks: range | None) -> str:
@@ -95,19 +99,27 @@ def within(composed_statement: str, blocks: range | None) -> str:
     return composed_statement.replace(BLOCKS, condition)
 
 
+def source_of(request: ExportRequest) -> sa.FromClause:
+    """Return what the rows are selected from: a table, or a query."""
+    if not request.query:
+        return table_of(request.declared)
+    return sa.table(GIVEN, *columns_of(request.declared)).alias("given")
+
+
 def table_of(resource: Resource) -> sa.TableClause:
-    columns: list[sa.ColumnClause[Any]] = [
-        sa.column(column.name, TYPES.get(column.kind, sa.types.NullType())) for column in resource.columns
-    ]
-    return sa.table(resource.table, *columns, schema=resource.schema)
+    return sa.table(resource.table, *columns_of(resource), schema=resource.schema)
 
 
-def narrowed(selected: Statement, request: ExportRequest, table: sa.TableClause) -> Statement:
+def columns_of(resource: Resource) -> list[sa.ColumnClause[Any]]:
+    return [sa.column(column.name, TYPES.get(column.kind, sa.types.NullType())) for column in resource.columns]
+
+
+def narrowed(selected: Statement, request: ExportRequest, table: sa.FromClause) -> Statement:
     conditions = [condition(each, request.declared, table) for each in request.filters]
     return selected.where(*conditions, sa.text(BLOCKS))
 
 
-def condition(wanted: Filter, resource: Resource, table: sa.TableClause) -> Element:
+def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Element:
     values: Sequence[Value] = filters.check(wanted, resource)
     column: Element = table.c[wanted.field]
     kind = resource.column(wanted.field).kind

@@ -16,11 +16,15 @@ from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import query
 from bulk_pipelines.exports.read.listening import listening
 from bulk_pipelines.exports.read.preview import Record, first_rows
-from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.exports.request import QUERY, ExportRequest
 
 PART = 4 << 20
 """Bytes of the table that one part covers: enough that cutting costs little, and few enough to be held ready."""
 ROWS_WORTH_CUTTING = 100_000
+
+LASTING = {"0A", "22", "25", "42"}
+"""The classes of PostgreSQL's errors that say that a query is wrong: it asks for what there is not, for what a
+value does not allow, or for a change."""
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -35,6 +39,7 @@ class Plan:
 
     snapshot: str
     table: str
+    """The table as it is written in SQL; empty if the rows are those of a query."""
     select: str
     count: str
     """`select` and `count` are composed statements: their values are quoted in them, their blocks still have to be put
@@ -71,7 +76,8 @@ class Plan:
         # Each scan begins at the table's first block, so that the same table gives the same file.
         yield "SET LOCAL synchronize_seqscans = off"
         # Each connection holds this lock, so that nothing rewrites the table between two parts.
-        yield f"LOCK TABLE {self.table} IN ACCESS SHARE MODE"
+        if self.table:
+            yield f"LOCK TABLE {self.table} IN ACCESS SHARE MODE"
 
 
 @contextmanager
@@ -83,25 +89,29 @@ def planned(
     with asked_of(request.resource), pool.transaction(engine) as connection:
         with listening(connection, cancelled):
             plan = made(connection, request, preview)
-        yield (cut(connection, plan) if connections > 1 and not request.order else plan), connection
+        whole = connections == 1 or request.order or request.query
+        yield (plan if whole else cut(connection, plan)), connection
 
 
 def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
-    """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table."""
+    """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table. A
+    query may take long, so it is not run for a preview."""
     connection.execute(BEGIN)
     connection.execute(PATIENCE)
     namespaces.turn_to_theirs(connection)
-    table = sql.Identifier(*request.declared.place).as_string(connection)
-    connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
+    table = "" if request.query else sql.Identifier(*request.declared.place).as_string(connection)
+    if table:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
     plan = Plan(
         snapshot=single(connection, "SELECT pg_export_snapshot()"),
         table=table,
-        select=query.composed(query.rows(request), connection),
-        count=query.composed(query.count(request), connection),
+        select=query.composed(query.rows(request), connection, request.query),
+        count=query.composed(query.count(request), connection, request.query),
         expected_rows=0,
     )
     expected = asked_with(request, lambda: estimate(connection, plan.select_part(0)))
-    return replace(plan, expected_rows=expected, preview=tuple(first_rows(connection, request, preview)))
+    shown = () if request.query else tuple(first_rows(connection, request, preview))
+    return replace(plan, expected_rows=expected, preview=shown)
 
 
 def asked_with(request: ExportRequest, ask: Callable[[], int]) -> int:
@@ -136,6 +146,12 @@ def single(connection: Connection, statement: Any, values: Any = None) -> Any:
     return row[0]
 
 
+def refuse_lasting(resource: str, sqlstate: str | None, reason: str) -> None:
+    """Raise `InvalidInput` if a query of somebody else is wrong, so that it would fail again."""
+    if resource == QUERY and (sqlstate or "")[:2] in LASTING:
+        raise InvalidInput(QUERY, reason)
+
+
 @contextmanager
 def asked_of(resource: str) -> Iterator[None]:
     """Turn an error of PostgreSQL into one line that says why the export failed."""
@@ -143,4 +159,5 @@ def asked_of(resource: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         reason = error.diag.message_primary or " ".join(str(error).split())
+        refuse_lasting(resource, error.sqlstate, reason)
         raise Unavailable(f"the {resource} cannot be exported: {reason}") from error

@@ -13,6 +13,7 @@ from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import progress
 from bulk_pipelines.exports.progress import Progress
+from bulk_pipelines.exports.report.shown import ExportShown
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Seen:
 
     job: Job
     progress: Progress
+    write_seconds: float
+    """For how long the file has been written."""
 
     @property
     def good(self) -> bool:
@@ -32,8 +35,9 @@ def look(pool: Engine, job_key: str) -> Seen:
         job = jobs.find(connection, job_key)
         result = job.result
         if result is not None and job.status is JobState.COMPLETED:
-            return Seen(job, Progress(result["rows"], result["bytes"], result["rows"]))
-        return Seen(job, progress.read(connection, job.job_id) or Progress())
+            return Seen(job, Progress(result["rows"], result["bytes"], result["rows"]), result["duration"])
+        begun = progress.seconds(connection, job.job_id)
+        return Seen(job, progress.read(connection, job.job_id) or Progress(), begun)
 
 
 def work_and_watch(pool: Engine, job_key: str, work: Work, *, quiet: bool) -> Seen:
@@ -45,7 +49,25 @@ def gauge(seen: Seen) -> Gauge:
     if they are more."""
     at = seen.progress
     total = max(at.rows, at.expected_rows) or (1 if seen.good else None)
-    return Gauge(at.rows, decimal(at.bytes), at.rows or (1 if seen.good else 0), total)
+    return Gauge(at.rows, decimal(at.bytes), at.rows or (1 if seen.good else 0), total, seen.write_seconds)
+
+
+def shown(seen: Seen, *, submitted_before: bool) -> ExportShown:
+    """Return what the export came to, for programs."""
+    job, result = seen.job, (seen.job.result if seen.good else None) or {}
+    return ExportShown(
+        job=job.job_key,
+        submitted_before=submitted_before,
+        state=str(job.status),
+        rows=result.get("rows"),
+        bytes=result.get("bytes"),
+        sha256=result.get("sha256"),
+        location=result.get("location"),
+        write_seconds=result.get("duration"),
+        seconds=job.seconds_in_all,
+        rows_per_second=result.get("rows_per_second"),
+        error=job.last_error,
+    )
 
 
 def summary(seen: Seen) -> str:
@@ -55,7 +77,8 @@ def summary(seen: Seen) -> str:
         return f"{job.job_key} {job.status}" + (f": {job.last_error}" if job.last_error else "")
     return (
         f"{job.job_key} {job.status}: {result['rows']:,} rows, {result['bytes']:,} bytes, "
-        f"{result['duration']:.1f} s, {result['rows_per_second']:,.0f} rows/s\n"
+        f"{result['duration']:.1f} s to write ({result['rows_per_second']:,.0f} rows/s), "
+        f"{job.seconds_in_all or 0:.1f} s in all\n"
         f"{result['location']}\n"
         f"sha256 {result['sha256']}"
     )

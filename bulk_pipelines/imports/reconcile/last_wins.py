@@ -8,6 +8,7 @@ An upsert changes its table in one transaction, which also ends its job, or not 
 whoever aborts, cancels, pauses or kills the import finds the table as it was.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,8 +22,9 @@ from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside
+from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside, unchanged
 from bulk_pipelines.imports.reconcile.control import Control
+from bulk_pipelines.imports.reconcile.unchanged import RowsBefore
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Fill, Key
 
 AT_ONCE = 20_000
@@ -121,25 +123,24 @@ def merged(
     """Merge all records that wait, or none if more would be rejected than the import accepts. Return the changes of the
     counts. If it is `patient`, raise `Changed` when others took the key of a record, instead of rejecting the record.
     """
-    loaded = 0
+    found = Counts()
     if control.accepts(connection, 0):
         try:
             with connection.transaction():
                 refusals.at_once(connection)
-                loaded = merge_all(connection, context, layout, control, patient)
+                found = merge_all(connection, context, layout, control, patient)
                 check_refused(connection, context, control)
         except NotAccepted as error:
-            loaded = 0
+            found = Counts()
             objections.refuse(connection, context, error.refused)
     rejected = late_rejects.reject(connection, context, layout)
     if rejected:
         control.complete(lambda: nullcontext(connection))
     given_up = set_aside.clear(connection, context.resource, context.job_id)
-    return Counts(
+    return found + Counts(
         read=-given_up,
-        loaded=loaded,
         rejected=rejected,
-        waiting=-loaded - rejected - given_up,
+        waiting=-found.loaded - rejected - given_up,
         unprocessed=given_up,
     )
 
@@ -150,16 +151,18 @@ def check_refused(connection: Connection, context: ImportContext, control: Contr
         raise NotAccepted(refused)
 
 
-def merge_all(connection: Connection, context: ImportContext, layout: Layout, control: Control, patient: bool) -> int:
-    """Merge the records that wait, in pieces; return how many of them the table took."""
+def merge_all(
+    connection: Connection, context: ImportContext, layout: Layout, control: Control, patient: bool
+) -> Counts:
+    """Merge the records that wait, in pieces; return how many of them the table took, and what became of them."""
     assert context.match_on is not None
-    loaded, last = 0, -1
+    found, last = Counts(), -1
     while lines := next_lines(connection, context, last):
         if not control.at_work(connection):
             raise Overtaken
-        loaded += merge_lines(connection, context, context.match_on, layout, lines, patient)
+        found += merge_lines(connection, context, context.match_on, layout, lines, patient)
         last = lines[-1]
-    return loaded
+    return found
 
 
 def next_lines(connection: Connection, context: ImportContext, last: int) -> list[int]:
@@ -173,13 +176,15 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
 
 def merge_lines(
     connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int], patient: bool
-) -> int:
+) -> Counts:
     """Merge these records; return how many of them the table took. What the table says of a record that it refuses is
     noted with the record."""
     exact = not context.resource.provenance
+    before = RowsBefore()
     try:
         with namespaces.theirs(connection) as made:
-            result = Attempt(merge_together(connection, context, match_on, layout, lines))
+            before = unchanged.compared(connection, context, match_on, layout, lines)
+            result = Attempt(merge_together(connection, context, match_on, layout, lines, before.ids))
             if result.written < len(lines) and exact:
                 raise psycopg.Rollback(made)
         is_refused = exact and result.written < len(lines)
@@ -196,34 +201,29 @@ def merge_lines(
         raise Changed
     taken = objections.outcome(connection, context, lines, result, match_on)
     set_aside.remove(connection, context, taken)
-    return len(taken)
+    return before.counts(taken)
 
 
 def merge_together(
-    connection: Connection, context: ImportContext, match_on: Key, layout: Layout, lines: list[int]
+    connection: Connection,
+    context: ImportContext,
+    match_on: Key,
+    layout: Layout,
+    lines: list[int],
+    targets: Sequence[Any],
 ) -> int:
-    """Merge these records by one statement, and return how many rows it wrote."""
+    """Merge these records by one statement, and return how many rows it wrote. `targets` are the ids of the rows of one
+    of our own tables that they are about."""
     if not context.resource.built_in:
         statement = merge(context, match_on, layout, sql.Placeholder("lines"))
         with tables.planned(connection, "seqscan", "hashjoin", "mergejoin"):
             return connection.execute(statement, {"lines": lines}, prepare=False).rowcount
-    values = {"lines": lines, "targets": targets(connection, context, match_on, lines)}
+    values = {"lines": lines, "targets": list(targets)}
     among = sql.SQL("t.id = ANY ({})").format(sql.Placeholder("targets"))
     statement = merge(context, match_on, layout, sql.Placeholder("lines"), among)
     # Both sides are found by their keys and hold no more rows than are merged, so a hash join is always good.
     with tables.planned(connection, "seqscan", "nestloop", "mergejoin"):
         return connection.execute(statement, values, prepare=False).rowcount
-
-
-def targets(connection: Connection, context: ImportContext, match_on: Key, lines: list[int]) -> list[Any]:
-    """Return the ids of the rows that these records are about; records about new rows have none."""
-    query = sql.SQL("SELECT {} FROM {} a WHERE a.import_job = {} AND a.import_line = ANY(%s)").format(
-        tables.lookup(context.resource, match_on, "t", "a", sql.SQL("t.id")),
-        tables.aside(context),
-        context.job_id,
-    )
-    with tables.planned(connection, "seqscan"):
-        return [found for (found,) in connection.execute(query, [lines], prepare=False) if found is not None]
 
 
 def merge(

@@ -41,7 +41,7 @@ def kinds_of(resource: str | None) -> list[str]:
 def figures(connection: Connection, job_ids: Iterable[int]) -> dict[int, Figures]:
     """Return how far these imports are, by their ids."""
     rows = connection.execute(queries.text("import_lists", "counts_of"), {"job_ids": list(job_ids)})
-    return {row[0]: Figures(Counts(*row[1:8]), row[9], row[10]) for row in rows}
+    return {row[0]: Figures(Counts(*row[1:10]), row[10], row[11]) for row in rows}
 
 
 def as_json(job: Job, found: Figures) -> dict[str, Any]:
@@ -60,6 +60,9 @@ def as_json(job: Job, found: Figures) -> dict[str, Any]:
         "processed_records": counts.read,
         "successful_records": found.settled,
         "error_records": counts.rejected,
+        "inserted_records": counts.inserted,
+        "updated_records": counts.updated,
+        "unchanged_records": counts.unchanged,
         "superseded_records": counts.superseded,
         "unprocessed_records": counts.unprocessed,
         "failure_reason": job.last_error,

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
@@ -11,6 +12,7 @@ from bulk_pipelines.formats.flags import flag_of
 from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
+from bulk_pipelines.imports.report.shown import ImportShown
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import written
 
@@ -18,6 +20,18 @@ LONGEST = 40
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 """A name that needs no quotes in SQL, unless it is a word of the language: then it may stand behind a point all the
 same."""
+
+
+@dataclass(frozen=True)
+class FilePreviewed:
+    """How a file would be read, and the command that imports it so."""
+
+    preview: Preview
+    command: str
+
+
+FileShown = ImportShown | Sequence[FilePreviewed]
+"""What `bulk import` prints for programs: the import, or with `--preview` each of the files."""
 
 
 def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:

@@ -13,6 +13,7 @@ from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.progress import Progress
+from bulk_pipelines.imports.report.shown import ImportShown
 
 GOOD = {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}
 
@@ -25,6 +26,8 @@ class Seen:
     counted: Progress
     bytes_read: int
     bytes_in_all: int
+    load_seconds: float
+    """For how long records have been loaded."""
 
     @property
     def good(self) -> bool:
@@ -37,7 +40,9 @@ def look(pool: Engine, job_key: str) -> Seen:
         counted = progress.read(connection, job.job_id)
         row = connection.execute(queries.text("import_progress", "bytes"), {"job_id": job.job_id}).fetchone()
     assert row is not None
-    return Seen(job, counted, *row)
+    bytes_read, bytes_in_all, load_seconds = row
+    result = job.result or {}
+    return Seen(job, counted, bytes_read, bytes_in_all, result.get("load_seconds") or load_seconds)
 
 
 def work_and_watch(pool: Engine, job_key: str, work: Work, *, quiet: bool) -> Seen:
@@ -48,14 +53,42 @@ def gauge(seen: Seen) -> Gauge:
     counts = seen.counted.counts
     total = seen.bytes_in_all or None
     completed = (total or 1) if seen.job.finished and seen.good else seen.bytes_read
-    return Gauge(counts.read, f"{counts.rejected:,} errors", completed, total)
+    return Gauge(counts.read, f"{counts.rejected:,} errors", completed, total, seen.load_seconds)
+
+
+def shown(seen: Seen, *, submitted_before: bool) -> ImportShown:
+    """Return what the import came to, for programs."""
+    job, counts, result = seen.job, seen.counted.counts, seen.job.result or {}
+    return ImportShown(
+        job=job.job_key,
+        submitted_before=submitted_before,
+        state=str(job.status),
+        mode=job.params["mode"],
+        match_on=result.get("match_on"),
+        read=counts.read,
+        loaded=counts.loaded,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        unchanged=counts.unchanged,
+        rejected=counts.rejected,
+        superseded=counts.superseded,
+        valid=counts.valid,
+        unprocessed=counts.unprocessed,
+        load_seconds=result.get("load_seconds"),
+        seconds=job.seconds_in_all,
+        rows_per_second=result.get("rows_per_second"),
+        error=job.last_error,
+    )
 
 
 def summary(seen: Seen) -> str:
     """Say in a few lines what the import came to."""
     job, counts = seen.job, seen.counted.counts
     result = job.result or {}
-    parts = [f"{counts.read:,} read", f"{counts.loaded:,} loaded", f"{counts.rejected:,} rejected"]
+    loaded = f"{counts.loaded:,} loaded"
+    if "match_on" in result:
+        loaded += f" ({counts.inserted:,} inserted, {counts.updated:,} updated, {counts.unchanged:,} unchanged)"
+    parts = [f"{counts.read:,} read", loaded, f"{counts.rejected:,} rejected"]
     parts += [f"{counts.superseded:,} superseded"] if counts.superseded else []
     parts += [f"{counts.valid:,} valid"] if counts.valid else []
     parts += [f"{counts.waiting:,} undecided"] if job.finished and counts.waiting else []
@@ -63,8 +96,13 @@ def summary(seen: Seen) -> str:
     lines = [f"{job.job_key} {job.status}: {', '.join(parts)}"]
     if job.last_error:
         lines.append(job.last_error)
-    if result.get("seconds"):
-        lines.append(f"{result['seconds']:.1f} s, {result['rows_per_second']:,.0f} rows/s")
+    if result.get("match_on"):
+        lines.append(f"matched on {result['match_on']}")
+    if result.get("load_seconds") and job.seconds_in_all is not None:
+        lines.append(
+            f"{result['load_seconds']:.1f} s to load ({result['rows_per_second']:,.0f} rows/s), "
+            f"{job.seconds_in_all:.1f} s in all"
+        )
     if counts.rejected:
         lines.append(f"see them: bulk import errors {job.job_key}")
     return "\n".join(lines)

@@ -4,7 +4,9 @@ import json
 
 import click
 
+from bulk_pipelines import output
 from bulk_pipelines.processing.commands import connected
+from bulk_pipelines.processing.shown import DecisionsApplied, DecisionShown, ReviewRow, ThresholdsShown
 
 
 @click.group()
@@ -24,14 +26,16 @@ def review() -> None:
 )
 @click.option("--after", default="", help="The last row of the page before.")
 @click.option("--size", default=20, show_default=True, type=click.IntRange(1, 1_000), help="How many rows.")
+@output.shows(ReviewRow, many=True)
 def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
-    """List rows with their candidates, as JSON, a line for each."""
+    """List rows with their candidates, as JSON, a line for each; with --json as one list."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.processing.review import uncertain
 
     with transaction(connected()) as connection:
-        for row in uncertain.page(connection, job_key, outcome=outcome, after=after, size=size):
-            click.echo(json.dumps(row.as_json(), ensure_ascii=False))
+        found = uncertain.page(connection, job_key, outcome=outcome, after=after, size=size)
+    rows = [row.as_json() for row in found]
+    output.show([ReviewRow(**row) for row in rows], "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
 
 
 @review.command()
@@ -39,33 +43,34 @@ def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
 @click.argument("row")
 @click.argument("verdict", type=click.Choice(["accept", "reject", "none", "open"]))
 @click.argument("entry", required=False)
+@output.shows(DecisionShown)
 def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
-    """Decide about a row: accept or reject the candidate ENTRY, say that none is right, or leave it open again.
-
-    bulk review decide J20260110_000777 000000012 accept Q42
-    """
+    """Decide about a row: accept or reject the candidate ENTRY, say that none is right, or leave it open again."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing.review import deciding
 
-    decided = deciding.decide(connected(), job_key, row, verdict, entry, commanding.actor())
-    click.echo(json.dumps(decided.as_json(), ensure_ascii=False))
+    decided = deciding.decide(connected(), job_key, row, verdict, entry, commanding.actor()).as_json()
+    output.show(DecisionShown(**decided), json.dumps(decided, ensure_ascii=False))
 
 
 @review.command()
 @click.argument("job_key", metavar="JOB")
+@output.shows(DecisionsApplied)
 def apply(job_key: str) -> None:
     """Make all decisions count for the rows of a job, as they do for the rows of later jobs."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing.review import deciding
 
-    click.echo(f"{deciding.apply(connected(), job_key, commanding.actor()):,} rows changed")
+    changed = deciding.apply(connected(), job_key, commanding.actor())
+    output.show(DecisionsApplied(changed), f"{changed:,} rows changed")
 
 
 @review.command(name="thresholds")
 @click.argument("job_key", metavar="JOB")
 @click.option("--precision", default=0.95, show_default=True, help="The share of matches that must be right.")
+@output.shows(ThresholdsShown)
 def propose(job_key: str, precision: float) -> None:
     """Propose a threshold and a margin by what was decided, and tell what they would change, as JSON."""
     from bulk_pipelines.processing.review import thresholds
 
-    click.echo(json.dumps(thresholds.propose(connected(), job_key, precision).as_json(), indent=2))
+    output.show(ThresholdsShown(**thresholds.propose(connected(), job_key, precision).as_json()))

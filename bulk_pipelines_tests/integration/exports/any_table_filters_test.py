@@ -10,6 +10,7 @@ from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.resources import reflection
 
 TABLE = """
+SET LOCAL search_path = public;
 CREATE DOMAIN wait AS interval CHECK (VALUE > '-1 day');
 CREATE TABLE public.odd (
     id integer PRIMARY KEY, opens time, zoned timetz, lasts wait, data jsonb, plain json, host inet, net cidr,
@@ -73,7 +74,7 @@ def odd(engine: Engine) -> Engine:
 
 def selected(engine: Engine, where: str) -> list[int]:
     with transaction(engine) as connection:
-        declared = reflection.reflect(connection, "odd")
+        declared = reflection.reflect(connection, "public.odd")
     given = {"resource": declared.name, "declaration": declared, "fields": "id", "where": [where], "order": "id"}
     request = ExportRequest.parse(given)
     assert ExportRequest.parse(request.as_params()) == request
@@ -83,7 +84,7 @@ def selected(engine: Engine, where: str) -> list[int]:
 def test_each_filter_selects_what_the_table_selects(odd: Engine) -> None:
     with transaction(odd) as connection:
         wanted = {
-            where: [row[0] for row in connection.execute(f"SELECT id FROM odd WHERE {sql} ORDER BY id".encode())]
+            where: [row[0] for row in connection.execute(f"SELECT id FROM public.odd WHERE {sql} ORDER BY id".encode())]
             for where, sql in SELECTED.items()
         }
     assert {where: selected(odd, where) for where in SELECTED} == wanted

@@ -29,7 +29,7 @@ from bulk_pipelines_tests.scenes import any_files
 from bulk_pipelines_tests.scenes.any_files import BAD, COLUMNS, Way
 from bulk_pipelines_tests.scenes.whole_imports import imported
 
-TABLE = '"Any Goods"'
+TABLE = 'public."Any Goods"'
 WORDS = ["José Müller", 'say "hi"; twice', "a,b|c", "tab\there", "two\nlines", "'", "null", "{x}", "ünï", "-5"]
 TEXT = st.sampled_from(WORDS)
 GOOD: dict[str, st.SearchStrategy[Any]] = {

@@ -26,7 +26,7 @@ def test_times_are_never_cut(width: int) -> None:
     output = io.StringIO()
     console = Console(file=output, width=width, force_terminal=True, color_system=None, legacy_windows=False)
     bar = progress_bar.bar(console)
-    task = bar.add_task("", total=100, rows=0, rate=0.0, also="", state="")
+    task = bar.add_task("", total=100, rows=0, rate=0.0, also="", state="", what="rows")
     found = LARGE.gauge
     bar.update(task, completed=30.0, rows=found.rows, rate=LARGE.rate, also=found.also, state=LARGE.state)
     console.print(bar.get_renderable())
@@ -63,3 +63,44 @@ def test_the_state_in_a_word() -> None:
         (over, True, "completed with errors"),
     ]:
         assert progress_bar.state_of(Seen(job), cancelling) == word
+
+
+def test_that_it_is_cancelled_is_said_at_once_in_a_log_too() -> None:
+    output, clock = io.StringIO(), iter((0.0, 1.0, 2.0, 2.2, 10.5))
+    show = progress_bar.lines(output, lambda: next(clock))
+    for state in ("running", "cancelling", "cancelling", "cancelled"):
+        show(Glance(state, Gauge(5, "", 5, None, what="items"), 2.0))
+    assert output.getvalue().splitlines() == ["cancelling…", "10 s: cancelled, 5 items, 2 items/s"]
+
+
+def test_the_rate_is_that_of_the_summary() -> None:
+    """Rows count from when they began to come, and not from when somebody began to watch."""
+    assert progress_bar.rate(Gauge(1_000, "", 0, None, seconds=4.0), 1.0) == 250.0
+    assert progress_bar.rate(Gauge(1_000, "", 0, None), 2.0) == 500.0
+    assert progress_bar.rate(Gauge(0, "", 0, None), 0.0) == 0.0
+
+
+def test_what_is_shown_of_a_job_of_items() -> None:
+    job = replace(SOME_JOB, total_items=10, pending_items=2, running_items=1, retry_wait_items=0, dlq_items=3)
+    assert progress_bar.gauge_of_items(Seen(job)) == Gauge(7, "3 failed", 7, 10, what="items")
+    assert progress_bar.gauge_of_items(Seen(replace(job, planned_at=None))).total is None
+
+
+def test_work_of_this_process_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
+    with progress_bar.counted("rows taken back", 30, quiet=False) as add:
+        add(10)
+        add(20)
+    with progress_bar.steps(quiet=False) as begin:
+        begin("items")
+    with progress_bar.counted("rows", 1, quiet=True) as add:
+        add(1)
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = output.err.splitlines()
+    assert [line.split(",")[:3] for line in lines[:2]] == [
+        ["0 s: working", " 33%", " 10 rows taken back"],
+        ["0 s: working", " 100%", " 30 rows taken back"],
+    ]
+    assert lines[2].endswith("now items")
+    assert len(lines) == 3

@@ -123,7 +123,7 @@ def test_a_constraint_that_nobody_declared(engine: Engine, tmp_path: Path) -> No
         engine, users(tmp_path / "more.csv", [(1, "bob9@x.org"), (2, "new@x.org")]), mode=Mode.UPSERT, job_id=2
     )
     assert merged.codes() == {2: ["refused_by_table"]}
-    assert merged.counts == Counts(read=2, loaded=1, rejected=1)
+    assert merged.counts == Counts(read=2, loaded=1, rejected=1, updated=1)
 
 
 def test_an_upsert_changes_what_the_file_gives(engine: Engine, tmp_path: Path) -> None:
@@ -194,7 +194,8 @@ def test_two_upserts_of_the_same_keys_at_once(
         for future in [executor.submit(settle_in_thread, run, start) for run in runs]:
             future.result(timeout=120)
     for run in runs:
-        assert run.counts == Counts(read=count, loaded=count)
+        assert (run.counts.read, run.counts.loaded, run.counts.rejected) == (count, count, 0)
+    assert sorted(run.counts.inserted for run in runs) == [0, count - 999]
     ((jobs, total),) = query(engine, "SELECT count(DISTINCT import_job), count(DISTINCT email) FROM users")
     assert (jobs, total) == (1, count)
 
