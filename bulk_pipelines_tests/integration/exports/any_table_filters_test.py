@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import streaming
@@ -12,7 +13,7 @@ from bulk_pipelines.resources import reflection
 TABLE = """
 SET LOCAL search_path = public;
 CREATE DOMAIN wait AS interval CHECK (VALUE > '-1 day');
-CREATE TABLE public.odd (
+CREATE TABLE odd (
     id integer PRIMARY KEY, opens time, zoned timetz, lasts wait, data jsonb, plain json, host inet, net cidr,
     numbers integer[], words varchar(9)[], spans interval[], points point[], "Order No, 50% off" integer
 );
@@ -68,6 +69,7 @@ REFUSED = {
 @pytest.fixture
 def odd(engine: Engine) -> Engine:
     with transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(TABLE.encode(), prepare=False)
     return engine
 
