@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import streaming
@@ -68,6 +69,7 @@ REFUSED = {
 @pytest.fixture
 def odd(engine: Engine) -> Engine:
     with transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(TABLE.encode(), prepare=False)
     return engine
 

@@ -11,6 +11,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.exports import streaming
@@ -31,6 +32,7 @@ def shop(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Eng
     monkeypatch.setenv("BULK_RESOURCES", str(tmp_path / "resources"))
     monkeypatch.setattr("bulk_pipelines.imports.plan.planning.RANGE_BYTES", 400)
     with transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(rentals.SCHEMA.encode(), prepare=False)
     return engine
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands, submission
@@ -94,6 +95,7 @@ def table(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> En
     monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(planning, "RANGE_BYTES", 300)
     with transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
         connection.execute(any_files.TABLE.encode(), prepare=False)
     return engine
 
