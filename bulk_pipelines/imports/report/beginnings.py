@@ -17,7 +17,7 @@ from bulk_pipelines.storage.compression import HEAD, Compression, decided, unpac
 from bulk_pipelines.storage.errors import BadCompression
 
 MOST = 4 << 20
-"""How many unpacked bytes are looked at."""
+"""About how many unpacked bytes are looked at."""
 BETWEEN = re.compile(r"[\s,]*")
 WIDE = {
     codecs.BOM_UTF32_LE: "utf-32-le",
@@ -45,7 +45,7 @@ def looked_at(pool: Engine, options: Options, path: Path, name: str, chosen: Set
 def readable(data: bytes, said: Compression | None, encoding: str | None, shown: str) -> tuple[bytes, Compression]:
     """Return whole records from the beginning of a file, and how it was compressed."""
     kind = decided(data[:HEAD], said, shown)
-    plain = data if kind is Compression.NONE else unpacked_beginning(data, kind, shown)
+    plain = data[:MOST] if kind is Compression.NONE else unpacked_beginning(data, kind, shown)
     if plain.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[":
         return whole_members(plain), kind
     marked = next((name for mark, name in WIDE.items() if plain.startswith(mark)), None)
