@@ -132,8 +132,8 @@ def test_a_recipe_that_is_not_declared_is_named(scene: Scene, inbox: Inbox) -> N
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ('glob = "*"', "a rule names one of them"),
-        ('glob = "*"\nrecipe = "x"\nresource = "users"', "a rule names one of them"),
+        ('glob = "*"', "a rule names one of resource, table, recipe"),
+        ('glob = "*"\nrecipe = "x"\nresource = "users"', "a rule names one of resource, table, recipe"),
         ('glob = "*"\nrecipe = "x"\nmode = "upsert"', "mode is said of imports"),
         ('glob = "*"\nrecipe = "x"\nformat = "pdf"', "none of csv"),
         ('glob = "*"\nrecipe = 5', "not a text"),
