@@ -119,8 +119,8 @@ class House:
 
     def table(self) -> str:
         with transaction(self.engine) as connection:
-            connection.execute("CREATE TABLE public.orders (number int PRIMARY KEY, customer text NOT NULL)")
-        return "public.orders"
+            connection.execute("CREATE TABLE public.parcels (number int PRIMARY KEY, customer text NOT NULL)")
+        return "public.parcels"
 
     def inputs(self) -> str:
         wanted = [{"indexKey": "IDX0001", "effectiveDate": 20240101, "asofindicator": "CLS"}]
