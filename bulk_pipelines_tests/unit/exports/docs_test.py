@@ -3,6 +3,7 @@
 import re
 
 from bulk_pipelines.exports import filters
+from bulk_pipelines.exports.commands import command
 from bulk_pipelines.exports.filters import OPERATORS, Operator
 from bulk_pipelines.exports.read import snapshot
 from bulk_pipelines.exports.request import NAMES, Compression, Format
@@ -22,7 +23,9 @@ def first_cells(text: str) -> list[str]:
 
 
 def test_every_parameter_is_described() -> None:
-    assert first_cells(section("What can be asked for")) == list(NAMES)
+    resource, *others = NAMES
+    assert first_cells(section("What can be asked for")) == [resource, "table", "query", *others]
+    assert {"table", "query"} <= {each.name for each in command.params}, "they stand for a resource"
 
 
 def test_every_filter_shown_is_one() -> None:
