@@ -15,9 +15,10 @@ import pytest
 import sqlalchemy.exc
 from click.testing import CliRunner
 
-from bulk_pipelines import cli, examples, reference
+from bulk_pipelines import examples, reference
 from bulk_pipelines.cli import main
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines.telemetry import error_log
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -135,7 +136,7 @@ def test_the_log_of_errors_does_not_grow_for_ever(failing: Callable[[Exception],
     failing(ValueError("first"))
     log = tmp_path / "home" / "logs" / "errors.log"
     with log.open("a") as grown:
-        grown.write("x" * cli.LONGEST_LOG)
+        grown.write("x" * error_log.LONGEST)
     failing(ValueError("second"))
     assert "first" not in log.read_text()
     assert "first" in log.with_suffix(".log.old").read_text()
