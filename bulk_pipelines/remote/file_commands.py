@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import click
 
@@ -29,6 +29,7 @@ DISTRIBUTE: dict[str, click.Command] = {}
 def export(
     resource: str | None,
     table: str | None,
+    query: TextIO | None,
     where: Sequence[str],
     idempotency_key: str | None,
     priority: int,
@@ -37,6 +38,10 @@ def export(
 ) -> None:
     from bulk_pipelines.remote import watching
 
+    if query is not None:
+        raise InvalidInput(
+            "--query", "a server exports resources and tables, no queries: leave --server and BULK_SERVER out"
+        )
     if (resource is None) == (table is None):
         raise InvalidInput("--resource", "name either a resource or a table")
     given = {name: value for name, value in options.items() if value} | {"where": list(where) or None, "table": table}

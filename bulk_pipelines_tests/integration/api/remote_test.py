@@ -119,6 +119,11 @@ def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp
     assert "/download" in bulk("export", "users", "--format", "parquet").stdout
     assert "only administrators" in bulk("export", "users", "--to", "s3://b/x/", code=1).output
     assert "only an administrator" in bulk("export", "--table", "users", "--to", "-", code=1).output
+    query = tmp_path / "query.sql"
+    query.write_text("SELECT 1 AS one")
+    for named in ([], ["users"]):
+        refused = bulk("export", *named, "--query", str(query), "--to", "-", code=1).output
+        assert "--query: a server exports resources and tables, no queries" in refused
 
 
 def test_files_are_distributed(api: Api, bulk: Bulk, tmp_path: Path) -> None:
