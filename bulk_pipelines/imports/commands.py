@@ -159,7 +159,7 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     for source in sources:
         found = preview(pool, options, submission.local_file(source), settings.current())
         shown.append(printing.FilePreviewed(found, printing.command(sources, options, found.reading)))
-    output.show(shown, "\n".join(line for each in shown for line in printing.lines(each.preview, each.command)))
+    output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
 

@@ -104,6 +104,8 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert "email" in looked
     assert "0 of the first 1 records would be rejected" in looked
     assert looked.splitlines()[-1].startswith("bulk import ")
+    (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
+    assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
     assert "one elsewhere" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
 
 
