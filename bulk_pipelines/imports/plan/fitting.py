@@ -7,19 +7,19 @@ from pathlib import Path
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import beforehand, landing, layout, ranges
+from bulk_pipelines.imports.plan import landing, layout, ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import Settings
 
 SMALL = 16 << 20
-"""A file of fewer bytes is looked at."""
+"""A file of fewer bytes is looked at. A size is known of files of this machine alone."""
 
 
 def refuse_unfit(options: Options, file: RequestedFile, chosen: Settings) -> None:
     """Raise `InvalidInput` if the file is small and of this machine, and does not fit. With expressions, which
     PostgreSQL evaluates, it is not looked at."""
-    if beforehand.local_path(file.source) is None or (file.size or SMALL) >= SMALL or options.reading.expressions:
+    if file.size is None or file.size >= SMALL or options.reading.expressions:
         return
     request = options.request((file,))
     with tempfile.TemporaryDirectory(prefix="bulk-look-") as folder:
