@@ -20,7 +20,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import reflection
 
 ROWS = 1_000_000
@@ -98,7 +98,7 @@ class Orders:
         with transaction(self.place.engine) as connection:
             declared = reflection.reflect(connection, "shop.orders")
             options = Options(declared.name, declaration=declared)
-            request = options.request((submission.local_file(str(source)),))
+            request = options.request((RequestedFile.of(str(source)),))
             job = submission.submit(connection, request, Sender("bench", "cli")).job
         self.place.work(job.job_key, workers)
         seconds = time.perf_counter() - begun

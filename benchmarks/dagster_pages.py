@@ -26,7 +26,7 @@ from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import submission as exporting
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines_tests.scenes import installation
 from bulk_pipelines_tests.scenes.installation import Installation
@@ -143,7 +143,7 @@ def submitted(place: Installation) -> str:
     """Submit a small import, which the relay then has to launch."""
     engine = pool.connect(place.server.url())
     try:
-        request = Options(ASSET, mode="upsert").request((submission.local_file(str(SAMPLES / "users.csv")),))
+        request = Options(ASSET, mode="upsert").request((RequestedFile.of(str(SAMPLES / "users.csv")),))
         with transaction(engine) as connection:
             return submission.submit(connection, request, Sender("bench", "api")).job.job_key
     finally:
@@ -226,7 +226,7 @@ def one_job_of_each(place: Installation) -> None:
         for file in ("users.csv", "articles.ndjson", "comments.json"):
             resource = file.partition(".")[0]
             with transaction(engine) as connection:
-                request = Options(resource).request((submission.local_file(str(SAMPLES / file)),))
+                request = Options(resource).request((RequestedFile.of(str(SAMPLES / file)),))
                 key = submission.submit(connection, request, sender).job.job_key
             until(partial(is_over, place, key), f"{resource} is imported", PATIENCE)
     finally:

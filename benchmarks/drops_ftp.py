@@ -18,7 +18,7 @@ from statistics import median
 from benchmarks import user_files
 from benchmarks.measure import Measure, in_turns, report, show
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations

@@ -29,7 +29,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.up import home
 
 REPEATS = {1_000: 5, 1_000_000: 3}
@@ -38,7 +38,7 @@ REPEATS = {1_000: 5, 1_000_000: 3}
 def submitted(pool: Engine, source: Path) -> Job:
     with transaction(pool) as connection:
         connection.execute("TRUNCATE users CASCADE")
-        request = Options("users").request((submission.local_file(str(source)),))
+        request = Options("users").request((RequestedFile.of(str(source)),))
         return submission.submit(connection, request, Sender("bench", "cli")).job
 
 

@@ -17,7 +17,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 
 FEW, MANY = 100_000, 5_000_000
 
@@ -26,7 +26,7 @@ def peak(url: str, source: Path) -> float:
     """Return the most memory, in megabytes, that this process took from its start to its end."""
     engine = pool.connect(url)
     with transaction(engine) as connection:
-        request = Options("users").request((submission.local_file(str(source)),))
+        request = Options("users").request((RequestedFile.of(str(source)),))
         job = submission.submit(connection, request, Sender("bench", "cli")).job
         job = jobs.start(connection, job.job_key)
     planning.plan(engine, job)

@@ -26,7 +26,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 
 COLUMNS = "id, email, name, role, active, created_at, updated_at"
 
@@ -65,7 +65,7 @@ class Scene:
         self.empty()
         begun = time.perf_counter()
         with transaction(self.engine) as connection:
-            request = Options("users").request((submission.local_file(str(source)),))
+            request = Options("users").request((RequestedFile.of(str(source)),))
             job = submission.submit(connection, request, Sender("bench", "cli")).job
         self.work(job.job_key, workers)
         seconds = time.perf_counter() - begun

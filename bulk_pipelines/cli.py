@@ -1,15 +1,11 @@
 """The command line, `bulk`. What a command needs is imported when it runs, so that `bulk --help` answers at once."""
 
 import errno
-import os
 import re
 import subprocess
-import tempfile
 import traceback
 import warnings
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import IO
 
 import click
 
@@ -29,9 +25,8 @@ from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.review import commands as review
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
-from bulk_pipelines.telemetry import logs
+from bulk_pipelines.telemetry import error_log, logs
 
-LONGEST_LOG = 1_000_000
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
 
 
@@ -67,7 +62,7 @@ class OneLineErrors(click.Group):
                 raise  # nobody reads the output any more: click ends in silence
             if context.meta.get(output.VERBOSE):
                 traceback.print_exc()
-            raise click.ClickException(f"{reason(error)} ({kept(error)})") from error
+            raise click.ClickException(f"{reason(error)} ({error_log.kept(error)})") from error
 
 
 def reason(error: Exception) -> str:
@@ -80,29 +75,6 @@ def reason(error: Exception) -> str:
         return f"{said.filename}: {said.strerror}" if said.filename else said.strerror
     text = " ".join(ADVERTISED.sub("", str(said)).split())
     return f"{type(said).__name__}: {text}" if text else type(said).__name__
-
-
-def kept(error: Exception) -> str:
-    """Append the traceback to a log that only its owner can read, and return words that name the log."""
-    details = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n{''.join(traceback.format_exception(error))}\n"
-    try:
-        with logged() as log:
-            log.write(details.encode(errors="backslashreplace"))
-            return f"details in {log.name}"
-    except OSError:
-        return "the details cannot be written anywhere"
-
-
-def logged() -> IO[bytes]:
-    """Open the log in the home, or a new one in the temporary folder when the home cannot be written."""
-    try:
-        log = settings.current().home / "logs" / "errors.log"
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if log.exists() and log.stat().st_size > LONGEST_LOG:
-            log.replace(log.with_suffix(".log.old"))
-        return open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
-    except (BulkError, OSError):
-        return tempfile.NamedTemporaryFile("wb", prefix="bulk-error-", suffix=".log", delete=False)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,12 +9,13 @@ import pwd
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import URL
+from typing import TYPE_CHECKING, Any
 
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.settings import current
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 OLDEST_SERVER = 15
 URL_FIELD = "BULK_DATABASE_URL"
@@ -79,7 +80,7 @@ class Facts:
     read_only: bool
 
 
-def arguments(url: URL, application: str, timeout: int) -> dict[str, Any]:
+def arguments(url: "URL", application: str, timeout: int) -> dict[str, Any]:
     """Return the address as libpq's parameters, for any driver."""
     _, parts = url.get_dialect()().create_connect_args(url)
     return completed(parts, application, timeout)
@@ -138,7 +139,7 @@ def first(theirs: str) -> str:
     return f'"{own_schema()}", {theirs}' if theirs.strip() else f'"{own_schema()}"'
 
 
-def named(url: URL) -> dict[str, str]:
+def named(url: "URL") -> dict[str, str]:
     """Return the settings that the address names in its `options`."""
     return from_options(joined(url.query.get("options", "")))
 

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.outcomes import Outcome
 from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.engine.worker.counting import WriteSums
 from bulk_pipelines.engine.worker.retry import RetryPolicy
-from bulk_pipelines.engine.worker.settler import SettlerLimits
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput

@@ -7,7 +7,7 @@ from functools import lru_cache
 from bulk_pipelines.engine.intake.adaptive import BatchLimits
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
-from bulk_pipelines.engine.worker.settler import SettlerLimits
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines.settings.engine import EngineSettings

@@ -13,6 +13,8 @@ from typing import Any
 
 from bulk_pipelines.errors import ErrorClass
 
+MESSAGE_LIMIT = 2_000
+
 
 def seconds(said: object) -> float | None:
     """Return a delay in seconds; it may be given as any number, as the text of one, or as a timedelta. None when that
@@ -36,6 +38,14 @@ def text(said: object) -> str:
         return str.__str__(said if isinstance(said, str) else str(said)) or "no reason was given"
     except Exception:  # noqa: BLE001 - the object's own code, and its error says as much
         return f"a {type(said).__name__} that cannot say what it is"
+
+
+def storable(text: str, ending: str = "") -> str:
+    """Return the text, bounded and without what PostgreSQL's text cannot hold: an error message must never be what
+    fails."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+    room = MESSAGE_LIMIT - len(ending)
+    return (clean if len(clean) <= room else clean[: room - 1] + "…") + ending
 
 
 def class_named(said: object) -> ErrorClass:

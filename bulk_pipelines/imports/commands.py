@@ -1,23 +1,19 @@
 """The commands of `bulk import`. Each command imports the modules that it needs when it runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bulk_pipelines import output, settings
-from bulk_pipelines.formats.flags import reading_options
-from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.flags import reading_options, with_reading
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from bulk_pipelines.imports.request import Options, RequestedFile
-
-
-SMALL = 16 << 20
-"""A file of fewer bytes is looked at before its import is submitted."""
+    from bulk_pipelines.imports.request import ImportRequest, Options
+    from bulk_pipelines.resources.declaration import Resource
 
 
 class FilesFirst(click.Group):
@@ -50,15 +46,6 @@ def connected() -> "Engine":
     from bulk_pipelines.database import ready
 
     return ready.opened(settings.current(), "bulk cli")
-
-
-def with_reading(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather what tells how a file is to be read, as one of the options of a request."""
-    from bulk_pipelines.formats.reading import Reading
-
-    given = {name: value for name, value in options.items() if name in HELP}
-    rest = {name: value for name, value in options.items() if name not in HELP}
-    return rest | {"reading": Reading.of(given)}
 
 
 @click.group(name="import", cls=FilesFirst)
@@ -99,67 +86,64 @@ def file(
 
     if idempotency_key is None:  # a file that was imported before under its key may be gone
         beforehand.require_files(sources)  # before modules are imported that take time
-    from bulk_pipelines import resources
-    from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
-    from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.request import Options
-    from bulk_pipelines.resources import adoption
+    from bulk_pipelines.imports.plan import fitting
+    from bulk_pipelines.imports.request import Options, RequestedFile
 
     options = with_reading(options)
-    files = tuple(submission.local_file(source) for source in sources)
-    if resource is not None and table is None:  # a mistake is told before a server is started
-        declared = resources.find(resource)
-    else:
-        with transaction(connected()) as connection:
-            declared = adoption.chosen(connection, resource, table)
+    files = tuple(RequestedFile.of(source) for source in sources)
+    declared = declaration_of(resource, table)
     asked = Options(declared.name, **options, declaration=None if declared.built_in else declared)
     request = asked.request(files)
     if preview:
         show_preview(tuple(sources), asked)
         return
-    refuse_unfit(asked, files)
+    if len(files) == 1:  # of several files those that fit are imported
+        fitting.refuse_unfit(asked, files[0], settings.current())
+    submit(request, idempotency_key, priority)
+
+
+def declaration_of(resource: str | None, table: str | None) -> "Resource":
+    """Return the declaration with this name, or what the catalogue knows of the table."""
+    from bulk_pipelines import resources
+
+    if resource is not None and table is None:
+        return resources.find(resource)  # a mistake is told before a server is started
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.resources import adoption
+
+    with transaction(connected()) as connection:
+        return adoption.chosen(connection, resource, table)
+
+
+def submit(request: "ImportRequest", idempotency_key: str | None, priority: int) -> None:
+    """Submit an import, and follow it to its end."""
+    from bulk_pipelines.database.pool import transaction
+    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.imports import submission
+
     pool = connected()
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:
-        submitted = submission.submit(
-            connection,
-            request,
-            commanding.sender(idempotency_key, priority),
-        )
+        submitted = submission.submit(connection, request, commanding.sender(idempotency_key, priority))
     output.note(f"import {submitted.job.job_key}" + ("" if submitted.created else ", submitted before"))
     follow(pool, submitted.job.job_key, submitted_before=not submitted.created)
-
-
-def refuse_unfit(options: "Options", files: "tuple[RequestedFile, ...]") -> None:
-    """Raise `InvalidInput` if the one file is small and of this machine, and does not fit: no job is left behind. Of
-    several files those that fit are imported."""
-    from bulk_pipelines.errors import InvalidInput
-    from bulk_pipelines.imports.plan import beforehand
-    from bulk_pipelines.imports.report.preview import preview
-
-    here = len(files) == 1 and beforehand.local_path(files[0].source) is not None
-    if here and (files[0].size or SMALL) < SMALL and not options.reading.expressions:
-        problem = preview(None, options, files[0], settings.current()).problem
-        if problem is not None:
-            raise InvalidInput("source", problem.removeprefix("source: "))
 
 
 def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     """Print how each file would be read. A database is needed for expressions, and for the values of a table that only
     PostgreSQL can read."""
     from bulk_pipelines import resources
-    from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.report import printing
     from bulk_pipelines.imports.report.preview import preview
+    from bulk_pipelines.imports.request import RequestedFile
 
     declared = options.declaration or resources.find(options.resource)
     pool = connected() if options.reading.expressions or not declared.built_in else None
     shown = []
     for source in sources:
-        found = preview(pool, options, submission.local_file(source), settings.current())
+        found = preview(pool, options, RequestedFile.of(source), settings.current())
         shown.append(printing.FilePreviewed(found, printing.command(sources, options, found.reading)))
-    output.show(shown, "\n".join(line for each in shown for line in printing.lines(each.preview, each.command)))
+    output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
 
@@ -250,6 +234,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.plan import landing
+    from bulk_pipelines.imports.request import RequestedFile
     from bulk_pipelines.storage.access import access_of
 
     chosen = settings.current()
@@ -258,7 +243,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     if source is None:
         submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
     else:
-        file = submission.local_file(source)
+        file = RequestedFile.of(source)
         with transaction(pool) as connection:
             submitted = submission.replay_mended(connection, job_key, [file], commanding.actor(), idempotency_key)
     again = "" if submitted.created else ", submitted before"

@@ -15,7 +15,7 @@ from bulk_pipelines.imports import completion, progress, submission, winding_up
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.report import report
-from bulk_pipelines.imports.request import Options, kind_name
+from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
@@ -198,7 +198,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         reading=Reading.of({name: getattr(config, name) for name in HELP}),
         declaration=None if declared.built_in else declared,
     )
-    request = options.request((submission.local_file(config.source),))
+    request = options.request((RequestedFile.of(config.source),))
     with transaction(database.engine) as connection:
         submitted = submission.submit(
             connection,

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self
 
 from bulk_pipelines import resources
@@ -81,6 +82,15 @@ class RequestedFile:
     """How the records of such a file are read, but for where they begin."""
     name: str | None = None
     """What people call the file, if that is not its address."""
+
+    @classmethod
+    def of(cls, source: str) -> Self:
+        """Make it from a source as a person names it. A local file gets its whole path and its size."""
+        address = addresses.parse(source, "source")
+        if address.scheme != "file":
+            return cls(source)
+        path = Path(address.path)
+        return cls(str(path), path.stat().st_size if path.is_file() else None)
 
     def as_params(self) -> dict[str, Any]:
         told = {"source": self.source, "size": self.size, "known_sha256": list(self.known_sha256)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
@@ -22,7 +21,7 @@ from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
 from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.storage import addresses, locations
+from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 
 
@@ -63,15 +62,6 @@ def submit_drop(
 def references() -> Mapping[str, list[str]]:
     """Return the names of the resources, each with the names of those that it refers to."""
     return {each.name: resources.referred_to(each) for each in resources.known()}
-
-
-def local_file(source: str) -> RequestedFile:
-    """Make a file of the request from a source as a person names it. A local file gets its whole path and its size."""
-    address = addresses.parse(source, "source")
-    if address.scheme != "file":
-        return RequestedFile(source)
-    path = Path(address.path)
-    return RequestedFile(str(path), path.stat().st_size if path.is_file() else None)
 
 
 def import_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:

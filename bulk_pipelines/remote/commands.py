@@ -114,16 +114,16 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
     from bulk_pipelines.remote import previews
 
     asked = {name: value for name, value in given.items() if value is not None}
-    failed = False
+    shown = []
     with connected() as client:
         for source in sources:
             if "://" in source:
                 raise InvalidInput("--preview", "a server looks at a file that it is sent, not at one elsewhere")
             found = previews.of(client.imports.preview(source, **asked))
-            for line in printing.lines(found, printing.command(sources, previews.options_of(asked), found.reading)):
-                click.echo(line)
-            failed |= found.problem is not None
-    if failed:
+            told = printing.command(sources, previews.options_of(asked), found.reading)
+            shown.append(printing.FilePreviewed(found, told))
+    output.show(shown, printing.text(shown))
+    if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
 
 

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
 from bulk_pipelines import output
-from bulk_pipelines.client.answers import Distribution, Export
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.exports.report.shown import ExportShown
 from bulk_pipelines.remote.commands import connected, group_of, over_http, written
+
+if TYPE_CHECKING:
+    from bulk_pipelines.client import Distribution, Export
 
 FILES: dict[str, click.Command] = {}
 """The commands by their names."""
@@ -29,6 +31,7 @@ DISTRIBUTE: dict[str, click.Command] = {}
 def export(
     resource: str | None,
     table: str | None,
+    query: TextIO | None,
     where: Sequence[str],
     idempotency_key: str | None,
     priority: int,
@@ -37,6 +40,10 @@ def export(
 ) -> None:
     from bulk_pipelines.remote import watching
 
+    if query is not None:
+        raise InvalidInput(
+            "--query", "a server exports resources and tables, no queries: leave --server and BULK_SERVER out"
+        )
     if (resource is None) == (table is None):
         raise InvalidInput("--resource", "name either a resource or a table")
     given = {name: value for name, value in options.items() if value} | {"where": list(where) or None, "table": table}
@@ -61,7 +68,7 @@ def export(
     output.end(seen.good)
 
 
-def shown(seen: Export, location: str | None, *, submitted_before: bool) -> ExportShown:
+def shown(seen: "Export", location: str | None, *, submitted_before: bool) -> ExportShown:
     """Return what the export came to, for programs. A server does not tell how long the writing alone has taken."""
     over = seen.completed_at
     return ExportShown(
@@ -79,7 +86,7 @@ def shown(seen: Export, location: str | None, *, submitted_before: bool) -> Expo
     )
 
 
-def summary(seen: Export, location: str | None) -> str:
+def summary(seen: "Export", location: str | None) -> str:
     lines = [
         f"{seen.job_id} {seen.status.upper()}: {seen.record_count:,} rows, {seen.bytes:,} bytes",
         seen.failure_reason,
@@ -138,7 +145,7 @@ def status(job_key: str, size: int, after: str | None) -> None:
         output.show(distribution_shown(client.distributions.get(job_key, size=size, after=after)))
 
 
-def distribution_shown(seen: Distribution) -> DistributionShown:
+def distribution_shown(seen: "Distribution") -> DistributionShown:
     cancelled = seen.total - seen.pending - seen.running - seen.done - seen.failed
     return DistributionShown(**vars(seen), retryWait=None, cancelled=cancelled)
 

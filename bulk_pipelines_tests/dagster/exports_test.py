@@ -20,7 +20,7 @@ from bulk_pipelines.exports import completion, work
 from bulk_pipelines.exports.publish import writing
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines_tests.scenes.export_files import insert, insert_users, names_in, stored
 from bulk_pipelines_tests.scenes.exports import found, submitted
@@ -283,7 +283,7 @@ def test_what_is_exported_imports_again_to_the_identical_tables(
                 spoiled = {"users": "name", "articles": "title", "comments": "body"}[request.resource]
                 with transaction(engine) as connection:
                     connection.execute(f"UPDATE {request.resource} SET {spoiled} = 'spoiled'".encode())
-            files = (imports.local_file(exported["location"]),)
+            files = (RequestedFile.of(exported["location"]),)
             with transaction(engine) as connection:
                 again = Options(request.resource, mode="upsert").request(files)
                 loading = imports.submit(connection, again, Sender("me", "ui")).job

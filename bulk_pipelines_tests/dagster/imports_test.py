@@ -45,7 +45,7 @@ class Installation:
         self.instance = instance
 
     def submit(self, resource: str, *sources: Path, **options: Any) -> Job:
-        files = tuple(submission.local_file(str(source)) for source in sources)
+        files = tuple(RequestedFile.of(str(source)) for source in sources)
         with transaction(self.engine) as connection:
             request = Options(resource, **options).request(files)
             return submission.submit(connection, request, Sender("me", "ui")).job

@@ -14,7 +14,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines_tests.scenes import installation
 from bulk_pipelines_tests.scenes.imports import SLOW_TABLE, Outcome, user_file
 from bulk_pipelines_tests.scenes.installation import Installation
@@ -59,7 +59,7 @@ def place() -> Iterator[Installation]:
 def submitted(place: Installation, *files: Path) -> str:
     engine = pool.connect(place.server.url())
     try:
-        request = Options("users").request(tuple(submission.local_file(str(file)) for file in files))
+        request = Options("users").request(tuple(RequestedFile.of(str(file)) for file in files))
         with transaction(engine) as connection:
             return submission.submit(connection, request, Sender("me", "api")).job.job_key
     finally:

@@ -20,7 +20,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.exports import submission as exports
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.processing import submission as processing
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.recipes import library
@@ -84,7 +84,7 @@ class House:
         """Import a file under a key, so that the command that asks again need not work it."""
         path = self.file("again.csv", "email,name,role\njson@example.org,J,reader\nking@example.org,K,king\n")
         with transaction(self.engine) as connection:
-            asked = Options("users").request((imports.local_file(path),))
+            asked = Options("users").request((RequestedFile.of(path),))
             job = imports.submit(connection, asked, commanding.sender(KEY + "import", 0)).job
         worked(self.engine, begun(self.engine, job))
         return path
@@ -92,7 +92,7 @@ class House:
     def mended(self) -> str:
         path = self.file("mended.csv", "id,email,name,role,active\n,mended@example.org,M,reader,true\n")
         with transaction(self.engine) as connection:
-            file = imports.local_file(path)
+            file = RequestedFile.of(path)
             job = imports.replay_mended(
                 connection, self.key("rejected"), [file], commanding.actor(), KEY + "replay"
             ).job
@@ -119,8 +119,8 @@ class House:
 
     def table(self) -> str:
         with transaction(self.engine) as connection:
-            connection.execute("CREATE TABLE public.orders (number int PRIMARY KEY, customer text NOT NULL)")
-        return "public.orders"
+            connection.execute("CREATE TABLE public.parcels (number int PRIMARY KEY, customer text NOT NULL)")
+        return "public.parcels"
 
     def inputs(self) -> str:
         wanted = [{"indexKey": "IDX0001", "effectiveDate": 20240101, "asofindicator": "CLS"}]

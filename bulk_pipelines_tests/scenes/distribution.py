@@ -23,7 +23,7 @@ from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.engine.worker.settler import SettlerLimits
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.servers.processes import Place

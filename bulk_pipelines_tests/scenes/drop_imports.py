@@ -16,7 +16,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.processing import submission as processing
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drops import Box

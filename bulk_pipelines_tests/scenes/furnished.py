@@ -27,7 +27,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.exports import submission as exports
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.processing import submission as processing
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.recipes import library
@@ -105,7 +105,7 @@ class Furnished:
         path = self.folder / name
         path.write_text(HEADER + text, encoding="utf-8")
         with transaction(self.engine) as connection:
-            asked = Options("users", **options).request((imports.local_file(str(path)),))  # type: ignore[arg-type]
+            asked = Options("users", **options).request((RequestedFile.of(str(path)),))  # type: ignore[arg-type]
             return imports.submit(connection, asked, Sender(owner, "api", address="192.0.2.7")).job
 
     def import_all(self) -> None:

@@ -19,12 +19,12 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings.engine import EngineSettings
 
 
 def submitted(engine: Engine, resource: str, sources: Iterable[Path], **options: Any) -> Job:
-    files = tuple(submission.local_file(str(source)) for source in sources)
+    files = tuple(RequestedFile.of(str(source)) for source in sources)
     with transaction(engine) as connection:
         return submission.submit(connection, Options(resource, **options).request(files), Sender("me", "cli")).job
 

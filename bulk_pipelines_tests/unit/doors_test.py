@@ -9,6 +9,7 @@ import pytest
 
 from bulk_pipelines.api.imports import requests
 from bulk_pipelines.drops import sources
+from bulk_pipelines.formats.flags import with_reading
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands
@@ -90,7 +91,7 @@ def by_command(command: click.Command, given: dict[str, Any]) -> Reading:
     """Return what a command line reads that is written as previews write it."""
     written = Reading.of(given).as_params()
     words = ["file.csv", *(word for name, value in written.items() for word in flags_of(name, value))]
-    return commands.with_reading(command.make_context("import", words).params)["reading"]  # type: ignore[no-any-return]
+    return with_reading(command.make_context("import", words).params)["reading"]  # type: ignore[no-any-return]
 
 
 def by_launchpad(given: dict[str, Any]) -> Reading:

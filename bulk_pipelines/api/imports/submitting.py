@@ -23,7 +23,7 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
     if within is None:
         request = options.request(tuple(RequestedFile(source) for source in asked.sources))
     else:
-        request = options.request(tuple(submission.local_file(source) for source in asked.sources))
+        request = options.request(tuple(RequestedFile.of(source) for source in asked.sources))
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:
         admission.admit_new(connection, sender)

@@ -28,7 +28,7 @@ from bulk_pipelines.exports import kind as exporting
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import kind as imports
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.progress import ImportFile
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.report import picture
 from bulk_pipelines.imports.report.picture import Batch
 from bulk_pipelines.imports.report.report import worth_showing

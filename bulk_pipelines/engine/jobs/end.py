@@ -67,7 +67,8 @@ def brought_to_its_end(pool: Engine, kind: Kind, job_key: str) -> Job:
                 raise
             log.exception("job %s cannot be ended", job_key)
             if error_class is ErrorClass.PERMANENT or not left:
-                failed = Ending(JobEvent.FAIL, error=retry.storable(f"it could not be ended: {outcomes.text(error)}"))
+                said = outcomes.storable(f"it could not be ended: {outcomes.text(error)}")
+                failed = Ending(JobEvent.FAIL, error=said)
                 with transaction(pool) as connection:
                     end_in(connection, partial(always, failed), job_key)
                 break

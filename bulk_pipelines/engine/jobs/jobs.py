@@ -14,6 +14,7 @@ from bulk_pipelines.engine.errors import UnknownJob, WrongState
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.jobs import audit, dispatch, telling
 from bulk_pipelines.engine.jobs.audit import Actor
+from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.engine.states import (
     FINISHED_JOBS,
     ITEM_MOVES,
@@ -25,7 +26,6 @@ from bulk_pipelines.engine.states import (
     after,
     sources,
 )
-from bulk_pipelines.engine.worker.retry import storable
 
 CANCEL_BATCH = 10_000
 

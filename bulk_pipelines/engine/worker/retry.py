@@ -9,11 +9,10 @@ import psycopg
 
 from bulk_pipelines.database import faults
 from bulk_pipelines.engine import outcomes
-from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
+from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished, storable
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, target
 from bulk_pipelines.errors import BulkError, ErrorClass, Failure
 
-MESSAGE_LIMIT = 2_000
 LONGEST_DELAY = 365 * 86_400.0
 """The longest delay, in seconds. No server means more than a year; when one sends nonsense, the settlement must not
 fail by it."""
@@ -191,11 +190,3 @@ def decide_rescue(policy: RetryPolicy, tries: Tries, owner: str, random: Random)
         return Settlement(ItemEvent.BURY, error_class=ErrorClass.DIED, error=storable(reason))
     lost = f"the lease of {owner} ran out"
     return decide_retry(policy, storable(lost), None, ErrorClass.DIED, tries, random, 1.0)
-
-
-def storable(text: str, ending: str = "") -> str:
-    """Return the text, bounded and without what PostgreSQL's text cannot hold: an error message must never be what
-    fails."""
-    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-    room = MESSAGE_LIMIT - len(ending)
-    return (clean if len(clean) <= room else clean[: room - 1] + "…") + ending

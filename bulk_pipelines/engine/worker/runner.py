@@ -31,7 +31,8 @@ from bulk_pipelines.engine.worker.counting import Counting
 from bulk_pipelines.engine.worker.measuring import Observer
 from bulk_pipelines.engine.worker.pressure import PressureLimits
 from bulk_pipelines.engine.worker.retry import SUCCEED, Random
-from bulk_pipelines.engine.worker.settler import Settler, SettlerLimits
+from bulk_pipelines.engine.worker.settler import Settler
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import Pace
 from bulk_pipelines.engine.worker.standing import Standing
 from bulk_pipelines.engine.worker.tools import Tools

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import psycopg
 from sqlalchemy import Engine
@@ -21,24 +20,11 @@ from bulk_pipelines.engine.states import ItemEvent, JobState
 from bulk_pipelines.engine.worker.counting import Counting
 from bulk_pipelines.engine.worker.measuring import Flush, unheard
 from bulk_pipelines.engine.worker.retry import Settlement
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.telemetry import context, events, spans
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SettlerLimits:
-    """When a settler writes, how much at once, and how long it waits for the database."""
-
-    flush_at: int = 100
-    flush_seconds: float = 0.25
-    batch: int = 2_000
-    """The most settlements in one statement. A buffer that grew while the last statement ran is written whole, up to
-    this number."""
-    capacity: int = 5_000
-    outage_patience: float = 300.0
-    retry_seconds: float = 0.5
 
 
 class SettlerFailed(Exception):

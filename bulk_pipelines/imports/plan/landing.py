@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bulk_pipelines import settings
-from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, Permanent, Unavailable
 from bulk_pipelines.imports.plan import conversion
 from bulk_pipelines.imports.plan.conversion import Conversion
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
-from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations

@@ -24,10 +24,10 @@ from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
 from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
 from bulk_pipelines.imports.plan.naming import FieldMapping, Unfit
-from bulk_pipelines.imports.progress import ImportFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile

@@ -75,6 +75,10 @@ def flags_of(name: str, value: Any) -> Iterator[str]:
         yield from (flag_of(name), {"\t": "tab", "": "none"}.get(value, str(value)))
 
 
+def text(shown: Sequence[FilePreviewed]) -> str:
+    return "\n".join(line for each in shown for line in lines(each.preview, each.command))
+
+
 def lines(found: Preview, command: str) -> Iterator[str]:
     """Yield the lines that show a preview."""
     if found.problem is not None:

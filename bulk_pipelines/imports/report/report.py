@@ -10,7 +10,8 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
-from bulk_pipelines.imports.progress import ImportFile, Progress
+from bulk_pipelines.imports.plan.import_file import ImportFile
+from bulk_pipelines.imports.progress import Progress
 from bulk_pipelines.imports.report import picture
 
 FIRST_REJECTS = 20

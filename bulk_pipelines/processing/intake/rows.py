@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.worker.retry import storable
+from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.request import Format
 

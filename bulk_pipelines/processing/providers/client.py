@@ -6,7 +6,6 @@ size limit, and only JSON that PostgreSQL can keep is an answer. Connections lea
 """
 
 import json
-import re
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,18 +20,16 @@ from bulk_pipelines import settings
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.rate_limit import Use
 from bulk_pipelines.errors import InvalidInput, Permanent, Throttled, Transient
+from bulk_pipelines.processing.providers.headers import of_every_request, of_this_request
 from bulk_pipelines.processing.providers.provider import Provider
 from bulk_pipelines.storage import tls
 from bulk_pipelines.storage.errors import Refused
 from bulk_pipelines.storage.http.fields import retry_after
 from bulk_pipelines.storage.http.guard import Deadline, GuardedNetwork, is_public, system_resolve
-from bulk_pipelines.telemetry import context
 
-VARIABLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 UNSAID_SECONDS = 5.0
 """How long everybody waits after a refusal that names no time."""
 SHOWN = 200
-PACKED = {"Accept-Encoding": "gzip"}
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,7 @@ class Client:
         network = GuardedNetwork(allowed, self.deadline, system_resolve)
         self.http = httpx.Client(
             base_url=provider.address,
-            headers=headers_of(provider),
+            headers=of_every_request(provider),
             transport=GuardedTransport(network, provider.at_once, chosen.ca_file),
             timeout=httpx.Timeout(provider.read_seconds, connect=provider.connect_seconds),
             trust_env=False,
@@ -168,7 +165,7 @@ class Client:
                 request.method,
                 request.path,
                 params=params or None,
-                headers={**trace_headers(), **request.headers},
+                headers={**of_this_request(), **request.headers},
                 json=request.body,
                 data=None if request.form is None else dict(request.form),
             ) as response,
@@ -182,32 +179,6 @@ class Client:
 
     def close(self) -> None:
         self.http.close()
-
-
-def headers_of(provider: Provider) -> dict[str, str]:
-    """Return the headers of every request, with the secrets that stand in the environment."""
-    if provider.of_wikimedia:
-        try:
-            provider.check_contact()
-        except InvalidInput as error:
-            raise Refused(str(error)) from None
-    found = {"User-Agent": provider.agent, "Accept": "application/json", **PACKED, **dict(provider.headers)}
-    for header, template in provider.secrets:
-        found[header] = VARIABLE.sub(lambda named: secret(provider, named[1]), template)
-    return found
-
-
-def trace_headers() -> dict[str, str]:
-    """Return the header by which the provider can tell for which request of somebody it is asked."""
-    trace_parent = context.outgoing()
-    return {} if trace_parent is None else {"traceparent": trace_parent}
-
-
-def secret(provider: Provider, variable: str) -> str:
-    value = settings.secret(variable)
-    if not value:
-        raise Refused(f"the provider {provider.name} needs the variable {variable}, which is not set here")
-    return value
 
 
 def refuse(provider: Provider, response: httpx.Response, request: Request, use: Use) -> None:

@@ -36,7 +36,7 @@ def work(given: argparse.Namespace) -> None:
     from bulk_pipelines.database import pool
     from bulk_pipelines.engine.worker.drain import drain
     from bulk_pipelines.engine.worker.runner import Worker
-    from bulk_pipelines.engine.worker.settler import SettlerLimits
+    from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
     from bulk_pipelines_tests.chaos.engine.kinds import KINDS
 
     # Known beforehand: the database may be away when a worker begins.

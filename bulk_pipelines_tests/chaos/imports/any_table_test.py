@@ -12,7 +12,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import reflection
 from bulk_pipelines_tests.scenes.imports import worker
 from bulk_pipelines_tests.scenes.waiting import until
@@ -66,7 +66,7 @@ def test_killed_lanes_leave_a_table_without_provenance_exact(
     with transaction(engine) as connection:
         declared = reflection.reflect(connection, "shop.orders")
         options = Options(declared.name, declaration=declared)
-        request = options.request((submission.local_file(str(tmp_path / "orders.csv")),))
+        request = options.request((RequestedFile.of(str(tmp_path / "orders.csv")),))
         job = submission.submit(connection, request, Sender("me", "cli")).job
         job = jobs.start(connection, job.job_key)
     log = tmp_path / "worker.log"

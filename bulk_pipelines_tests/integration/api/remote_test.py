@@ -104,6 +104,8 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert "email" in looked
     assert "0 of the first 1 records would be rejected" in looked
     assert looked.splitlines()[-1].startswith("bulk import ")
+    (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
+    assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
     assert "one elsewhere" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
 
 
@@ -119,6 +121,11 @@ def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp
     assert "/download" in bulk("export", "users", "--format", "parquet").stdout
     assert "only administrators" in bulk("export", "users", "--to", "s3://b/x/", code=1).output
     assert "only an administrator" in bulk("export", "--table", "users", "--to", "-", code=1).output
+    query = tmp_path / "query.sql"
+    query.write_text("SELECT 1 AS one")
+    for named in ([], ["users"]):
+        refused = bulk("export", *named, "--query", str(query), "--to", "-", code=1).output
+        assert "--query: a server exports resources and tables, no queries" in refused
 
 
 def test_files_are_distributed(api: Api, bulk: Bulk, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from bulk_pipelines.imports.afterwards import outcomes
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import landing, planning
 from bulk_pipelines.imports.report.preview import preview
-from bulk_pipelines.imports.request import ImportRequest, Options
+from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes import people_files
 from bulk_pipelines_tests.scenes.people_files import COLUMNS, WAYS, frame, text_of, users, workbook, write, zipped
@@ -79,7 +79,7 @@ def test_the_same_users_whatever_the_file(
 def test_ordinary_files_need_one_flag_at_most(engine: Engine, tmp_path: Path, kind: str) -> None:
     found = users(40)
     path = write(tmp_path / "file", ORDINARY[kind](found))
-    seen = preview(None, Options("users"), submission.local_file(str(path)), settings.current())
+    seen = preview(None, Options("users"), RequestedFile.of(str(path)), settings.current())
     assert len(seen.remedy) <= 1
     assert all(f"--{name.replace('_', '-')}" in (seen.problem or "") for name in seen.remedy)
     assert (seen.judged, seen.rejected, len(seen.records)) == (40, 0, 10)
@@ -114,7 +114,7 @@ def test_columns_are_made_of_fields(engine: Engine, tmp_path: Path) -> None:
         ("ada@example.org", "Ada Lovelace", True, "1815-12-10T00:00:00"),
         ("ed@example.org", "Ed Eck", False, "2026-02-01T00:00:00"),
     ]
-    seen = preview(engine, Options("users", **options), submission.local_file(str(path)), settings.current())
+    seen = preview(engine, Options("users", **options), RequestedFile.of(str(path)), settings.current())
     assert (seen.judged, seen.rejected, seen.left_out) == (5, 3, ("Note",))
     assert [each.expression for each in seen.columns if each.column == "active"] == ["points::int > 0"]
 

@@ -15,9 +15,8 @@ import pytest
 from bulk_pipelines import settings
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.report.preview import Preview, preview
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines_tests.scenes.people_files import users, workbook, write, zipped
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -32,7 +31,7 @@ def looked_at(path: Path, data: bytes, **options: Any) -> Preview:
     return preview(
         None,
         Options("users", reading=Reading.of(options)),
-        submission.local_file(str(write(path / "file", data))),
+        RequestedFile.of(str(write(path / "file", data))),
         settings.current(),
     )
 

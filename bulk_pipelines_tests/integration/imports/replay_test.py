@@ -19,7 +19,7 @@ from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import submission, work
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import landing
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
@@ -130,7 +130,7 @@ def test_what_a_person_has_mended_is_imported_and_tied_to_the_first_import(
     said = CliRunner().invoke(main, ["import", "errors", job.job_key, "--as-source"])
     assert said.stdout == f'{HEAD}b@x.org,B,king\n"c@x,org",C,king\n', "the header and the records, and nothing else"
     mended = written(tmp_path / "fix.csv", said.stdout.replace("king", "admin"))
-    file = submission.local_file(str(mended))
+    file = RequestedFile.of(str(mended))
     with transaction(engine) as connection:
         again = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1").job
         repeated = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1")
@@ -145,7 +145,7 @@ def test_what_a_person_has_mended_is_imported_and_tied_to_the_first_import(
 
 
 def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(engine: Engine, tmp_path: Path) -> None:
-    file = submission.local_file(str(written(tmp_path / "users.csv", HEAD)))
+    file = RequestedFile.of(str(written(tmp_path / "users.csv", HEAD)))
     with transaction(engine) as connection:
         request = Options("users").request((file,))
         job = submission.submit(connection, request, Sender("ada", "api")).job

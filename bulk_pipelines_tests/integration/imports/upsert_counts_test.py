@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.report import answer, watching
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import adoption
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
@@ -70,9 +70,7 @@ OTHER = {
 def upserted(engine: Engine, path: Path, table: str) -> Job:
     with transaction(engine) as connection:
         declared = adoption.chosen(connection, None, table)
-        request = Options(declared.name, mode="upsert", declaration=declared).request(
-            (submission.local_file(str(path)),)
-        )
+        request = Options(declared.name, mode="upsert", declaration=declared).request((RequestedFile.of(str(path)),))
         job = submission.submit(connection, request, Sender("me", "cli")).job
     return worked(engine, begun(engine, job))
 

@@ -17,13 +17,14 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.formats.flags import with_reading
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports import commands, submission
+from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.report import printing
 from bulk_pipelines.imports.report.preview import preview
-from bulk_pipelines.imports.request import Options
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import any_files
@@ -133,7 +134,7 @@ def test_any_file_into_any_table(table: Engine, format_: str, data: st.DataObjec
 def check_preview(engine: Engine, path: Path, options: Options, count: int, by_value: int) -> None:
     """See that a preview needs nothing else, shows each column's origin and what is rejected, and names the command
     that does it."""
-    seen = preview(engine, options, submission.local_file(str(path)), current())
+    seen = preview(engine, options, RequestedFile.of(str(path)), current())
     assert (seen.problem, seen.remedy, seen.judged) == (None, {}, count)
     assert (seen.rejected, sum(seen.reasons.values())) == (by_value, by_value)
     assert len(seen.records) == min(10, count - by_value)
@@ -142,7 +143,7 @@ def check_preview(engine: Engine, path: Path, options: Options, count: int, by_v
     words = shlex.split(printing.command((str(path),), options, seen.reading))
     params = commands.group.commands["file"].make_context("import", words[2:]).params
     assert (params["table"], params["resource"]) == ('public."Any Goods"', None)
-    assert commands.with_reading(params)["reading"] == options.reading
+    assert with_reading(params)["reading"] == options.reading
     assert list(printing.lines(seen, shlex.join(words)))
     assert Counter(seen.reasons).total() == by_value
     assert all(isinstance(each, str) or each is None for record in seen.records for each in record.values())

@@ -16,7 +16,7 @@ from bulk_pipelines.engine.outcomes import NotFound, Outcome, RetryLater
 from bulk_pipelines.engine.states import ItemEvent
 from bulk_pipelines.engine.worker import retry, slices
 from bulk_pipelines.engine.worker.retry import RetryPolicy, Tries
-from bulk_pipelines.engine.worker.settler import SettlerLimits
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.errors import ErrorClass, InvalidInput
 from bulk_pipelines.exports import definitions as exports

@@ -21,7 +21,8 @@ from bulk_pipelines.engine.outcomes import Bury, Done, Outcome
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.engine.worker.counting import Counting, Sums
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.engine.worker.settler import Settler, SettlerFailed, SettlerLimits
+from bulk_pipelines.engine.worker.settler import Settler, SettlerFailed
+from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines_tests.scenes.engine_jobs import (

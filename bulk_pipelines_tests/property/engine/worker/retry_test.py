@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished
+from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, Outcome, RetryLater, Skip, Unfinished, storable
 from bulk_pipelines.engine.states import ITEM_MOVES, ItemEvent, ItemState, after
 from bulk_pipelines.engine.worker.retry import (
     LONGEST_DELAY,
@@ -14,7 +14,6 @@ from bulk_pipelines.engine.worker.retry import (
     Tries,
     decide,
     decide_rescue,
-    storable,
 )
 from bulk_pipelines.errors import ErrorClass
 

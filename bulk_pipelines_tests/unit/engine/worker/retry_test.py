@@ -6,11 +6,10 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip, Unfinished
+from bulk_pipelines.engine.outcomes import MESSAGE_LIMIT, Bury, Done, NotFound, RetryLater, Skip, Unfinished
 from bulk_pipelines.engine.states import ItemEvent, ItemState
 from bulk_pipelines.engine.worker.retry import (
     LONGEST_DELAY,
-    MESSAGE_LIMIT,
     Backoff,
     RetryPolicy,
     Settlement,
