@@ -187,11 +187,8 @@ def json_value(column: str, value: Any, way: Way) -> str:
     """Write a value as JSON, with its numbers as they are."""
     if isinstance(value, Decimal) and not way.decimal and way.typed:
         return str(value)
-    if value is None or (way.typed and isinstance(value, bool | int | dict)):
+    if value is None or (way.typed and isinstance(value, bool | int | dict | list)):
         return json.dumps(value, ensure_ascii=False)
-    if way.typed and isinstance(value, list):
-        # An array of JSON with a null is read by PostgreSQL's form alone.
-        return json.dumps(text_of(column, value, way) if None in value else value, ensure_ascii=False)
     if way.typed and isinstance(value, float) and not way.decimal:
         return json.dumps(value)
     return json.dumps(text_of(column, value, replace(way, nulls="")), ensure_ascii=False)
