@@ -259,7 +259,9 @@ def arrow_of(goods: Sequence[Good], way: Way) -> bytes:
 
 def column_of(column: str, values: list[Any], way: Way) -> Any:
     """Return a column of the type of its values; of texts, if some value is not of that type."""
-    if way.typed and column in TYPES and not way.decimal and not way.dates:
+    # Arrow would take a text for the list of its characters.
+    is_text = column == "tags" and any(isinstance(value, str) for value in values)
+    if way.typed and column in TYPES and not way.decimal and not way.dates and not is_text:
         try:
             return pa.array(values, TYPES[column])
         except (pa.ArrowException, TypeError, ValueError):
