@@ -225,7 +225,9 @@ def xlsx_of(goods: Sequence[Good], way: Way) -> bytes:
 
 
 def cell_of(column: str, value: Any, way: Way) -> Any:
-    plain = way.typed and isinstance(value, int | float | Decimal) and not way.decimal
+    number = way.typed and isinstance(value, int | float | Decimal) and not way.decimal
+    # The library writes 16 digits, and so turns some numbers, such as 918.57, into others.
+    plain = number and float(f"{float(value):.16g}") == float(value)
     if plain or (way.typed and type(value) is date and value.year > 1900 and not way.dates):
         return value
     return text_of(column, value, way)
