@@ -5,6 +5,7 @@
 `scenes/sessions.py`.
 """
 
+import logging
 import os
 import signal
 import tempfile
@@ -20,6 +21,7 @@ from bulk_pipelines.database.embedded import binaries as programs
 from bulk_pipelines.database.embedded import shared
 from bulk_pipelines.database.embedded.locks import locked
 from bulk_pipelines.database.embedded.server import Server
+from bulk_pipelines.telemetry import logs
 from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.today import SEED
 from bulk_pipelines_tests.servers.fixtures import (
@@ -114,6 +116,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") and server_folders().exists():
         for folder in server_folders().iterdir():
             shared.remove(folder, patience=10 if folder.name == config.option.testrunuid[:12] else 0)
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command that a test runs in this process says which of our lines are written, for good. Another test has not
+    asked for that."""
+    ours = logging.getLogger(logs.ROOM)
+    handlers, level = list(ours.handlers), ours.level
+    yield
+    ours.handlers[:] = handlers
+    ours.setLevel(level)
 
 
 @pytest.fixture(scope="session")

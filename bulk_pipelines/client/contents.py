@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/octet-stream"
 PIECE = 1 << 20
 BEGINNING = 4 << 20
-"""So many bytes of a file of text show how it is read."""
+"""So many bytes of a file show how it is read, if it can be read from its beginning."""
 LARGEST_LOOK = 32 << 20
-"""Other files are looked at as a whole, up to this size."""
+"""Archives and tables are looked at as a whole, up to this size."""
+WHOLE = (b"PK\3\4", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
+"""How files begin that cannot be read without their end: zip and XLSX, Parquet, Arrow."""
 ROWS = 20_000
 """How many rows of a table are written at once."""
 
@@ -67,12 +69,12 @@ def headers_of(content: Content) -> dict[str, str]:
 
 
 def beginning(content: Content) -> tuple[bytes, bool]:
-    """Return enough of a content to look at, and whether more follows. A text can be cut; what is packed, or is a
-    table, cannot."""
+    """Return enough of a content to look at, and whether more follows. A text can be cut, also when it is compressed;
+    an archive or a table cannot."""
     data = bytearray()
     for piece in content.pieces:
         data += piece
-        if len(data) > BEGINNING and b"\0" not in data[:PIECE]:
+        if len(data) > BEGINNING and not data.startswith(WHOLE):
             return bytes(data[:BEGINNING]), True
         if len(data) > LARGEST_LOOK:
             raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text is looked at in part")

@@ -11,9 +11,8 @@ from pydantic import BaseModel, Field
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports.requests import SentBody, SentForm, flag
 from bulk_pipelines.imports.report import beginnings
-from bulk_pipelines.imports.report.preview import Preview, preview
-from bulk_pipelines.imports.request import Options, RequestedFile
-from bulk_pipelines.storage.compression import Compression
+from bulk_pipelines.imports.report.preview import Preview
+from bulk_pipelines.imports.request import Options
 from bulk_pipelines.storage.errors import OverLimit
 
 LARGEST = 32 << 20
@@ -80,22 +79,15 @@ def looked(door: Door, arrival: SentForm[Options] | SentBody[Options]) -> Previe
     """Look at a file that arrives. A file that is larger than this is refused, or cut by its sender."""
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
         path = Path(folder) / "file"
-        size, packed = 0, Compression.NONE
+        size = 0
         with path.open("wb") as file:
             for piece in arrival.pieces():
                 size += len(piece)
                 if size > LARGEST:
                     raise OverLimit("file", f"has more than {LARGEST:,} bytes: send its beginning, with cut=true")
                 file.write(piece)
-        if flag("cut", arrival.fields().get("cut", "")):
-            data, packed = beginnings.readable(path.read_bytes())
-            path.write_bytes(data)
         options = arrival.options()
-        if packed is not Compression.NONE:
-            options = replace(options, compression=None)
-        elif options.compression is None and arrival.compression is not None:
+        if options.compression is None and arrival.compression is not None:
             options = replace(options, compression=arrival.compression)
-        asked = RequestedFile(str(path), path.stat().st_size, name=arrival.name or "the file")
-        found = preview(door.pool, options, asked, door.settings)
-        told = {} if packed is Compression.NONE else {"compression": str(packed)}
-        return replace(found, recognised=told | dict(found.recognised))
+        cut = flag("cut", arrival.fields().get("cut", ""))
+        return beginnings.looked_at(door.pool, options, path, arrival.name or "the file", door.settings, cut=cut)

@@ -22,10 +22,8 @@ from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Form, Sent, Viewer, refuse_strange
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.imports.report import beginnings
-from bulk_pipelines.imports.report.preview import Preview, preview
-from bulk_pipelines.imports.request import RequestedFile
+from bulk_pipelines.imports.report.preview import Preview
 from bulk_pipelines.resources.declaration import Resource
-from bulk_pipelines.storage.compression import Compression
 
 router = APIRouter()
 OPTIONS = re.compile(r" \(--[^()]*\)")
@@ -77,18 +75,13 @@ def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, sent
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
         path = Path(folder) / "file"
         try:
-            data, packed = beginnings.readable(sent) if cut else (sent, Compression.NONE)
-            path.write_bytes(data)
-            file = RequestedFile(str(path), len(data), name=name)
-            said = {each: value for each, value in given.items() if not (cut and each == "compression")}
+            path.write_bytes(sent)
             admin = caller.actor.admin
-            options = options_of(said, tables.declare_of(door, admin=admin), admin=admin)
-            found = preview(door.pool, options, file, door.settings)
+            options = options_of(given, tables.declare_of(door, admin=admin), admin=admin)
+            found = beginnings.looked_at(door.pool, options, path, name, door.settings, cut=cut)
         except BulkError as error:
             found = Preview(name, given.get("resource", ""), problem=" ".join(str(error).split()))
-    problem = None if found.problem is None else OPTIONS.sub("", found.problem.replace(str(path), name))
-    recognised = found.recognised if packed is Compression.NONE else {"compression": str(packed), **found.recognised}
-    return replace(found, problem=problem, recognised=recognised)
+    return replace(found, problem=None if found.problem is None else OPTIONS.sub("", found.problem))
 
 
 def text_of(value: Any) -> str:

@@ -1,39 +1,75 @@
-"""The beginning of a file that a browser has cut off somewhere, as something that can be read: unpacked as far as it
-goes, and without the record in which it ends."""
+"""Looking at a file that somebody has sent to be looked at, or at its beginning, cut off somewhere: what can be read of
+it is unpacked as far as it goes, and without the record in which it ends."""
 
+import codecs
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
-from bulk_pipelines.storage.compression import HEAD, Compression, recognised, unpacked
+from sqlalchemy import Engine
+
+from bulk_pipelines.imports.report.preview import Preview, preview
+from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.settings import Settings
+from bulk_pipelines.storage.compression import HEAD, Compression, decided, unpacked
 from bulk_pipelines.storage.errors import BadCompression
 
 MOST = 4 << 20
-"""How many unpacked bytes are looked at."""
+"""About how many unpacked bytes are looked at."""
 BETWEEN = re.compile(r"[\s,]*")
+WIDE = {
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""The marks of encodings in which a line ends with several bytes; UTF-32's before those that they begin with."""
 
 
-def readable(data: bytes) -> tuple[bytes, Compression]:
+def looked_at(pool: Engine, options: Options, path: Path, name: str, chosen: Settings, *, cut: bool) -> Preview:
+    """Look at a file that was sent under this name. If it was `cut`, what can be read of it is written in its place."""
+    told: dict[str, str] = {}
+    if cut:
+        said = options.request((RequestedFile(str(path)),)).compression
+        data, packed = readable(path.read_bytes(), said, options.reading.encoding, name)
+        path.write_bytes(data)
+        if packed is not Compression.NONE:
+            options, told = replace(options, compression=None), {"compression": str(packed)}
+    found = preview(pool, options, RequestedFile(str(path), path.stat().st_size, name=name), chosen)
+    problem = None if found.problem is None else found.problem.replace(str(path), name)
+    return replace(found, problem=problem, recognised=told | dict(found.recognised))
+
+
+def readable(data: bytes, said: Compression | None, encoding: str | None, shown: str) -> tuple[bytes, Compression]:
     """Return whole records from the beginning of a file, and how it was compressed."""
-    kind = recognised(data[:HEAD])
-    plain = data if kind is Compression.NONE else unpacked_beginning(data, kind)
-    return whole_members(plain) if plain.lstrip()[:1] == b"[" else whole_lines(plain), kind
+    kind = decided(data[:HEAD], said, shown)
+    plain = data[:MOST] if kind is Compression.NONE else unpacked_beginning(data, kind, shown)
+    if plain.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[":
+        return whole_members(plain), kind
+    marked = next((name for mark, name in WIDE.items() if plain.startswith(mark)), None)
+    return whole_lines(plain, marked or encoding or "utf-8"), kind
 
 
-def unpacked_beginning(data: bytes, kind: Compression) -> bytes:
+def unpacked_beginning(data: bytes, kind: Compression, shown: str) -> bytes:
     found = bytearray()
     # It is cut off, and said to be so at its end.
     with suppress(BadCompression):
-        for piece in unpacked([data], kind, "the file"):
+        for piece in unpacked([data], kind, shown):
             found += piece
             if len(found) >= MOST:
                 break
     return bytes(found)
 
 
-def whole_lines(data: bytes) -> bytes:
-    end = data.rfind(b"\n")
-    return data[: end + 1] if end >= 0 else data
+def whole_lines(data: bytes, encoding: str) -> bytes:
+    # Some encodings begin every text with a mark.
+    newline = "\n\n".encode(encoding).removeprefix("\n".encode(encoding))
+    end = data.rfind(newline)
+    while end % len(newline) and end > 0:  # halves of two letters
+        end = data.rfind(newline, 0, end + len(newline) - 1)
+    return data[: end + len(newline)] if end >= 0 else data
 
 
 def whole_members(data: bytes) -> bytes:

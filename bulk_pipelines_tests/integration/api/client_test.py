@@ -1,5 +1,6 @@
 """The client against a real server: what is sent arrives, whatever the line does; errors are those of the program."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -19,7 +20,7 @@ import pytest
 
 from bulk_pipelines import errors
 from bulk_pipelines.api.problems import BY_ERROR, PROBLEMS, problem_of
-from bulk_pipelines.client import Client, Export, Import, uploading
+from bulk_pipelines.client import Client, Export, Import, contents, uploading
 from bulk_pipelines.client.problems import error_of
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine import errors as of_jobs
@@ -331,11 +332,19 @@ def test_an_import_is_followed_by_its_events_and_by_looking_where_there_are_none
         ada.imports.follow(other, seconds=1.5)
 
 
-def test_a_file_is_looked_at_and_mended_records_are_sent(api: Api, ada: Client, tmp_path: Path) -> None:
+def test_a_file_is_looked_at_and_mended_records_are_sent(
+    api: Api, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = ada.imports.preview(SOME + b"x,nobody,Name,reader,true\n", resource="users")
     assert (found.judged, found.rejected, found.problem) == (4, 1, None)
     large = SOME + b"".join(users(number)[len(HEADER) :] for number in range(100_000))
     assert ada.imports.preview(large, resource="users").judged == 1_000
+    monkeypatch.setattr(contents, "BEGINNING", 50_000)
+    monkeypatch.setattr(contents, "LARGEST_LOOK", 60_000)
+    packed = ada.imports.preview(gzip.compress(large), resource="users")
+    assert (packed.problem, packed.judged, packed.recognised["compression"]) == (None, 1_000, "gzip")
+    with pytest.raises(errors.InvalidInput, match="only a text"):
+        ada.imports.preview(b"PAR1" + large, resource="users")
     over = run(api, ada, SOME + b"x,nobody,Name,reader,true\n", resource="users")
     mended = ada.imports.replay(over.job_id, users(5), idempotency_key="m")
     assert (mended.replay_of, mended.job_id != over.job_id) == (over.job_id, True)

@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 
+import httpx
 import pytest
+from backports import zstd
 from sqlalchemy import Engine
 
 from bulk_pipelines.api.imports import previewing
@@ -61,6 +63,36 @@ def test_an_administrator_names_any_table(api: Api, engine: Engine) -> None:
     assert uploads_left(api) == 0
 
 
+def test_a_file_for_any_table_comes_in_parts(api: Api, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql(ORDERS)
+    admin, ada, content = api.admin, api.client("ada"), b"id,what\n1,lamp\n2,pan\n"
+    part = {"Content-Type": "application/partial-upload", "Upload-Complete": "?1", "Upload-Offset": "9"}
+
+    def begun(client: httpx.Client, content: bytes, complete: bool = False, **told: str) -> httpx.Response:
+        said = {**CSV, "Idempotency-Key": "parts", "Upload-Complete": "?1" if complete else "?0"}
+        return client.post("/v1/imports", params={"table": "shop.orders", **told}, content=content, headers=said)
+
+    refused = begun(ada, content[:9])
+    assert (refused.status_code, "only an administrator" in refused.text) == (403, True), refused.text
+    missing = begun(admin, content[:9], table="shop.nothing")
+    assert (missing.status_code, missing.json()["field"]) == (400, "table"), missing.text
+    nothing_is_left(api)
+    first = begun(admin, content[:9])
+    assert first.status_code == 201, first.text
+    place = first.headers["Location"]
+    assert ada.head(place).status_code == ada.patch(place, content=content[9:], headers=part).status_code == 404
+    last = admin.patch(place, content=content[9:], headers=part)
+    assert last.status_code == 202, last.text
+    key = last.json()["job_id"]
+    again = begun(admin, content, complete=True)
+    assert (again.status_code, again.json().get("job_id")) == (200, key), again.text
+    assert begun(admin, content, complete=True, mode="upsert").status_code == 422
+    assert done(engine, key).status == "COMPLETED"
+    assert count(engine, "SELECT count(*) FROM shop.orders") == 2
+    assert uploads_left(api) == 0
+
+
 MAILS = (HEADER + line(1) + "x,nobody,Name,reader,true\n").replace(",", ";").replace("email", "mail").encode()
 
 
@@ -96,6 +128,28 @@ def test_a_look_says_what_is_wrong_and_what_to_do(api: Api, monkeypatch: pytest.
     assert (cut.status_code, cut.json()["rejected"]) == (200, 0), "the line that was cut is no record"
     wrong = ada.post(look, params={"resource": "users"}, json={"url": "https://example.org"})
     assert wrong.status_code == 415, wrong.text
+    nothing_is_left(api)
+
+
+@pytest.mark.parametrize("form", ["body", "form", "content type"])
+def test_the_beginning_of_a_packed_file_is_looked_at(api: Api, form: str) -> None:
+    ada, told = api.client("ada"), {"resource": "users", "cut": "true"}
+    look, head = "/v1/imports/preview", gzip.compress(users(*range(20_000)))[:50_000]
+    if form == "form":
+        answer = ada.post(look, data=told, files={"file": ("users.csv.gz", head)})
+    else:
+        kind = "text/csv" if form == "body" else "application/gzip"
+        answer = ada.post(look, params=told, content=head, headers={"Content-Type": kind})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["problem"], found["judged"], found["rejected"]) == (None, 1_000, 0)
+    assert found["recognised"].items() >= {"compression": "gzip", "delimiter": "comma"}.items()
+    whole = ada.post(look, params={"resource": "users"}, content=head, headers=CSV)
+    assert "is cut off" in whole.text, "nobody said that more follows"
+    wrong = ada.post(look, params={**told, "compression": "xz"}, content=head, headers=CSV)
+    assert (wrong.status_code, "was said to be xz" in wrong.text) == (400, True), wrong.text
+    tiny = ada.post(look, params=told, content=zstd.compress(b"") * 10_001, headers=CSV)
+    assert (tiny.status_code, "tiny zstd frames" in tiny.text) == (413, True), tiny.text
     nothing_is_left(api)
 
 

@@ -36,6 +36,7 @@ from bulk_pipelines_tests.scenes.api_imports import (
     users,
 )
 from bulk_pipelines_tests.scenes.people_files import workbook
+from bulk_pipelines_tests.scenes.waiting import until
 
 
 def test_a_body_is_landed_once_and_imported(api: Api) -> None:
@@ -187,6 +188,7 @@ def test_while_the_first_arrives_the_key_is_in_flight_and_the_key_of_a_dead_proc
 
     def slowly() -> Iterator[bytes]:
         yield HEADER.encode() + b"x" * (2 << 20)
+        until(lambda: uploads_left(api) == 1, "the first arrives")
         answers.append(sent(api.client("ada"), users(1), key))
         yield b"\n" + line(1).encode()
 

@@ -12,6 +12,7 @@ import zipfile
 from html import unescape
 
 import pytest
+from backports import zstd
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.imports.kind import known_kinds
@@ -283,10 +284,12 @@ def packed(name: str, data: bytes) -> bytes:
             return bz2.compress(data)
         case "xz":
             return lzma.compress(data)
+        case "utf-16":
+            return data.decode().encode("utf-16")
     return data
 
 
-@pytest.mark.parametrize("packing", ["plain", "gzip", "bzip2", "xz", "zip", "json"])
+@pytest.mark.parametrize("packing", ["plain", "gzip", "bzip2", "xz", "zip", "json", "utf-16"])
 def test_the_beginning_of_a_large_file_is_looked_at(ada: Visitor, packing: str) -> None:
     rows = [(f"p{n}@example.org", hashlib.sha256(str(n).encode()).hexdigest()) for n in range(40_000)]
     if packing == "json":
@@ -302,3 +305,34 @@ def test_the_beginning_of_a_large_file_is_looked_at(ada: Visitor, packing: str) 
     assert "None of the first 1,000 records would be rejected" in told
     assert "p0@example.org" in told
     assert (f"compression: {packing}" in told) == (packing in ("gzip", "bzip2", "xz"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "option", "said"),
+    [
+        (zstd.compress(b"") * 10_001, "", "cut into very many tiny zstd frames"),
+        (gzip.compress(b"email\n" * 100), "&compression=xz", "people is gzip, and was said to be xz"),
+        (
+            "email,name,role\nann@example.org,Ann,reader\nbo".encode("utf-16"),
+            "",
+            "Its only record would not be rejected",
+        ),
+        (
+            "email,name,role\nann@example.org,Ann,reader\nbo".encode("utf-16-be"),
+            "&encoding=utf-16-be",
+            "Its only record would not be rejected",
+        ),
+        (
+            b'\xef\xbb\xbf[{"email":"ann@example.org","name":"Ann",\n"role":"reader"},{"em',
+            "",
+            "Its only record would not be rejected",
+        ),
+    ],
+    ids=["tiny", "not xz", "utf-16", "without a mark", "marked json"],
+)
+def test_an_odd_beginning_is_looked_at(ada: Visitor, sent: bytes, option: str, said: str) -> None:
+    headers = {"X-CSRF-Token": ada.token("/console/jobs")}
+    page = ada.client.post(
+        f"/console/new/import/preview?resource=users&name=people&cut=true{option}", content=sent, headers=headers
+    )
+    assert (page.status_code, said in words(page)) == (200, True), words(page)

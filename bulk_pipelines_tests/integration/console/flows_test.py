@@ -73,7 +73,7 @@ def test_from_a_file_to_its_rows_its_rejects_mended_and_everything_exported(
     expect(page.locator("#live")).to_have_attribute("data-state", "COMPLETED")
     page.goto(f"{api.url}/console/new/export?fields=email")
     page.get_by_label("Conditions").fill("role=editor")
-    page.get_by_label("Order").fill("email")
+    page.get_by_role("textbox", name="Order").fill("email")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("region", name="First rows")).to_contain_text("person0@example.org")
     page.get_by_role("button", name="Start").click()

@@ -10,6 +10,7 @@ import pytest
 
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.telemetry import logs
 from bulk_pipelines_tests.scenes.api import Api, serving_here
 from bulk_pipelines_tests.scenes.processing import Scene
 from bulk_pipelines_tests.scenes.reconciliation import VERSIONS, check
@@ -265,7 +266,7 @@ def test_openrefine_on_the_same_machine_needs_no_key(served: Api) -> None:
 
 def test_openrefine_elsewhere_has_its_key_in_the_address(served: Api, caplog: pytest.LogCaptureFixture) -> None:
     key, wide = served.text("ada", Scope.RECONCILE), served.text("ada", Scope.READ)
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", logs.ROOM)
     used_as_openrefine_does(f"{served.url}/reconcile/~{key}/companies")
     for refused, status in ((wide, 403), ("bulk_0_x", 401), ("x", 401), ("%0a", 401)):
         answer = httpx.get(f"{served.url}/reconcile/~{refused}/companies", timeout=60)

@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,15 +14,6 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.telemetry import context, events, logs
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    ours = logging.getLogger(logs.ROOM)
-    handlers, level = list(ours.handlers), ours.level
-    yield
-    ours.handlers[:] = handlers
-    ours.setLevel(level)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
