@@ -78,16 +78,17 @@ def plainly(text: Column, kind: ColumnKind) -> Column:
 
 
 def from_json_arrays(text: Column) -> Column:
-    """Write JSON arrays of strings, or of numbers and the like, as PostgreSQL writes arrays; leave all else."""
+    """Write JSON arrays of strings and nulls, or of numbers and the like, as PostgreSQL writes arrays; leave all
+    else."""
     if not arrow.has_any(text, b"["):
         return text
     of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
     if compute.any(of_values).as_py():
         braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")
         text = compute.if_else(of_values, braces, text)
-    of_strings = compute.fill_null(compute.match_substring_regex(text, text_lists.VALID), False)
+    of_strings = compute.fill_null(compute.match_substring_regex(text, text_lists.WITH_NULLS), False)
     if compute.any(of_strings).as_py():
-        lists = text_lists.parse(compute.if_else(of_strings, text, pa.scalar(None, pa.string())))
+        lists = text_lists.parse(compute.if_else(of_strings, text, pa.scalar(None, pa.string())), text_lists.WITH_NULLS)
         text = compute.if_else(of_strings, text_copy.lists(lists), text)
     return text
 

@@ -110,7 +110,7 @@ _CODE = {
 _TEXT_FORM = {
     ColumnKind.UUID: "8-4-4-4-12 hexadecimal digits in any case, stored in lower case",
     ColumnKind.TEXT: 'as it is; in CSV an empty field is no value, a quoted empty field (`""`) is empty text '
-    "(of every other kind it is no value either)",
+    "(of every other kind it is no value either, unless the type has an empty value, as tsvector has)",
     ColumnKind.BOOLEAN: "JSON: `true`, `false`; CSV: `true`, `false`, `t`, `f`, `1`, `0` in any case",
     ColumnKind.TIMESTAMP: "ISO 8601, `2026-01-10T12:30:00.123456Z`: date alone, a space for the T, another offset, "
     "fewer digits are accepted; without an offset it is UTC",

@@ -4,7 +4,7 @@ intervals, JSON, arrays. A COPY has one form, so the other columns of such rows 
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns import uuids
+from bulk_pipelines.columns import timestamps, uuids
 from bulk_pipelines.columns.arrow import Column, compute
 from bulk_pipelines.columns.binary_copy import Encoded
 
@@ -38,6 +38,8 @@ def as_text(values: Column) -> Column:
         return uuids.to_text(values)
     if pa.types.is_list(values.type):
         return lists(values)
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        return timestamps.with_years(values.cast(pa.string()), values)
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 

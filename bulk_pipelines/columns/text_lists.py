@@ -13,15 +13,24 @@ SCHEMA = pa.schema([("list", TYPE)])
 
 BLANK = r"[ \t\r\n]*"
 STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
-VALID = rf"^{BLANK}\[{BLANK}(?:{STRING}{BLANK}(?:,{BLANK}{STRING}{BLANK})*)?\]{BLANK}$"
+
+
+def array_of(element: str) -> str:
+    """Return the grammar of JSON arrays of such elements."""
+    return rf"^{BLANK}\[{BLANK}(?:{element}{BLANK}(?:,{BLANK}{element}{BLANK})*)?\]{BLANK}$"
+
+
+VALID = array_of(STRING)
+WITH_NULLS = array_of(f"(?:{STRING}|null)")
 LEAST_BLOCK = 1024
 
 
-def parse(text: Column) -> Column:
-    """Parse texts into lists. The result is null where there is no text, or where it is not a JSON array of strings."""
+def parse(text: Column, grammar: str = VALID) -> Column:
+    """Parse texts into lists. The result is null where there is no text, or where it is not a JSON array of strings, or
+    of strings and nulls if the grammar knows those."""
     if text.null_count == len(text):
         return pa.nulls(len(text), TYPE)
-    valid = compute.match_substring_regex(text, VALID)
+    valid = compute.match_substring_regex(text, grammar)
     arrays = compute.if_else(compute.fill_null(valid, False), text, "null")
     # The grammar allows no newline inside strings, and between strings a newline is white space.
     lines = compute.replace_substring_regex(arrays, r"[\r\n]", " ")
@@ -38,10 +47,10 @@ def parse(text: Column) -> Column:
     return table.column(0).combine_chunks()
 
 
-def loaded(text: str) -> list[str] | None:
-    values: list[str] | None = json.loads(text)
+def loaded(text: str) -> list[str | None] | None:
+    values: list[str | None] | None = json.loads(text)
     try:
-        "".join(values or []).encode()
+        "".join(filter(None, values or [])).encode()
     except UnicodeEncodeError:
         return None
     return values

@@ -1,7 +1,8 @@
-"""Converting text to times in UTC, by columns."""
+"""Converting text to times in UTC, and writing times of any year, by columns."""
 
 import re
 
+import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, compute
@@ -24,6 +25,7 @@ FEW = 100
 # first or the last day can lie outside of them.
 FIRST = -62_135_596_800_000_000
 LAST = 253_402_300_799_999_999
+FIRST_DAY, LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 
 
 def convert(text: Column) -> Column:
@@ -58,4 +60,23 @@ def within_range(times: Column) -> Column:
     if extremes["min"] is None or (extremes["min"] >= FIRST and extremes["max"] <= LAST):
         return times
     inside = compute.and_(compute.greater_equal(numbers, FIRST), compute.less_equal(numbers, LAST))
-    return compute.if_else(inside, times, pa.scalar(None, UTC))
+    return compute.if_else(inside, times, pa.scalar(None, times.type))
+
+
+def with_years(text: Column, times: Column) -> Column:
+    """Return the texts of dates or times, with the years before the first and behind 9999 as PostgreSQL reads them."""
+    is_date = pa.types.is_date(times.type)
+    numbers = times.cast(pa.date32()).cast(pa.int32()) if is_date else times.cast(pa.int64())
+    moments = compute.fill_null(numbers, 0).to_numpy().astype(f"M8[{'D' if is_date else times.type.unit}]")
+    days = moments.astype("M8[D]")
+    odd = (days < FIRST_DAY) | (days > LAST_DAY)
+    if not odd.any():
+        return text
+    zone = "" if is_date or times.type.tz is None else "Z"
+    written = [with_era(str(each).replace("T", " "), zone) for each in moments[odd]]
+    return compute.replace_with_mask(text, pa.array(odd), pa.array(written, pa.string()))
+
+
+def with_era(text: str, zone: str) -> str:
+    year, rest = re.fullmatch(r"(-?\d+)(-.*)", text).groups()  # type: ignore[union-attr]  # NumPy writes a year first
+    return f"{text}{zone}" if int(year) > 0 else f"{1 - int(year):04}{rest}{zone} BC"

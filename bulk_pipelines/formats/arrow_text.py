@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
+from bulk_pipelines.columns import timestamps
 from bulk_pipelines.columns.arrow import Column, compute
 
 
@@ -30,6 +31,8 @@ def simple_text(values: Column) -> Column:
     kind = values.type
     if pa.types.is_timestamp(kind):
         return time_text(values)
+    if pa.types.is_date(kind):
+        return timestamps.with_years(values.cast(pa.string()), values)
     if pa.types.is_duration(kind):
         numbers = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
         return compute.binary_join_element_wise(numbers, "microseconds", " ")
@@ -54,7 +57,7 @@ def uuid_text(storage: Column) -> Column:
 def time_text(values: Column) -> Column:
     zone = values.type.tz
     text = compute.strftime(values.cast(pa.timestamp(values.type.unit)), format="%Y-%m-%dT%H:%M:%S")
-    return compute.binary_join_element_wise(text, "Z", "") if zone else text
+    return timestamps.with_years(compute.binary_join_element_wise(text, "Z", "") if zone else text, values)
 
 
 def as_json(value: Any) -> str:

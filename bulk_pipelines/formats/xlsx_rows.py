@@ -23,6 +23,8 @@ ROOT = re.compile(rb"<(?:\w+:)?worksheet\b[^>]*>")
 DAY = 86_400_000
 EXCEL_ZERO = -25_569 * DAY
 LAST_SERIAL = 2_958_466
+# With a power of ten, or with a point and sixteen or seventeen digits: so many tell the numbers of cells apart.
+ODD_NUMBER = r"E|^-?0\.0*\d{16,17}$|^-?[1-9][\d.]{16,17}$"
 
 
 @dataclass
@@ -149,11 +151,11 @@ class Reader:
         dates = plain & np.isin(cells.styles, list(self.book.dates))
         if dates.any():
             found = replaced(found, dates, moments(found.filter(pa.array(dates)), self.book.from_1904))
-        powers = plain & ~dates
-        powers[powers] = compute.match_substring(found.filter(pa.array(powers)), "E").to_numpy(zero_copy_only=False)
-        if powers.any():
-            written = [without_power(each) for each in found.filter(pa.array(powers)).to_pylist()]
-            found = replaced(found, powers, pa.array(written))
+        odd = plain & ~dates
+        odd[odd] = compute.match_substring_regex(found.filter(pa.array(odd)), ODD_NUMBER).to_numpy(zero_copy_only=False)
+        if odd.any():
+            written = [plainly(each) for each in found.filter(pa.array(odd)).to_pylist()]
+            found = replaced(found, odd, pa.array(written))
         return found
 
 
@@ -237,8 +239,11 @@ def number(text: str) -> float:
         return -1.0
 
 
-def without_power(text: str) -> str:
-    """Write a number such as 1.5E+17 with all its digits, if they are not too many."""
+def plainly(text: str) -> str:
+    """Write a number such as 1.5E+17 with all its digits, if they are not too many, and one such as 918.57000000000005,
+    as Excel writes 918.57, with the fewest digits that mean the same number."""
+    if "E" not in text and "." not in text:
+        return text
     try:
         value = float(text)
     except ValueError:

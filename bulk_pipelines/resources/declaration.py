@@ -47,6 +47,13 @@ class Column:
     """The name of the column in files, if it is another one."""
     may_be_blank: bool = False
     """Whether a required text may be empty or white space."""
+    takes_empty: bool = False
+    """Whether an empty text is a value of a type that only PostgreSQL knows."""
+
+    @property
+    def empty_is_value(self) -> bool:
+        """Whether an empty text in a file is a value, and not the lack of one."""
+        return self.kind is ColumnKind.TEXT or self.takes_empty
 
     @property
     def judged_by_table(self) -> bool:

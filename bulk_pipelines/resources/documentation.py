@@ -34,6 +34,7 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 | `fill` | what stands in for a missing value: `new_id`, `import_time`, `change_time` |
 | `searchable` | whether exports may ask for words (`~=`) |
 | `type`, `stored_as`, `kind` | the type in PostgreSQL, the type below its domain, and how values are read: leave them |
+| `takes_empty` | whether an empty text is a value of a type of the kind other |
 
 `[[keys]]` and `[[references]]` have a `code`, too; `[[rules]]` say that a column is `empty` `when` another one
 `has` a value.

@@ -1,6 +1,7 @@
 """Declaring a resource by what PostgreSQL's catalogue knows of its table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -55,7 +56,8 @@ def reflect(connection: Connection, table: str, name: str = "") -> Resource:
 
 def reflected(connection: Connection, table: str, name: str) -> Resource:
     oid, schema, relname, comment = found(connection, table)
-    columns = [column_of(row) for row in connection.execute(queries.text("reflection", "columns"), {"oid": oid})]
+    rows = connection.execute(queries.text("reflection", "columns"), {"oid": oid}).fetchall()
+    columns = [with_empty(connection, column_of(row)) for row in rows]
     there = {column.name for column in columns}
     provenance = there >= set(PROVENANCE)
     columns = [column for column in columns if not (provenance and column.name in PROVENANCE)]
@@ -129,6 +131,21 @@ def column_of(row: Sequence[Any]) -> Column:
         has_default=filled,
         may_be_blank=True,
     )
+
+
+def with_empty(connection: Connection, column: Column) -> Column:
+    """Say whether an empty text is a value of the column's type, if only PostgreSQL knows what values the type has."""
+    if column.kind is not ColumnKind.OTHER:
+        return column
+    # A field of JSON is read as a field of COPY is: with the length that the column has, and with no cast, which would
+    # make any text fit.
+    query = sql.SQL("""SELECT FROM json_to_record('{{"given": ""}}') AS read (given {})""").format(sql.SQL(column.type))
+    try:
+        with connection.transaction():
+            connection.execute(query)
+    except psycopg.Error:
+        return column
+    return replace(column, takes_empty=True)
 
 
 def kind_of(bare: str, category: str, sort: str) -> ColumnKind:

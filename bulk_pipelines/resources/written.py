@@ -37,6 +37,7 @@ class WrittenColumn(Strict):
     required: bool = False
     has_default: bool = False
     refuse_blank: bool = False
+    takes_empty: bool = False
     in_files: str = ""
     fill: Literal["new_id", "import_time", "change_time"] | None = None
     searchable: bool = False
@@ -78,6 +79,7 @@ class WrittenColumn(Strict):
             has_default=self.has_default,
             in_files=self.in_files,
             may_be_blank=not self.refuse_blank,
+            takes_empty=self.takes_empty,
         )
 
 
@@ -251,6 +253,7 @@ def column_as_written(column: Column) -> WrittenColumn:
         required=column.required,
         has_default=column.has_default,
         refuse_blank=not column.may_be_blank,
+        takes_empty=column.takes_empty,
         in_files=column.in_files,
         searchable=column.searchable,
         code=column.own_code,

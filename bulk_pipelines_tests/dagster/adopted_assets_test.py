@@ -76,7 +76,8 @@ def test_lineage_follows_the_foreign_keys(adopted: Project) -> None:
 
 def test_files_that_are_dropped_for_adopted_tables(adopted: Project, engine: Engine) -> None:
     inbox = Inbox(engine, adopted.folder / "inbox")
-    (source,) = scan.configured(settings.current(), list(doors().references))
+    inbox.references = doors().references
+    (source,) = scan.configured(settings.current(), list(inbox.references))
     inbox.set(rules=[rule for rule in source.rules if rule.resource in NAMES])
     inbox.drop("orders.csv", "id,customer_id\n1,1\n")
     inbox.drop("customers.csv", "id,name\n1,Ann\n")

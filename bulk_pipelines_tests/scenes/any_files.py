@@ -151,9 +151,13 @@ def text_of(column: str, value: Any, way: Way) -> str | None:
         case dict():
             text = json.dumps(value, ensure_ascii=False)
         case list():
-            elements = ("NULL" if each is None else json.dumps(each, ensure_ascii=False) for each in value)
-            text = "{" + ",".join(elements) + "}"
+            text = "{" + ",".join("NULL" if each is None else element_of(each) for each in value) + "}"
     return text
+
+
+def element_of(text: str) -> str:
+    """Write an element of an array as PostgreSQL does, where a backslash stands before the character itself."""
+    return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def with_comma(number: str) -> str:
@@ -183,11 +187,8 @@ def json_value(column: str, value: Any, way: Way) -> str:
     """Write a value as JSON, with its numbers as they are."""
     if isinstance(value, Decimal) and not way.decimal and way.typed:
         return str(value)
-    if value is None or (way.typed and isinstance(value, bool | int | dict)):
+    if value is None or (way.typed and isinstance(value, bool | int | dict | list)):
         return json.dumps(value, ensure_ascii=False)
-    if way.typed and isinstance(value, list):
-        # An array of JSON with a null is read by PostgreSQL's form alone.
-        return json.dumps(text_of(column, value, way) if None in value else value, ensure_ascii=False)
     if way.typed and isinstance(value, float) and not way.decimal:
         return json.dumps(value)
     return json.dumps(text_of(column, value, replace(way, nulls="")), ensure_ascii=False)
@@ -224,7 +225,9 @@ def xlsx_of(goods: Sequence[Good], way: Way) -> bytes:
 
 
 def cell_of(column: str, value: Any, way: Way) -> Any:
-    plain = way.typed and isinstance(value, int | float | Decimal) and not way.decimal
+    number = way.typed and isinstance(value, int | float | Decimal) and not way.decimal
+    # The library writes 16 digits, and so turns some numbers, such as 918.57, into others.
+    plain = number and float(f"{float(value):.16g}") == float(value)
     if plain or (way.typed and type(value) is date and value.year > 1900 and not way.dates):
         return value
     return text_of(column, value, way)
@@ -258,7 +261,9 @@ def arrow_of(goods: Sequence[Good], way: Way) -> bytes:
 
 def column_of(column: str, values: list[Any], way: Way) -> Any:
     """Return a column of the type of its values; of texts, if some value is not of that type."""
-    if way.typed and column in TYPES and not way.decimal and not way.dates:
+    # Arrow would take a text for the list of its characters.
+    is_text = column == "tags" and any(isinstance(value, str) for value in values)
+    if way.typed and column in TYPES and not way.decimal and not way.dates and not is_text:
         try:
             return pa.array(values, TYPES[column])
         except (pa.ArrowException, TypeError, ValueError):
@@ -280,12 +285,15 @@ def written(goods: Sequence[Good], way: Way) -> bytes:
     return gzip.compress(data) if way.packed == "gzip" else data
 
 
-def lines_of(way: Way, count: int) -> range:
-    """Return the lines, or the numbers, of the records."""
-    first = 1
-    if way.format in {"csv", "xlsx"}:
-        first += way.skip_lines + (0 if way.no_header else 1)
-    return range(first, first + count)
+def lines_of(goods: Sequence[Good], way: Way) -> list[int]:
+    """Return the first line of each record, or its number. Of these files, only CSV has records of several lines."""
+    line = 1 + way.skip_lines + (0 if way.no_header or way.format not in {"csv", "xlsx"} else 1)
+    lines = []
+    for good in goods:
+        lines.append(line)
+        texts = [text_of(column, value, way) or "" for column, value in values_of(good, way).items()]
+        line += 1 + (sum(text.count("\n") for text in texts) if way.format == "csv" else 0)
+    return lines
 
 
 def expected(goods: Sequence[Good], way: Way) -> tuple[dict[int, tuple[Any, ...]], dict[int, str], int]:
@@ -294,9 +302,9 @@ def expected(goods: Sequence[Good], way: Way) -> tuple[dict[int, tuple[Any, ...]
     rows: dict[int, tuple[Any, ...]] = {7: (7, "held", None, None, None, None, None, 5, None, None, None, None)}
     rejects: dict[int, str] = {}
     seen, by_value = {7}, 0
-    for line, good in zip(lines_of(way, len(goods)), goods, strict=True):
+    for line, good in zip(lines_of(goods, way), goods, strict=True):
         given = {column for column, _ in way.fields} | ({"name"} if way.expression else set())
-        bad = [value for column, value in good.items() if isinstance(value, Bad) and column in given]
+        bad = [value for column, value in good.items() if column in given and is_bad(value, way)]
         early = [each for each in bad if not each.late]
         if early:
             rejects[line] = early[0].code
@@ -312,6 +320,11 @@ def expected(goods: Sequence[Good], way: Way) -> tuple[dict[int, tuple[Any, ...]
     return rows, rejects, by_value
 
 
+def is_bad(value: Any, way: Way) -> bool:
+    """Whether a file of this format has a bad value here. In JSON, every string is JSON."""
+    return isinstance(value, Bad) and not (value.code == "invalid_json" and way.format in {"ndjson", "json"})
+
+
 def stored(column: str, value: Any, way: Way, given: set[str]) -> Any:
     if column == "note" and way.constant:
         return "a constant"
@@ -319,4 +332,7 @@ def stored(column: str, value: Any, way: Way, given: set[str]) -> Any:
         return 5 if column == "stock" else None
     if value == "" and way.format == "xlsx":
         return None
+    if column == "extra" and way.format in {"ndjson", "json"}:
+        # An object in quotes is a string.
+        return json.loads(json_value(column, value.given if isinstance(value, Bad) else value, way))
     return value

@@ -1,6 +1,6 @@
 """A folder that is looked at, and imports of its files that nothing works."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Inbox:
         folder.mkdir()
         self.source = sources.standard(folder, RESOURCES)
         self.between: Callable[[float], None] = lambda _: None
+        self.references: Mapping[str, Sequence[str]] = REFERENCES
 
     def set(self, **changes: Any) -> None:
         self.source = DropSource(**{**vars(self.source), "settle_seconds": 0.0, **changes})
@@ -51,7 +52,7 @@ class Inbox:
             self.engine,
             self.source,
             options.pop("open_storage", self.storage),
-            Doors(options.pop("submit", submission.submit_drop), processing.submit_drop, REFERENCES),
+            Doors(options.pop("submit", submission.submit_drop), processing.submit_drop, self.references),
             sleep=self.between,
             **options,
         )

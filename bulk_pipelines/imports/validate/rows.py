@@ -20,8 +20,12 @@ def encoded(resource: Resource, columns: dict[str, Column], given: pa.Table | No
         rows = binary_copy.encode(columns | forms)
     else:
         texts = {} if given is None else {name: arrow.column(given, name) for name in given.column_names}
-        texts = {name: text for name, text in texts.items() if name not in resource.id_columns}
-        rows = text_copy.encode(columns | {name: arrow.without_empty(text) for name, text in texts.items()})
+        texts = {
+            name: text if resource.column(name).empty_is_value else arrow.without_empty(text)
+            for name, text in texts.items()
+            if name not in resource.id_columns
+        }
+        rows = text_copy.encode(columns | texts)
     if len(resource.id_columns) != 1 or resource.id_columns[0] not in columns:
         return rows
     ids = columns[resource.id_columns[0]]

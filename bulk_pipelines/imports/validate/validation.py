@@ -150,7 +150,7 @@ def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings
 
 def checked_column(column: Declared, given: Column, has_nul: bool, findings: Findings) -> Column:
     is_text = pa.types.is_string(given.type)
-    if is_text and column.kind is not ColumnKind.TEXT:
+    if is_text and not column.empty_is_value:
         given = arrow.without_empty(given)
     if column.required:
         missing = ~given.is_valid().to_numpy(zero_copy_only=False)

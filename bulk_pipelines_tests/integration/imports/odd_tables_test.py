@@ -94,7 +94,7 @@ def test_rows_that_refer_to_rows_of_their_own_table(
     """In any order, within a batch and across batches; a row is rejected if the row that it names is."""
     shop.do("CREATE TABLE shop.tree (id integer PRIMARY KEY, up integer REFERENCES shop.tree, said text NOT NULL)")
     if provenance:
-        shop.do("SELECT trace_imports('shop.tree')")
+        shop.do("SELECT bulk.trace_imports('shop.tree')")
     monkeypatch.setattr(planning, "RANGE_BYTES", 40)
     chain = [f"{n},{n + 1},x\n" for n in range(1, 30)]
     text = "id,up,said\n" + "".join(chain) + "30,,x\n40,99,x\n41,40,x\n50,50,x\n51,52,x\n52,51,x\n60,61,x\n61,1,\n"
@@ -132,7 +132,7 @@ def test_names_of_every_kind(shop: Shop, imports: Imports, mode: str, provenance
     place = '"Odd. Schema"."Tab.le 🍕 ""x"""'
     shop.do(f'CREATE SCHEMA "Odd. Schema"; CREATE TABLE {place} (id integer PRIMARY KEY, {columns}, "Note" text)')
     if provenance:
-        shop.do(f"SELECT trace_imports('{place}')")
+        shop.do(f"SELECT bulk.trace_imports('{place}')")
     header = ["id", *HOSTILE, "Note"]
     rows = [[str(n), *(str(n * 10 + k) for k in range(len(HOSTILE))), "x"] for n in (1, 2)]
     bad = [["3", *["y"] * len(HOSTILE), "z"], rows[0]]

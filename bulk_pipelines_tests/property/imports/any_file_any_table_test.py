@@ -136,7 +136,7 @@ def check_preview(engine: Engine, path: Path, options: Options, count: int, by_v
     that does it."""
     seen = preview(engine, options, RequestedFile.of(str(path)), current())
     assert (seen.problem, seen.remedy, seen.judged) == (None, {}, count)
-    assert (seen.rejected, sum(seen.reasons.values())) == (by_value, by_value)
+    assert (seen.rejected, sum(seen.reasons.values())) == (by_value, by_value), seen.rejects
     assert len(seen.records) == min(10, count - by_value)
     assert len({each.column for each in seen.columns}) == len(seen.columns)
     assert {each.column for each in seen.columns} | set(seen.without) == set(COLUMNS)
