@@ -34,6 +34,7 @@ def submit(
     asked = sender.asks(kind_name(request.resource), request.as_params(), identity=same)
     submitted = submission.submit(connection, known_kinds(), asked)
     if submitted.created:
+        adoption.refuse_unmade(connection, request.declared)
         progress.add_files(connection, submitted.job.job_id, request.files)
     return submitted
 
