@@ -122,7 +122,8 @@ def test_a_client_that_goes_away_ends_the_query(api: Api) -> None:
     with watching(api.engine) as connection:
         for format_ in ("csv", "arrow"):
             with streaming(api, format=format_) as answer:
-                assert next(answer.iter_bytes())
+                pieces = answer.iter_bytes()  # the answer is closed with the last reference to this
+                assert next(pieces)
                 until(lambda: exporting(connection) > 0, "the query runs", PATIENCE)
             until(lambda: exporting(connection) == 0, "no query runs any more", PATIENCE)
         assert api.client("ada").get("/health").status_code == 200
