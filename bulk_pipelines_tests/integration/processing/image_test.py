@@ -2,7 +2,6 @@
 
 import base64
 import io
-import itertools
 import json
 import os
 import signal
@@ -303,7 +302,8 @@ def test_web_servers_are_called_one_after_the_other_by_all_workers(scene: Scene)
             each.join(120)
         assert scene.job(job.job_key).succeeded_items == len(rows)
         moments = sorted(call.moment for call in server.calls)
-        assert min(later - earlier for earlier, later in itertools.pairwise(moments)) > 0.15
+        # Between two calls a busy machine may hold up the first of them: only all of them together cannot be too quick.
+        assert moments[-1] - moments[0] > 0.2 * (len(rows) - 2) - 0.1
         assert server.most_at_once <= 4
         busy[0] = True
         job = scene.planned("pictures", source=source)

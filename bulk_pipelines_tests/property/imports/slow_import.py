@@ -188,7 +188,19 @@ class Upsert:
                 reject(self.outcome, each.line, each.raw, codes)
             else:
                 self.outcome.counts["loaded"] += 1
+                if about is not None:
+                    self.outcome.counts["unchanged" if self.says_the_same(each, about, columns) else "updated"] += 1
                 self.outcome.rows[row["id"]] = row
+
+    def says_the_same(self, each: Candidate, about: Row, columns: set[str]) -> bool:
+        """Whether the record gives nothing but what the row has. The id is not given to a row that exists, and where a
+        column is filled, no value leaves it as it is."""
+        for column in self.asked.resource.columns:
+            given = each.values.get(column.name)
+            left = column.name == "id" or column.name not in columns or (given is None and column.fill)
+            if not left and given != about[column.name]:
+                return False
+        return True
 
     def row_about(self, before: dict[str, Row], each: Candidate) -> Row | None:
         wanted = key_of(self.match_on, each.values)
