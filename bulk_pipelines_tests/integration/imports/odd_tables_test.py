@@ -192,7 +192,8 @@ NO_TABLES = {
     "shop.orders_pkey": "is an index",
     "shop.counter": "is a sequence",
     "shop.missing": 'relation "shop.missing" does not exist',
-    "nowhere.orders": 'relation "nowhere.orders" does not exist',
+    # PostgreSQL 15 names the schema, and 18 the table.
+    "nowhere.orders": 'does not exist. A name is written as in SQL',
     "shop.orders; DROP TABLE job": "syntax",
     "a.b.c.d": "too many dotted names",
     "": "invalid name syntax",
