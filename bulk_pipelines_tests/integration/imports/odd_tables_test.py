@@ -193,7 +193,7 @@ NO_TABLES = {
     "shop.counter": "is a sequence",
     "shop.missing": 'relation "shop.missing" does not exist',
     # PostgreSQL 15 names the schema, and 18 the table.
-    "nowhere.orders": 'does not exist. A name is written as in SQL',
+    "nowhere.orders": "does not exist. A name is written as in SQL",
     "shop.orders; DROP TABLE job": "syntax",
     "a.b.c.d": "too many dotted names",
     "": "invalid name syntax",
