@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.json
 
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.imports.plan import json_ends, naming
+from bulk_pipelines.formats.fields import mentions
+from bulk_pipelines.imports.plan import json_ends
 from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.layout import Format
 from bulk_pipelines.imports.plan.naming import FieldMapping
@@ -47,7 +48,7 @@ def as_read(resource: Resource, mapping: FieldMapping) -> tuple[Resource, tuple[
     for name, title, column in zip(mapping.fields, mapping.titles, mapping.columns, strict=True):
         if column:
             columns.append(replace(resource.column(column), in_files=title))
-        elif any(naming.mentions(text, name) for _, text in mapping.expressions):
+        elif any(mentions(text, name) for _, text in mapping.expressions):
             free = f"the field {name}"
             while free in resource.column_names:
                 free += " "

@@ -17,17 +17,18 @@ from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import parquet_rows, sheets
+from bulk_pipelines.formats import archives, encodings, expressions, parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
+from bulk_pipelines.formats.fields import Unfit, mentions
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
-from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
+from bulk_pipelines.imports.plan import conversion, landing, layout, ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.landed_file import LandedFile
 from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.naming import FieldMapping, Unfit
+from bulk_pipelines.imports.plan.naming import FieldMapping
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
@@ -212,7 +213,7 @@ def with_mapping(known: Preview, request: ImportRequest, found: Layout) -> Previ
     made = [Mapped(column, field=field) for field, column in zip(told, columns, strict=True) if column]
     made += [Mapped(column, constant=value) for column, value in mapping.constants]
     made += [Mapped(column, expression=value) for column, value in mapping.expressions]
-    read = {name for name in names for _, text in mapping.expressions if naming.mentions(text, name)}
+    read = {name for name in names for _, text in mapping.expressions if mentions(text, name)}
     given = {each.column for each in made}
     return replace(
         known,

@@ -73,7 +73,8 @@ def plan_file(
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    with sources.opened(found, chosen, request.format) as rows:
+    told = sources.told_of(request.recipe, request.format, request.reading)
+    with sources.opened(found, chosen, told, pool) as rows:
         check_needs(request.recipe, rows.columns)
         with transaction(pool) as connection:
             sources.note(
@@ -106,6 +107,7 @@ def plan_collection(
 ) -> Job:
     """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
     read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
+    check_collection(request)
     sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
@@ -121,7 +123,8 @@ def plan_collection(
         # A listing has no order that lasts, so a plan that is to stop would begin anew each time: it does not stop.
         left = Until(collections.of_folder(request.source, chosen), lambda: False)
     else:
-        left = Until(itertools.islice(collections.of_archive(found.landed, chosen), before, None), stopping)
+        files = collections.of_archive(found.landed, chosen, request.reading.member)
+        left = Until(itertools.islice(files, before, None), stopping)
     persist.add_items(pool, job.job_id, left, sizer)
     with transaction(pool) as connection:
         planned = jobs.find(connection, job.job_key)
@@ -130,6 +133,14 @@ def plan_collection(
         if not planned.total_items:
             raise InvalidInput("source", "there are no files in it")
         return jobs.seal(connection, job.job_id)
+
+
+def check_collection(request: ProcessingRequest) -> None:
+    """Refuse what is said of files with rows, where each file is a row."""
+    fit = {"member"} if collections.is_archive(request.source) else set()
+    for name in request.reading.as_params():
+        if name not in fit:
+            raise InvalidInput(name, "is said of files with rows, and here each file is a row")
 
 
 class Until(Generic[Each]):

@@ -10,7 +10,8 @@ from lzma import LZMAError
 from pathlib import PurePosixPath
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
+from bulk_pipelines.formats.readable import Readable
+from bulk_pipelines.formats.rows import Source
 from bulk_pipelines.storage.compression import HARMLESS, PIECE
 from bulk_pipelines.storage.errors import BadCompression, OverLimit
 from bulk_pipelines.storage.landing import Limits
@@ -33,7 +34,7 @@ OFFICE = {
 class Archive:
     """An opened archive. `unpacked` counts what was unpacked of all its files together."""
 
-    source: LandedFile
+    source: Source
     shown: str
     limits: Limits
     unpacked: int = 0
