@@ -22,7 +22,7 @@ from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home, processes
-from bulk_pipelines.up.services import Service, found_at, services
+from bulk_pipelines.up.programs import Service, found_at, services
 
 GRACE = 15
 """How many seconds running work has to stop by itself."""

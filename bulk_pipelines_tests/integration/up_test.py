@@ -16,8 +16,8 @@ from bulk_pipelines.database import logs, pool
 from bulk_pipelines.errors import BulkError, Conflict, Unavailable
 from bulk_pipelines.orchestration.schema import APPLICATION
 from bulk_pipelines.settings import Settings
-from bulk_pipelines.up import home, processes, services, supervisor
-from bulk_pipelines.up.services import Service
+from bulk_pipelines.up import home, processes, programs, supervisor
+from bulk_pipelines.up.programs import Service
 from bulk_pipelines_tests.scenes.waiting import until
 
 
@@ -53,14 +53,14 @@ def test_a_service_that_keeps_ending_is_an_error_and_one_that_lived_for_long_is_
     endless: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless.start()
-    for _ in range(services.EARLY_ENDS):
+    for _ in range(programs.EARLY_ENDS):
         kill(endless)
         assert endless.ensure_running()
-    monkeypatch.setattr(services, "STEADY", 0)
+    monkeypatch.setattr(programs, "STEADY", 0)
     kill(endless)
     assert endless.ensure_running()
     monkeypatch.undo()
-    for _ in range(services.EARLY_ENDS):
+    for _ in range(programs.EARLY_ENDS):
         kill(endless)
         assert endless.ensure_running()
     kill(endless)
