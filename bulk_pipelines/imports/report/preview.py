@@ -28,9 +28,10 @@ from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect import layout, naming
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
-from bulk_pipelines.imports.plan.inspect.naming import FieldMapping, Unfit
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.plan.land import archives, conversion, encodings, landing
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile

@@ -9,8 +9,8 @@ from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.formats.sheets import Sheet
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect
-from bulk_pipelines.imports.plan.inspect.naming import Unfit
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 LONGEST_HEADER = 1024 * 1024
