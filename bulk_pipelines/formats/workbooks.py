@@ -2,7 +2,7 @@
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.archives import Archive
-from bulk_pipelines.formats.fields import Unfit
+from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.formats.xlsx_book import Book
 
 SHOWN = 5

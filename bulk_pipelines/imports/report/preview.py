@@ -20,15 +20,18 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import archives, encodings, expressions, parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
-from bulk_pipelines.formats.fields import Unfit, mentions
+from bulk_pipelines.formats.fields import mentions
 from bulk_pipelines.formats.reading import STANDARD, Reading
+from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
-from bulk_pipelines.imports.plan import conversion, landing, layout, ranges
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
+from bulk_pipelines.imports.plan.land import conversion, landing
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile

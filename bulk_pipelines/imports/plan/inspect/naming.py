@@ -9,7 +9,6 @@ from typing import Any
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.fields import (
     LONGEST_SHOWN,
-    Unfit,
     alike,
     first_of,
     mentions,
@@ -18,6 +17,7 @@ from bulk_pipelines.formats.fields import (
     with_hint,
 )
 from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 

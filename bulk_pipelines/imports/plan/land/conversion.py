@@ -17,7 +17,7 @@ from bulk_pipelines.formats.archives import Archive
 from bulk_pipelines.formats.readable import Readable
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_rows import Reader
-from bulk_pipelines.imports.plan.landed_file import LandedFile
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage
