@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing.recipes.declaration import Recipe
@@ -113,7 +114,4 @@ def file_address(source: str) -> str:
 
 def quoted(table: str) -> str:
     """Return the name of a table, with or without its schema, as SQL."""
-    parts = table.split(".")
-    if len(parts) > 2 or any(not part or "\0" in part for part in parts):
-        raise InvalidInput("table", f"{table!r} is no name of a table: table, or schema.table")
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    return ".".join('"' + part.replace('"', '""') + '"' for part in namespaces.parts_of(table))

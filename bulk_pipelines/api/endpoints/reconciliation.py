@@ -138,9 +138,11 @@ def answered(found: Service, queries: str | None, extend: str | None) -> Json:
 
 def value_of(field: str, text: str | bytes) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate is JSON, and no text
     except (ValueError, RecursionError):
-        raise InvalidInput(field, "is no JSON") from None
+        raise InvalidInput(field, "is no JSON, or holds half a character") from None
+    return value
 
 
 @router.get("/{name}/suggest/{kind}", dependencies=WITH_KEY, summary="Complete what was typed, in version 0.2")

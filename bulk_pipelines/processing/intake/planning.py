@@ -23,7 +23,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
-from bulk_pipelines.processing.intake.rows import Row
+from bulk_pipelines.processing.intake.rows import Row, check_columns
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
@@ -178,8 +178,7 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
         check_needs(request.recipe, columns)
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, LandedSource("a query", None, 0, "", None, columns))
-            keyed = ((f"{number:09}", row) for number, row in enumerate(rows, 1))
-            added = persist.add_all(connection, job.job_id, keyed)
+            added = persist.copy_all(connection, job.job_id, records.items(rows, 1))
             if not added:
                 raise InvalidInput("query", "it returns no rows")
             return jobs.find(connection, job.job_key)
@@ -202,8 +201,7 @@ def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[R
     columns = tuple(each.name for each in described.description or ())
     if not columns:
         raise InvalidInput("query", "it returns no columns")
-    if len(set(columns)) < len(columns):
-        raise InvalidInput("query", "two of its columns have the same name")
+    check_columns(columns, "query")
     cursor = reader.cursor("bulk_rows")
     cursor.itersize = FETCHED
     cursor.execute(f"SELECT to_jsonb(given) FROM ({statement}\n) AS given".encode())

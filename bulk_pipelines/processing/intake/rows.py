@@ -85,7 +85,7 @@ def unreadable(reason: str, line: int, raw: str = "") -> Row:
     return {UNREADABLE: reason, LINE: line, RECORD: kept}
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
+def check_columns(columns: tuple[str, ...], field: str = "source") -> None:
     problems = []
     if any(not name for name in columns):
         problems.append("a column has no name")
@@ -94,6 +94,6 @@ def check_columns(columns: tuple[str, ...]) -> None:
     if any(name.startswith("_") and name in (UNREADABLE, LINE, RECORD) for name in columns):
         problems.append(f"{UNREADABLE}, {LINE} and {RECORD} are no names of columns")
     if problems:
-        raise InvalidInput("source", f"the names of the columns are wrong: {'; '.join(problems)}")
+        raise InvalidInput(field, f"the names of the columns are wrong: {'; '.join(problems)}")
     for name in columns:
-        payload.text("source", name)
+        payload.text(field, name)
