@@ -2,7 +2,7 @@
 once, in a transaction that may only read."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import psycopg
@@ -15,9 +15,8 @@ from bulk_pipelines.columns.arrow import Column, column, compute, to_mask
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.values import Made
 
-Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
-"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
 FIELDS = sql.Identifier("pg_temp", "fields_of_file")
 NUMBER = "number of the record"
 """The name of a column that no field has."""

@@ -1,9 +1,13 @@
-"""Dates and numbers that a file has in other forms than PostgreSQL reads."""
+"""Values that are made of those of a file: dates and numbers in other forms than PostgreSQL reads."""
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 
+Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
+"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
 WITH_COMMA = r"^\s*[+-]?(?:\d{1,3}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
 CLOCK_PARTS = "HIMSpTX"
 
