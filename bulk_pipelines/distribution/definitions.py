@@ -18,7 +18,6 @@ from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
@@ -163,7 +162,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         database.engine,
         kind.kind_of(settings.current()),
         config.inputs,
-        Sender("ui", "ui", config.idempotency_key, priority=config.priority),
+        config.sender,
     )
     inputs = submitted.job.total_items
     follow(

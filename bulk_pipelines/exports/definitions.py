@@ -13,7 +13,6 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.exports import completion, submission
@@ -164,9 +163,7 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
     request = ExportRequest.parse(params | source)
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
-        submitted = submission.submit(
-            connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
-        )
+        submitted = submission.submit(connection, request, config.sender)
     follow(
         context,
         database.engine,

@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
@@ -203,7 +202,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         submitted = submission.submit(
             connection,
             request,
-            Sender("ui", "ui", config.idempotency_key, priority=config.priority),
+            config.sender,
         )
     follow(
         context,

@@ -18,12 +18,13 @@ from bulk_pipelines.formats.xlsx_book import Book
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.imports.plan.land import archives, encodings
 from bulk_pipelines.imports.plan.land.archives import Archive
-from bulk_pipelines.imports.plan.land.landed_file import LandedFile, Readable
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.landing import Landed, Limits
+from bulk_pipelines.storage.seeking import SeekableFile
 
 HEAD = 64 * 1024
 PIECE = 1 << 20
@@ -100,7 +101,7 @@ class Conversion:
         self, source: LandedFile, read: Callable[[BinaryIO], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
     ) -> Iterator[bytes]:
         try:
-            schema, batches = read(cast(BinaryIO, io.BufferedReader(Readable(source), PIECE)))
+            schema, batches = read(cast(BinaryIO, io.BufferedReader(SeekableFile(source.size, source.read), PIECE)))
             yield from rows.written(schema, batches)
         except BulkError:
             raise
