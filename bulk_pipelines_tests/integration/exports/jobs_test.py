@@ -18,7 +18,7 @@ from bulk_pipelines.engine.jobs import cut_short, jobs, redrive
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports import completion, progress, work
+from bulk_pipelines.exports import completion, progress
 from bulk_pipelines.exports.publish import recount
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines.exports.work import Point
@@ -309,23 +309,19 @@ def test_an_earlier_file_is_never_lost(engine: Engine, tmp_path: Path, when: Poi
     assert completion.wind_up_all(engine) == 0
 
 
-def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(engine: Engine, tmp_path: Path) -> None:
     insert_users(engine, 100)
     path = tmp_path / "all.csv"
     job = started(engine, to=str(path))
-    look = work.written_version
-
-    def then_replaced(*arguments: Any) -> str | None:
-        found = look(*arguments)
-        assert found is not None, "it is ours when it is looked at"
-        path.write_text("theirs")
-        return found
-
-    monkeypatch.setattr(work, "written_version", then_replaced)
     worked(engine, job, {Point.PUBLISHED: lambda: jobs.cancel(engine, job.job_key)})
-    completion.wind_up_all(engine)
+    heard: list[Point] = []
+
+    def replace(point: Point) -> None:
+        heard.append(point)
+        path.write_text("theirs")
+
+    completion.wind_up(engine, job.job_key, replace)
+    assert heard == [Point.RECOGNISED], "it is ours when it is looked at"
     assert path.read_text() == "theirs"
 
 

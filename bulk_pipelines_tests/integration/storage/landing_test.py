@@ -438,14 +438,8 @@ def test_what_is_not_a_file(into: LocalStorage, tmp_path: Path, name: str) -> No
 # Credentials
 
 
-def test_s3_without_credentials(
-    into: LocalStorage, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+@pytest.mark.usefixtures("without_aws")
+def test_s3_without_credentials(into: LocalStorage, s3_bucket: Place) -> None:
     locations.folder(s3_bucket.url, s3_bucket.access).put("source", b"data")
     access = Access(s3=S3Access(endpoint=s3_bucket.access.s3.endpoint))
     with pytest.raises(Refused, match="needs credentials, and none were given: see BULK_S3_ACCESS_KEY_ID"):
