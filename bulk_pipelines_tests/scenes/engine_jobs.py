@@ -218,3 +218,8 @@ def check_counters(pool: Engine, job: Job) -> None:
         state: counted.get(state, 0) for state in ItemState
     }
     assert kept.total_items == sum(counted.values())
+
+
+def count(pool: Engine, job: Job, state: ItemState) -> int:
+    """Return how many items of the job are in the state."""
+    return list(statuses(pool, job).values()).count(state)

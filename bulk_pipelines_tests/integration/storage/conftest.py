@@ -1,7 +1,11 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.servers.web_server import WebServer
 
 
 @pytest.fixture
@@ -12,3 +16,14 @@ def without_aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "landed")
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with WebServer() as server:
+        yield server
