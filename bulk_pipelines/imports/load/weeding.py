@@ -48,7 +48,7 @@ KNOWN = frozenset(
 
 
 def weeded(connection: Connection, context: ImportContext, validated: Validated) -> Validated:
-    """Return the batch without the rows that have values which are no values, or would not be kept whole."""
+    """Return the batch without the rows that have values which PostgreSQL cannot read, or would not keep whole."""
     if not validated.unread or not len(validated.lines):
         return validated
     reasons: dict[int, list[Reason]] = defaultdict(list)

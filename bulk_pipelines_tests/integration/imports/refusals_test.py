@@ -274,7 +274,7 @@ def test_a_failure_says_why_and_where_there_is_more(
     job = imports.worked(imports.planned(file_of(PEOPLE[3])))
     assert (job.status, counts(job)) == (JobState.FAILED, {"read": 1, "rejected": 1})
     assert job.last_error == (
-        "nothing could be loaded: all 1 records were rejected, the one in line 2 for refused_by_table: no bad ones:"
+        "nothing could be loaded: the only record was rejected, the one in line 2 for refused_by_table: no bad ones:"
         f" bulk import errors {job.job_key}"
     )
     shown = CliRunner().invoke(main, ["import", "errors", job.job_key])

@@ -166,5 +166,6 @@ def listed(names: list[str]) -> str:
 
 
 def named(raw: str, reading: Reading) -> str:
-    """Return the mark of what a landed file becomes if it is read like this: another one for another way."""
+    """Return a mark for the name of what a landed file becomes. It differs for each way to read the file, so that a
+    result of another way is never taken for this one."""
     return hashlib.sha256(f"{raw}\n{json.dumps(reading.as_params(), sort_keys=True)}".encode()).hexdigest()[:12]
