@@ -21,7 +21,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
 
@@ -200,12 +200,8 @@ def asset(lanes: int) -> dg.AssetsDefinition:
 
 
 def launchables() -> list[Launchable]:
-    job = dg.define_asset_job(
-        KIND,
-        selection=dg.AssetSelection.assets("distributed_files"),
-        description="Works one distribution: lease inputs, write or reuse their files, settle.",
-    )
-    return [Launchable(pipeline(), job)]
+    description = "Works one distribution: lease inputs, write or reuse their files, settle."
+    return [launchable(pipeline(), "distributed_files", description)]
 
 
 def distribution(launched: list[Launchable]) -> dg.Definitions:

@@ -22,7 +22,7 @@ from bulk_pipelines.exports.report import report
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
 
@@ -186,13 +186,10 @@ def export_rows() -> None:
 
 def launchables() -> list[Launchable]:
     return [
-        Launchable(
+        launchable(
             pipeline(resource),
-            dg.define_asset_job(
-                kind_name(resource.name),
-                selection=dg.AssetSelection.assets(asset_name(resource.name)),
-                description=f"Works one export of {resource.name}: read, write, publish, count again.",
-            ),
+            asset_name(resource.name),
+            f"Works one export of {resource.name}: read, write, publish, count again.",
         )
         for resource in resources.worked()
     ]

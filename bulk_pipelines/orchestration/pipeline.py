@@ -101,6 +101,12 @@ class Launchable:
     job: "UnresolvedAssetJobDefinition"
 
 
+def launchable(pipeline: Pipeline, asset: str, description: str) -> Launchable:
+    """Return the pipeline with a Dagster job that works a partition of the asset."""
+    selection = dg.AssetSelection.assets(asset)
+    return Launchable(pipeline, dg.define_asset_job(pipeline.kind.name, selection, description=description))
+
+
 def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
     """Return the partitions of a kind's asset, which are the keys of its jobs."""
     return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
