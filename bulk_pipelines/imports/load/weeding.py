@@ -22,7 +22,6 @@ from bulk_pipelines.imports.validate.validation import Reject, Validated
 from bulk_pipelines.resources.declaration import Column
 
 JUDGED = sql.Identifier("pg_temp", "judged")
-OUT_OF_RANGE = "22003"
 SOFT_SINCE = 160_000
 """The first version of PostgreSQL that can say what is wrong with a value without an error."""
 
