@@ -34,7 +34,7 @@ class RecordError(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer(Answer):
-    """What the API tells of an import as of an export."""
+    """What the API tells of imports and exports alike."""
 
     job_id: str
     resource_type: str

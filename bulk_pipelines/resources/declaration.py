@@ -121,7 +121,7 @@ class Reference:
     schema: str | None = None
     """The schema of the table that the resource stands for. None means a table on the search path."""
     to: tuple[str, ...] = ("id",)
-    """The columns there."""
+    """The columns of the other table, in the order of `columns`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
