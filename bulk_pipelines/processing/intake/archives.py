@@ -5,11 +5,11 @@ import zipfile
 from functools import lru_cache
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.readable import Readable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.seeking import SeekableFile
 
 BUFFER = 1 << 18
 END, END_64 = b"PK\x05\x06", b"PK\x06\x06"
@@ -36,7 +36,8 @@ def opened(address: str, chosen: Settings) -> zipfile.ZipFile:
     storage, key = locations.file(address, access_of(chosen), "landed")
     check_list(storage, key)
     try:
-        return zipfile.ZipFile(io.BufferedReader(Readable(Stored(storage, key)), BUFFER))
+        stored = Stored(storage, key)
+        return zipfile.ZipFile(io.BufferedReader(SeekableFile(stored.size, stored.read), BUFFER))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise InvalidInput("source", f"the file is no zip archive that can be read: {error}") from None
 

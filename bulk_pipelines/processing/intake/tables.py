@@ -15,7 +15,6 @@ import pyarrow as pa
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, workbooks, xlsx_book
 from bulk_pipelines.formats.archives import MAGICS, Archive
-from bulk_pipelines.formats.readable import Readable
 from bulk_pipelines.formats.rows import Source
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.processing.intake import records
@@ -25,6 +24,7 @@ from bulk_pipelines.processing.request import Format
 from bulk_pipelines.storage.compression import Compression, recognised
 from bulk_pipelines.storage.landing import Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines.storage.seeking import SeekableFile
 
 HEAD = 8
 BROKEN = (pa.ArrowException, KeyError, OSError, ValueError)
@@ -53,7 +53,8 @@ def opened(source: Source, shown: str, told: Told, limits: Limits, *, inside: bo
     records.check_format(told.format, found)
     read = parquet_rows.parquet if found is Format.PARQUET else parquet_rows.arrow
     try:
-        return peeked(found, told, read(cast(BinaryIO, io.BufferedReader(Readable(source), BUFFER))))
+        file = io.BufferedReader(SeekableFile(source.size, source.read), BUFFER)
+        return peeked(found, told, read(cast(BinaryIO, file)))
     except BulkError:
         raise
     except BROKEN as error:

@@ -25,7 +25,7 @@ def children() -> Iterator[Children]:
 def photo(kind: str, mode: str = "RGB", **options: object) -> bytes:
     out = io.BytesIO()
     picture = Image.linear_gradient("L").resize((200, 120)).convert("RGB" if mode == "CMYK" else mode)
-    picture.convert(mode).save(out, kind, **options)  # type: ignore[arg-type]
+    picture.convert(mode).save(out, kind, **options)
     return out.getvalue()
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import archives, encodings, parquet_rows, rows, workbooks, xlsx_book
 from bulk_pipelines.formats.archives import Archive
-from bulk_pipelines.formats.readable import Readable
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
@@ -22,6 +21,7 @@ from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.landing import Landed, Limits
+from bulk_pipelines.storage.seeking import SeekableFile
 
 HEAD = 64 * 1024
 PIECE = 1 << 20
@@ -96,7 +96,7 @@ class Conversion:
         self, source: LandedFile, read: Callable[[BinaryIO], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
     ) -> Iterator[bytes]:
         try:
-            schema, batches = read(cast(BinaryIO, io.BufferedReader(Readable(source), PIECE)))
+            schema, batches = read(cast(BinaryIO, io.BufferedReader(SeekableFile(source.size, source.read), PIECE)))
             yield from rows.written(schema, batches)
         except BulkError:
             raise
@@ -122,5 +122,6 @@ class Conversion:
 
 
 def named(raw: str, reading: Reading) -> str:
-    """Return the mark of what a landed file becomes if it is read like this: another one for another way."""
+    """Return a mark for the name of what a landed file becomes. It differs for each way to read the file, so that a
+    result of another way is never taken for this one."""
     return hashlib.sha256(f"{raw}\n{json.dumps(reading.as_params(), sort_keys=True)}".encode()).hexdigest()[:12]
