@@ -8,7 +8,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.values import Made
+from bulk_pipelines.formats.files.values import Made
 from bulk_pipelines.resources.declaration import Key, Resource
 
 Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...]], Made]

@@ -19,8 +19,8 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.formats import expressions
 from bulk_pipelines.formats.ahead import ahead
+from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import refusals, staging

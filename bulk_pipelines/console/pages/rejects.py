@@ -16,7 +16,7 @@ from bulk_pipelines.console.shown import several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.fields import alike
+from bulk_pipelines.formats.files.fields import alike
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import mending
 from bulk_pipelines.imports.afterwards.mending import Record

@@ -18,7 +18,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
-from bulk_pipelines.formats import expressions
+from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.plan import agreement

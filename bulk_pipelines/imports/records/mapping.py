@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.arrow import Column, compute, to_mask
-from bulk_pipelines.formats.values import dated, with_point
+from bulk_pipelines.formats.files.values import dated, with_point
 from bulk_pipelines.imports.context import Evaluate
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping

@@ -17,12 +17,13 @@ from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import archives, encodings, expressions, parquet_rows, sheets
+from bulk_pipelines.formats import parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
-from bulk_pipelines.formats.fields import mentions
+from bulk_pipelines.formats.files import archives, encodings, expressions
+from bulk_pipelines.formats.files.fields import mentions
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import STANDARD, Reading
-from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
 from bulk_pipelines.imports.plan.cut import ranges

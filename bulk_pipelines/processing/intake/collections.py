@@ -7,7 +7,7 @@ from typing import Any
 
 from bulk_pipelines.engine.intake.persist import Item
 from bulk_pipelines.engine.outcomes import storable
-from bulk_pipelines.formats.archives import fits
+from bulk_pipelines.formats.files.archives import fits
 from bulk_pipelines.processing.intake import archives
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, locations

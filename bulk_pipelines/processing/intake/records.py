@@ -13,7 +13,7 @@ from typing import Any
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import encodings
+from bulk_pipelines.formats.files import encodings
 from bulk_pipelines.processing.intake.csv_records import of_csv
 from bulk_pipelines.processing.intake.json_records import PIECE, of_array, of_lines
 from bulk_pipelines.processing.intake.rows import LARGEST, NOTHING_TOLD, UNREADABLE, Records, Row, Told, unreadable

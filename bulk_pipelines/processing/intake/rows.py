@@ -7,7 +7,7 @@ from typing import Any
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.fields import alike
+from bulk_pipelines.formats.files.fields import alike
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing.request import Format
 

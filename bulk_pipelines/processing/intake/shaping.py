@@ -11,8 +11,8 @@ import pyarrow as pa
 from sqlalchemy import Engine
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import expressions, values
-from bulk_pipelines.formats.fields import alike, places_of, sql_names, with_hint
+from bulk_pipelines.formats.files import expressions, values
+from bulk_pipelines.formats.files.fields import alike, places_of, sql_names, with_hint
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Records, Row, Told, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
 

@@ -13,8 +13,9 @@ from zipfile import ZipInfo
 import pyarrow as pa
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, workbooks, xlsx_book
-from bulk_pipelines.formats.archives import MAGICS, Archive
+from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, xlsx_book
+from bulk_pipelines.formats.files import workbooks
+from bulk_pipelines.formats.files.archives import MAGICS, Archive
 from bulk_pipelines.formats.rows import Source
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.processing.intake import records

@@ -5,10 +5,10 @@ import csv
 from dataclasses import dataclass
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.fields import alike
+from bulk_pipelines.formats.files.fields import alike
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.formats.sheets import Sheet
-from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.fields import alike, mentions, places_of, sql_names
+from bulk_pipelines.formats.files.fields import alike, mentions, places_of, sql_names
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.header import LONGEST_HEADER

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.fields import (
+from bulk_pipelines.formats.files.fields import (
     LONGEST_SHOWN,
     alike,
     first_of,
@@ -16,8 +16,8 @@ from bulk_pipelines.formats.fields import (
     sql_names,
     with_hint,
 )
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.formats.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 

@@ -12,8 +12,9 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.formats import archives, encodings, parquet_rows, rows, workbooks, xlsx_book
-from bulk_pipelines.formats.archives import Archive
+from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
+from bulk_pipelines.formats.files import archives, encodings, workbooks
+from bulk_pipelines.formats.files.archives import Archive
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile

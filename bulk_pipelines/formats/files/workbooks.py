@@ -1,8 +1,8 @@
 """Which sheet of a workbook is meant."""
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.archives import Archive
-from bulk_pipelines.formats.unfit import Unfit
+from bulk_pipelines.formats.files.archives import Archive
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.xlsx_book import Book
 
 SHOWN = 5
