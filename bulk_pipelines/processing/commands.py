@@ -95,7 +95,8 @@ def process(
 
 def shown_of(pool: "Engine", job_key: str, *, submitted_before: bool) -> ProcessShown:
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.processing import report, submission
+    from bulk_pipelines.processing import submission
+    from bulk_pipelines.processing.report import report
 
     with transaction(pool) as connection:
         job = submission.processing_job(connection, job_key)
@@ -129,7 +130,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
     """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
     from contextlib import closing
 
-    from bulk_pipelines.processing import grid as grids
+    from bulk_pipelines.processing.report import grid as grids
     from bulk_pipelines.storage.access import access_of
     from bulk_pipelines.storage.locations import file
 
@@ -151,7 +152,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
 
 def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str) -> None:
     """Write the grid where files are landed, and import it as any other file. The same grid is imported once."""
-    from bulk_pipelines.processing import loading
+    from bulk_pipelines.processing.report import loading
 
     root = click.get_current_context().find_root()
     assert isinstance(root.command, click.Group), "the root has the commands of all slices"

@@ -17,17 +17,18 @@ from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import FileConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
-from bulk_pipelines.processing import grid, report, submission, types
+from bulk_pipelines.processing import submission, types
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.recipes.types import RecipeType
+from bulk_pipelines.processing.report import grid, report
 from bulk_pipelines.processing.request import ProcessingRequest, kind_name
 from bulk_pipelines.processing.results import Outcome
 from bulk_pipelines.processing.work import recipe_of_job
 
 if TYPE_CHECKING:
-    from bulk_pipelines.processing.grid import Grid
+    from bulk_pipelines.processing.report.grid import Grid
 
 SMALL_ROWS = 200
 """A job with so many rows is worked in one process."""

@@ -27,8 +27,9 @@ from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
 from bulk_pipelines.imports.sent.appending import ROWS
-from bulk_pipelines.processing import control, grid
-from bulk_pipelines.processing.grid import GridFormat
+from bulk_pipelines.processing import control
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.processing.submission import processing_job
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
