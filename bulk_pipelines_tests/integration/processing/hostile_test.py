@@ -1,18 +1,24 @@
 """What strangers send: answers that are too much to keep, queries of a database, and requests to our own references."""
 
 import gzip
+import io
 import json
 import tracemalloc
 from typing import Any
 
 import httpx
+import openpyxl
+import pyarrow.parquet as pq
 import pytest
+from openpyxl.utils.escape import unescape
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.rate_limit import Use
 from bulk_pipelines.errors import InvalidInput, Transient
 from bulk_pipelines.processing.providers.client import Client, Request
 from bulk_pipelines.processing.providers.provider import Provider
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.integration.processing.serving_test import declare
 from bulk_pipelines_tests.scenes.api import serving_here
@@ -160,3 +166,23 @@ def test_half_a_surrogate_is_refused_or_found_nowhere(scene: Scene) -> None:
         paths = ("/suggest/entity?prefix=%ED%A0%80", "/preview?id=%ED%A0%80", "/suggest/type?prefix=%00")
         found += [httpx.get(url + path, timeout=60).status_code for path in paths]
     assert max(found) < 500, found
+
+
+def test_the_grid_holds_whatever_cells_are(scene: Scene) -> None:
+    scene.shop("http://127.0.0.1:9/")
+    titles = ["x" * 32_767, "=1+1", " spaces ", "a\x01b\x1f\x7f", "_x0041_", "😀\u202e", "0012", "line\nline\r\n"]
+    job = scene.planned(source=scene.file("".join(json.dumps({"title": each}) + "\n" for each in titles), "r.ndjson"))
+    assert [row["Title"] for row in scene.grid(job)] == titles
+    parquet = b"".join(grid.written(scene.pool, job.job_key, GridFormat.PARQUET))
+    assert pq.read_table(io.BytesIO(parquet)).column("Title").to_pylist() == titles
+    book = openpyxl.load_workbook(io.BytesIO(b"".join(grid.written(scene.pool, job.job_key, GridFormat.XLSX))))
+    assert book.active is not None
+    found = [unescape(str(row[0])) for row in book.active.iter_rows(min_row=2, values_only=True)]
+    assert found[:7] == titles[:7]
+
+
+def test_a_cell_that_no_workbook_holds_is_named(scene: Scene) -> None:
+    scene.shop("http://127.0.0.1:9/")
+    job = scene.planned(source=scene.file(f"title\n{'x' * 32_768}\n"))
+    with pytest.raises(InvalidInput, match="Title: row 2 of the sheet"):
+        b"".join(grid.written(scene.pool, job.job_key, GridFormat.XLSX))
