@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from bulk_pipelines import errors
 from bulk_pipelines.database import faults
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 SOON = 5
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,15 @@ def answer_framework(request: Request, error: Exception) -> Response:
         return answered(error.problem, str(error.detail), request, error.headers, **error.members)
     problem = BY_STATUS.get(error.status_code, "invalid-input" if error.status_code < 500 else "internal-error")
     detail = f"{request.method} {request.url.path}: {HTTPStatus(error.status_code).phrase}"
-    return answered(problem, detail if problem in BY_STATUS.values() else str(error.detail), request, error.headers)
+    headers = {"Allow": allowed(request)} if error.status_code == 405 else error.headers
+    return answered(problem, detail if problem in BY_STATUS.values() else str(error.detail), request, headers)
+
+
+def allowed(request: Request) -> str:
+    """Return all methods that an address has. The framework names those of its first endpoint."""
+    routes = request.app.router.routes
+    asked = ({**request.scope, "method": each} for each in METHODS)
+    return ", ".join(each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes))
 
 
 def answer_invalid(request: Request, error: Exception) -> Response:
