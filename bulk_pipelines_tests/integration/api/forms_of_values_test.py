@@ -46,6 +46,33 @@ def test_a_body_is_not_converted(api: Api, path: str, body: dict[str, Any], fiel
     assert (answer.status_code, answer.json().get("field")) == (400, field), answer.text
 
 
+HALF = "\\ud800x"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/exports", f'{{"resource": "{HALF}"}}'),
+        ("/v1/exports", f'{{"table": "{HALF}"}}'),
+        ("/v1/exports", f'{{"resource": "users", "fields": "{HALF}"}}'),
+        ("/v1/exports", f'{{"resource": "users", "filters": {{"{HALF}": 1}}}}'),
+        ("/v1/exports", f'{{"resource": "users", "filters": {{"name": "{HALF}"}}}}'),
+        ("/v1/exports", f'{{"resource": "users", "where": ["name={HALF}"]}}'),
+        ("/v1/exports", f'{{"resource": "users", "order": "{HALF}"}}'),
+        ("/v1/subscriptions", f'{{"address": "https://example.org/", "types": ["{HALF}"]}}'),
+        ("/v1/subscriptions", f'{{"{HALF}": 1}}'),
+        ("/jobs", f'{{"inputs": [{{"indexKey": "{HALF}", "effectiveDate": 20240202, "asofindicator": "CLS"}}]}}'),
+        ("/jobs", f'{{"inputs": [{{"{HALF}": 1}}]}}'),
+        ("/v1/imports", f'{{"resource": "{HALF}", "url": "https://example.org/users.csv"}}'),
+        ("/api/jobs", f'{{"recipe": "{HALF}", "url": "https://example.org/rows.csv"}}'),
+    ],
+)
+def test_half_a_character_is_refused(api: Api, path: str, body: str) -> None:
+    """JSON can spell what no text can hold, and an answer that quotes it must be one all the same."""
+    answer = api.admin.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["status"]) == (400, 400), answer.text
+
+
 @pytest.mark.parametrize("kind", ["job.failed", "dead_letters"])
 def test_words_of_a_list_are_taken_as_they_are(api: Api, kind: str) -> None:
     """Enumerations are words in JSON: to check them strictly would refuse all of them."""
