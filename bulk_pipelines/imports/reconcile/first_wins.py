@@ -40,7 +40,8 @@ def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, c
     with begin() as connection:
         objections.mark(connection, context)
         own_references.mark(connection, context)
-        rejected = late_rejects.reject(connection, context, layout)
+        # Records that name each other are rejected together: what refuses one of them is a reason for the others.
+        rejected = 0 if context.resource.own_references else late_rejects.reject(connection, context, layout)
         trial.refuse(connection, context)
         rejected += late_rejects.reject(connection, context, layout)
         valid = waiting.clear(connection, context.resource, context.job_id)
@@ -54,10 +55,11 @@ def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[int], co
     with begin() as connection:
         refusals.at_once(connection)
         late = late_rows(connection, context, key, kept)
+        wanted = own_references.with_followers(connection, context, same_as_late(key, "x"), late)
         moved = conflicts.persistently(
-            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, late)
+            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, wanted)
         )
-        if moved < len(late):
+        if moved < len(late) or context.resource.own_references:
             kept.update(still_there(connection, context, key))
         if moved:
             control.note(connection, Counts(loaded=-moved, rejected=moved))
@@ -117,13 +119,13 @@ def free(context: ImportContext, key: Key) -> sql.Composed:
 def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[int]) -> int:
     """Move these rows out of the table, set them aside, and note them as rejects. Return how many rows the table gave
     back."""
-    resource = context.resource
+    resource, own = context.resource, bool(context.resource.own_references)
 
     def statement(lines: sql.Composable) -> sql.Composed:
         return sql.SQL(
             """
             WITH gone AS (
-                DELETE FROM {table} t USING pg_temp.late x
+                DELETE FROM {table} t USING {late} x
                 WHERE x.import_line = ANY ({lines}) AND {same} AND {conditions}
                 RETURNING {columns}, {job}::bigint AS import_job, x.import_line
             ), kept AS (
@@ -134,9 +136,10 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             """
         ).format(
             table=tables.table(resource),
+            late=own_references.FOLLOWERS if own else sql.Identifier("pg_temp", "late"),
             lines=lines,
-            same=same_as_late(key, "x"),
-            conditions=free(context, key),
+            same=sql.SQL("t.ctid = x.place") if own else same_as_late(key, "x"),
+            conditions=own_references.free(context) if own else free(context, key),
             columns=tables.listed(sql.Identifier("t", name) for name in resource.column_names),
             aside=tables.aside(context),
             rejects=namespaces.own("rejected_row"),
@@ -204,7 +207,8 @@ def insert_lines(connection: Connection, context: ImportContext, lines: list[int
 
     exact = not context.resource.provenance
     result = refusals.write(connection, context, statement, lines, exact=exact)
-    taken = objections.outcome(connection, context, lines, result)
+    again = own_references.put_off(context.resource, result)
+    taken = objections.outcome(connection, context, [line for line in lines if line not in again], result)
     waiting.remove(connection, context, taken)
     connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [context.job_id, taken])
     return len(taken)

@@ -110,6 +110,23 @@ def test_rows_that_refer_to_rows_of_their_own_table(
     assert shop.query("SELECT id FROM shop.tree ORDER BY id") == wanted
 
 
+@pytest.mark.parametrize("mode", ["insert", "upsert", "validate"])
+def test_rows_in_a_circle_load_though_others_are_refused(shop: Shop, imports: Imports, mode: str) -> None:
+    """The circle has more rows than are tried together when the table refuses some: so it can only go in whole."""
+    shop.do(
+        "CREATE TABLE shop.ring (id integer PRIMARY KEY, next integer REFERENCES shop.ring);"
+        " CREATE FUNCTION shop.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN IF NEW.id = 7 THEN RAISE 'no seven'; END IF; RETURN NEW; END $$;"
+        " CREATE TRIGGER refuse BEFORE INSERT ON shop.ring FOR EACH ROW EXECUTE FUNCTION shop.refuse()"
+    )
+    ring = "".join(f"{n},{10 if n == 59 else n + 1}\n" for n in range(10, 60))
+    options: dict[str, Any] = {"validate_only": True} if mode == "validate" else {"mode": mode}
+    job = loaded(shop, imports, "shop.ring", f"id,next\n7,8\n8,8\n9,7\n{ring}", **options)
+    assert codes(imports, job) == {2: ["refused_by_table"], 4: ["invalid_reference"]}
+    assert job.result is not None
+    assert job.result["loaded"] + job.result["valid"] == 51
+
+
 def test_three_hundred_columns(shop: Shop, imports: Imports) -> None:
     types = ["integer", "text", "numeric(8,2)", "timestamptz", "boolean"]
     names = [f"c{number}" for number in range(300)]
