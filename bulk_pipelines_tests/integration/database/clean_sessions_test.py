@@ -9,7 +9,6 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import streaming, submission
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports.plan import expressions
@@ -54,7 +53,7 @@ def exported(engine: Engine, change: str, format_: str) -> None:
 
 def evaluated(engine: Engine, change: str) -> None:
     table = pa.table({"name": ["a", "b"]})
-    found, failed = expressions.evaluate(engine, table, [("note", f"name || ({change})")])
+    _, failed = expressions.evaluate(engine, table, [("note", f"name || ({change})")])
     assert not failed
 
 
