@@ -1,17 +1,18 @@
 """Taking an import back: removing the rows that it added, except those that were changed since or are referred to."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import psycopg
 from psycopg import errors, sql
 
-from bulk_pipelines.database import namespaces
+from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import conflicts, refusals, tables
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Resource
 
 # How many pages of the table one transaction handles: with rows of ordinary size, some ten thousand rows.
@@ -40,7 +41,21 @@ def check(mode: Mode, resource: Resource) -> None:
         raise Conflict(f"an import in the mode {mode} cannot be undone: only insert can")
 
 
+def as_it_is(connection: Connection, resource: Resource) -> Resource:
+    """Return the resource as its table is now; raise `Conflict` if its rows do not say any more where they come
+    from."""
+    found = reflection.as_referred_to(connection, resource)
+    row = connection.execute(
+        queries.text("imports", "says_origin"), {"table": tables.quoted(found, connection)}
+    ).fetchone()
+    if not (row and row[0]):
+        raise Conflict(f"the rows of {'.'.join(resource.place)} do not say any more where they come from")
+    there = {(each.columns, each.to) for each in found.referrers if (each.schema, each.table) == found.place}
+    return replace(found, references=tuple(own for own in found.own_references if (own.columns, own.to) in there))
+
+
 def count(connection: Connection, resource: Resource, job_id: int) -> Undoable:
+    resource = as_it_is(connection, resource)
     row = connection.execute(
         sql.SQL(
             "{} SELECT count(*) FILTER (WHERE is_free), count(*) FILTER (WHERE import_revised),"
@@ -58,6 +73,8 @@ def take_back(
     """Remove the free rows piece by piece, each piece in a transaction of its own, and yield how many each time. Rows
     that the table refuses to delete stay. `note` is called in each transaction with how many rows it removed. This can
     be cut short and called again."""
+    with begin() as connection:
+        resource = as_it_is(connection, resource)
     if resource.own_references:
         with begin() as connection:
             refusals.at_once(connection)

@@ -127,6 +127,8 @@ def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
     """Write the conditions that no row refers to this one: one for each column of a resource that could. Rows that name
     rows of their own table are left to `own_references`."""
     own = [((other.table,), (column,), ("id",)) for other, column in resources.referrers(resource)]
+    if resource.referrers:  # they were looked up, those of our own tables, too
+        own = []
     others = [
         ((each.schema, each.table), each.columns, each.to)
         for each in resource.referrers

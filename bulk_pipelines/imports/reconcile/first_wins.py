@@ -5,6 +5,8 @@ The first record with a key owns it, whether it is loaded or not. That does not 
 table and the place aside, so each step below can be done alone, and done again.
 """
 
+from dataclasses import replace
+
 from psycopg import errors, sql
 
 from bulk_pipelines.database import namespaces
@@ -16,6 +18,7 @@ from bulk_pipelines.imports.plan.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
 from bulk_pipelines.imports.reconcile.control import Control
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Key
 
 AT_ONCE = 20_000
@@ -23,6 +26,8 @@ AT_ONCE = 20_000
 
 def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
     staging.index_ledger(begin, context)
+    with begin() as connection:
+        context = replace(context, resource=reflection.as_referred_to(connection, context.resource))
     for key in context.resource.keys:
         kept: set[int] = set()
         while displaced(begin, context, key, kept, control):
