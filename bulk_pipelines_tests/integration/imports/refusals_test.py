@@ -19,7 +19,7 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.resources.users import USERS
-from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of, imports_of
+from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of
 from bulk_pipelines_tests.scenes.import_runs import Run, finished, prepared, rows
 
 COUNT = 60
@@ -253,11 +253,6 @@ def test_a_table_that_gives_no_row_back(engine: Engine, tmp_path: Path, how: str
 # Whole imports
 
 
-@pytest.fixture
-def imports(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imports:
-    return imports_of(engine, tmp_path, monkeypatch)
-
-
 PEOPLE = [(f"{'bad' if number == 3 else 'user'}{number}@x.org", "Name", "reader") for number in range(6)]
 
 
@@ -279,7 +274,7 @@ def test_a_failure_says_why_and_where_there_is_more(
     job = imports.worked(imports.planned(file_of(PEOPLE[3])))
     assert (job.status, counts(job)) == (JobState.FAILED, {"read": 1, "rejected": 1})
     assert job.last_error == (
-        "nothing could be loaded: all 1 records were rejected, the one in line 2 for refused_by_table: no bad ones:"
+        "nothing could be loaded: the only record was rejected, the one in line 2 for refused_by_table: no bad ones:"
         f" bulk import errors {job.job_key}"
     )
     shown = CliRunner().invoke(main, ["import", "errors", job.job_key])
