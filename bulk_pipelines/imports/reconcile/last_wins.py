@@ -195,7 +195,7 @@ def merge_lines(
         is_refused = exact and result.written < len(lines)
     except psycopg.Error as error:
         refusals.judge(connection, context, error)
-        if patient and means_change(context, error.diag.constraint_name):
+        if patient and own_references.means_change(context, error.diag.constraint_name):
             raise Changed from error
         is_refused = True
     if is_refused:
@@ -203,18 +203,11 @@ def merge_lines(
             statement = merge(context, match_on, layout, refusals.CHUNK)
             result = refusals.attempt(connection, statement, lines, exact=exact)
     again = own_references.put_off(context.resource, result)
-    if patient and any(means_change(context, each.constraint) for each in result.refused.values()):
+    if patient and any(own_references.means_change(context, each.constraint) for each in result.refused.values()):
         raise Changed
     taken = objections.outcome(connection, context, [line for line in lines if line not in again], result, match_on)
     set_aside.remove(connection, context, taken)
     return before.counts(taken)
-
-
-def means_change(context: ImportContext, constraint: str | None) -> bool:
-    """Tell whether a refusal by this constraint means that others changed the table since the records were compared
-    with it. A row of the same table that a record names may also have been refused just now."""
-    own = {each.constraint for each in context.resource.own_references}
-    return constraint not in own and tables.is_declared(context.resource, constraint)
 
 
 def merge_together(

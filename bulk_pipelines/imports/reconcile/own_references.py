@@ -85,6 +85,13 @@ def put_off(resource: Resource, result: Attempt) -> set[int]:
     return again
 
 
+def means_change(context: ImportContext, constraint: str | None) -> bool:
+    """Tell whether a refusal by this constraint means that others changed the table since the records were compared
+    with it. A row of the same table that a record names may also have been refused just now."""
+    own = {each.constraint for each in context.resource.own_references}
+    return constraint not in own and tables.is_declared(context.resource, constraint)
+
+
 FOLLOWERS = sql.Identifier("pg_temp", "followers")
 
 
