@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.owners.callers import REFERENCES, Anybody, Caller, Needs, Reader
+from bulk_pipelines.api.owners.callers import KEY_IN_ADDRESS, REFERENCES, Anybody, Caller, Needs, Reader
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.documentation import templates
 from bulk_pipelines.errors import InvalidInput, NotFound, Unauthenticated
@@ -44,7 +44,7 @@ STRANGE = "A reference of bulk_pipelines"
 
 
 def address_of(request: Request, name: str, version: str) -> str:
-    key = getattr(request.state, "key_in_address", None)
+    key = request.scope["state"].get(KEY_IN_ADDRESS)
     within = "" if key is None else f"/~{key}"
     return f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{quote(name)}{version}"
 
@@ -63,7 +63,7 @@ def shown(
     found = service_of(door, request, name, version)
     offered.refreshed(found)
     told = manifest(found.name, found.address)
-    needless = "authorization" not in request.headers or hasattr(request.state, "key_in_address")
+    needless = "authorization" not in request.headers or KEY_IN_ADDRESS in request.scope["state"]
     return told if needless else told | {"authentication": dict(AUTHENTICATION)}
 
 

@@ -67,7 +67,7 @@ MOST_FILES = 10_000
 class FileAddress(BaseModel):
     """What can be told of a file that is fetched from an address."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     delimiter: str | None = Field(None, description=HELP["delimiter"])
     quote: str | None = Field(None, description=HELP["quote"])
