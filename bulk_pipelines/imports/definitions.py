@@ -5,6 +5,7 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
@@ -119,7 +120,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
         return dg.AssetCheckResult(
             passed=rate <= HIGH_ERROR_RATE,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{rate:.1%} of {counts.read:,} records were rejected",
+            description=f"{rate:.1%} of {counted(counts.read, 'record was', 'records were')} rejected",
             metadata={"error_rate": rate},
         )
 

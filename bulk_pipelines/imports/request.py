@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bulk_pipelines import resources
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
@@ -58,7 +59,8 @@ class ErrorPolicy:
     def broken_by(self, counts: Counts, *, at_end: bool) -> str | None:
         """Say why the import is to be aborted; return None while it may go on."""
         if self.most is not None and counts.rejected > self.most:
-            return f"aborted: {counts.rejected} records were rejected, more than {self.most} are not accepted"
+            rejected = counted(counts.rejected, "record was", "records were")
+            return f"aborted: {rejected} rejected, more than {self.most} are not accepted"
         if self.percent is None or (not at_end and counts.read < ENOUGH_FOR_A_SHARE):
             return None
         if counts.rejected * 100 > self.percent * counts.read:

@@ -1,14 +1,14 @@
 """`bulk process`, `bulk recipes`, `bulk grid`, `bulk reprocess` and `bulk kickoff`. What a command needs is imported
 when it runs."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.processing.shown import (
     KickOffShown,
     ProcessShown,
@@ -28,9 +28,23 @@ def connected() -> "Engine":
     return ready.opened(settings.current(), "bulk cli")
 
 
+@suggestions.quietly
+def suggest_recipes(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
+    """Suggest the recipes that are declared, and files with one."""
+    from bulk_pipelines.processing.recipes import library
+
+    found = library.load(settings.current()).recipes
+    return [*(CompletionItem(name) for name in found if name.startswith(begun)), CompletionItem(begun, type="file")]
+
+
 @click.command()
-@click.argument("source", required=False, metavar="[FILE]")
-@click.option("--recipe", required=True, help="The recipe (see `bulk recipes list`), or a file with one.")
+@click.argument("source", required=False, metavar="[FILE]", shell_complete=suggestions.files)
+@click.option(
+    "--recipe",
+    required=True,
+    shell_complete=suggest_recipes,
+    help="The recipe (see `bulk recipes list`), or a file with one.",
+)
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
@@ -110,7 +124,7 @@ def summary(shown: ProcessShown) -> str:
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option(
     "--format",
     "kind",
@@ -119,10 +133,21 @@ def summary(shown: ProcessShown) -> str:
     type=click.Choice(["csv", "xlsx", "parquet"]),
     help="The file's format.",
 )
-@click.option("--to", default="-", help="The file to write; otherwise the output.")
+@click.option("--to", default="-", shell_complete=suggestions.files, help="The file to write; otherwise the output.")
 @click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome, as often as need be.")
-@click.option("--to-table", metavar="RESOURCE", help="Import the grid: its headers are columns of this resource.")
-@click.option("--mode", default="upsert", show_default=True, help="With --to-table: upsert or insert.")
+@click.option(
+    "--to-table",
+    metavar="RESOURCE",
+    shell_complete=suggestions.resources,
+    help="Import the grid: its headers are columns of this resource.",
+)
+@click.option(
+    "--mode",
+    default="upsert",
+    show_default=True,
+    shell_complete=suggestions.modes,
+    help="With --to-table: upsert or insert.",
+)
 def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
     """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
     from contextlib import closing
@@ -137,7 +162,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
     pieces = grids.written(connected(), job_key, grids.GridFormat(kind), outcomes)
     with closing(pieces):
         if to == "-":
-            out = sys.stdout.buffer
+            out = output.binary()
             for piece in pieces:
                 out.write(piece)
             return
@@ -167,7 +192,7 @@ def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str)
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--status", "statuses", multiple=True, help="ERROR or NOT_FOUND; both when left out.")
 @click.option("--item", "items", multiple=True, help="The key of a row, as often as need be.")
 @click.option("--where", multiple=True, help="column=value of the source, as often as need be.")
@@ -202,11 +227,12 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         dry_run=dry_run,
         by=commanding.actor(),
     )
-    output.show(Reprocessed(count, dry_run), f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+    found = Reprocessed(count, dry_run)
+    output.show(found, str(found))
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--seconds", default=5.0, show_default=True, help="For how long.")
 @output.shows(KickOffShown)
 def kickoff(job_key: str, seconds: float) -> None:
@@ -240,7 +266,7 @@ def list_all() -> None:
 
 
 @recipes.command()
-@click.argument("name")
+@click.argument("name", shell_complete=suggest_recipes)
 @output.shows(Mapping[str, Mapping[str, Any]])
 def show(name: str) -> None:
     """Show a recipe as it is declared, as JSON."""
@@ -263,8 +289,8 @@ def check(files: Sequence[Path]) -> None:
 
 
 @recipes.command(name="try")
-@click.argument("name")
-@click.argument("source")
+@click.argument("name", shell_complete=suggest_recipes)
+@click.argument("source", shell_complete=suggestions.files)
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
 @output.shows(TriedRow, many=True)
 def try_out(name: str, source: str, rows: int) -> None:

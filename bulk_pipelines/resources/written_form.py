@@ -1,5 +1,5 @@
-"""The form of written declarations, as pydantic knows it. Only a process that reads or writes a declaration imports this
-module: pydantic takes a fifth of the time in which a short command is done."""
+"""The form of written declarations, as pydantic knows it. Only a process that reads or writes a declaration imports
+this module: pydantic takes a fifth of the time in which a short command is done."""
 
 from typing import Any, Literal
 

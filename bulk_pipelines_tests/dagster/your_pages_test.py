@@ -53,7 +53,9 @@ def test_every_command_of_the_page_works(page: str, tmp_path: Path, database_url
 
 
 def test_the_sources_of_the_page_are_sources(tmp_path: Path) -> None:
-    (declared,) = re.findall(r"^```toml\n(.*?)^```", (CHECKOUT / "docs" / "your-tables.md").read_text(), re.M | re.S)
+    (declared,) = re.findall(
+        r"^```toml\n(.*?)^```", (CHECKOUT / "docs" / "your-tables.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     (tmp_path / "drops.toml").write_text(declared)
     (source,) = sources.load(tmp_path / "drops.toml", (), tmp_path / "inbox")
     assert [rule.table for rule in source.rules] == ["shop.customers", "shop.orders"]

@@ -12,14 +12,25 @@ import psycopg
 from bulk_pipelines.settings import CHECKOUT
 
 BLOCK = re.compile(r"^```(sh|sql|text)(?: (\d+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-KEY = re.compile(r"J20260110_000(\d{3})|\bJOB\b")
 FIRST_KEY = 777
-"""Pages call their first job J20260110_000777, the second one J20260110_000778, and the newest one JOB."""
-NAMES = {
-    "4711": "SELECT item_id FROM bulk.job_item WHERE status = 'DLQ' ORDER BY item_id DESC LIMIT 1",
-    "sub_1a2b3c4d5e6f": "SELECT subscription_id FROM bulk.subscription LIMIT 1",
-}
-"""What other names of the pages stand for."""
+KEY = re.compile(r"J20260110_000(\d{3})")
+BULK = """\
+#!/bin/bash
+ask() {{ word=$({programs}/psql -qAtX "$READERS_DATABASE_URL" -c "SELECT $1 LIMIT 1"); }}
+words=()
+for word do
+    case $word in
+        J20260110_000*) ask "job_key FROM {jobs} OFFSET ${{word: -3}} - {first}" ;;
+        JOB) ask "job_key FROM bulk.job ORDER BY job_id DESC" ;;
+        4711) ask "item_id FROM bulk.job_item WHERE status = 'DLQ' ORDER BY item_id DESC" ;;
+        sub_1a2b3c4d5e6f) ask "subscription_id FROM bulk.subscription ORDER BY created_at DESC" ;;
+    esac
+    words+=("$word")
+done
+exec {python} -m bulk_pipelines.cli "${{words[@]}}"
+"""
+"""`bulk`, for which the names on a page stand for what is there when it is called: the first job of the page is
+J20260110_000777, the second one J20260110_000778, and the newest one JOB."""
 
 
 @dataclass
@@ -43,14 +54,13 @@ class Reader:
         self.before = int(self.asks("SELECT coalesce(max(job_id), 0) FROM bulk.job") or 0) if with_rows else 0
         for folder in (self.folder / "bin", self.folder / ".venv" / "bin"):
             folder.mkdir(parents=True)
-            # The newest job is looked up when the command is given: the one before it in a block may have made it.
-            (folder / "bulk").write_text(
-                "#!/bin/bash\nwords=()\n"
-                f'for word do [ "$word" = JOB ] && word=$({self.programs}/psql -qAtX "$READERS_DATABASE_URL" '
-                "-c 'SELECT job_key FROM bulk.job ORDER BY job_id DESC LIMIT 1'); words+=(\"$word\"); done\n"
-                f'exec {sys.executable} -m bulk_pipelines.cli "${{words[@]}}"\n'
-            )
+            bulk = BULK.format(programs=self.programs, jobs=self.jobs, first=FIRST_KEY, python=sys.executable)
+            (folder / "bulk").write_text(bulk)
             (folder / "bulk").chmod(0o755)
+
+    @property
+    def jobs(self) -> str:
+        return f"bulk.job WHERE job_id > {self.before} ORDER BY job_id"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -76,18 +86,12 @@ class Reader:
 
     def key(self, number: int) -> str:
         """Return the key of a job that this reader has made."""
-        return self.asks(
-            f"SELECT job_key FROM bulk.job WHERE job_id > {self.before} ORDER BY job_id OFFSET {number} LIMIT 1"
-        )
+        return self.asks(f"SELECT job_key FROM {self.jobs} OFFSET {number} LIMIT 1")
 
     def meant(self, text: str) -> str:
         """Put the names of this installation into the place of those on the page."""
-        text = KEY.sub(lambda found: self.key(int(found[1]) - FIRST_KEY) if found[1] else found[0], text)
         for name, meant in self.instead.items():
             text = text.replace(name, meant)
-        for name, query in NAMES.items():
-            if name in text:
-                text = text.replace(name, self.asks(query))
         return text
 
     def does(self, script: str, code: int = 0) -> str:
@@ -96,16 +100,24 @@ class Reader:
             ["bash", "-e", "-o", "pipefail", "-c", self.meant(script)],
             cwd=self.folder,
             env=self.environment,
+            input="y\n" * 9,  # to whoever asks whether that is meant
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == code, f"{script}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"{script}\n{done.stdout}\n{done.stderr}\n{self.log()}"
         self.said = done.stdout
         return self.said
 
+    def log(self) -> str:
+        """Return the end of what the process wrote that worked the last job."""
+        found = self.home / "logs" / "worked-here.log"
+        lines = found.read_text().splitlines() if found.exists() else []
+        return "\n".join(line for line in lines[-100:] if " - DEBUG - " not in line)
+
     def sees(self, expected: str) -> None:
-        for line in self.meant(expected).strip().splitlines():
+        expected = KEY.sub(lambda found: self.key(int(found[1]) - FIRST_KEY), expected)
+        for line in expected.strip().splitlines():
             assert line.strip() in self.said, f"{line!r} is not in:\n{self.said}"
 
     def reads(self, page: Path, left_out: tuple[str, ...] = ()) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg import sql
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.flags import flag_of
 from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
@@ -89,7 +90,7 @@ def lines(found: Preview, command: str) -> Iterator[str]:
     how = ", ".join(f"{name} {value}" for name, value in found.recognised.items())
     yield f"{found.source}: {found.format}" + (f" ({how})" if how else "")
     if found.files:
-        yield f"an archive of {len(found.files)} files; this is the first one that can be read:"
+        yield f"an archive of {counted(len(found.files), 'file')}; this is the first one that can be read:"
         yield from (f"  {name}" for name in found.files[:LONGEST])
     yield ""
     width = max((len(each.column) for each in found.columns), default=0)
@@ -104,7 +105,8 @@ def lines(found: Preview, command: str) -> Iterator[str]:
         yield f"  {number}. " + ", ".join(f"{name}={short(value)}" for name, value in record.items())
     if found.records:
         yield ""
-    yield f"{found.rejected} of the first {found.judged} records would be rejected" + (":" if found.rejected else "")
+    of = counted(found.judged, "record")
+    yield f"{found.rejected} of the first {of} would be rejected" + (":" if found.rejected else "")
     for reject in found.rejects:
         said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
         yield f"  line {reject.line}: {said}  {reject.record}"

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator
 from typing import Any, Self
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.intake.rows import LARGEST, Records, Row, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
@@ -57,4 +58,4 @@ def csv_rows(reader: Any, lines: CsvLines, columns: tuple[str, ...]) -> Iterator
         if len(values) == count:
             yield dict(zip(columns, values, strict=True))
         elif values:
-            yield unreadable(f"{len(values)} fields instead of {count}", line, ",".join(values))
+            yield unreadable(f"{counted(len(values), 'field')} instead of {count}", line, ",".join(values))

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, xlsx_book
 from bulk_pipelines.formats.xlsx_book import Book, Unpack
@@ -77,7 +78,7 @@ def values(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Itera
 
 
 def too_wide(number: int, width: int, extra: int) -> Row:
-    return unreadable(f"{width + extra} values instead of {width}", number)
+    return unreadable(f"{counted(width + extra, 'value')} instead of {width}", number)
 
 
 def sheet(file: BinaryIO, size: int, limits: Limits) -> Table:
