@@ -22,7 +22,7 @@ from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
-from bulk_pipelines.up.services import MODULE
+from bulk_pipelines.up.programs import MODULE
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000

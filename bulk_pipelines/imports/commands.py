@@ -256,7 +256,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.plan import landing
+    from bulk_pipelines.imports.plan.land import landing
     from bulk_pipelines.imports.request import RequestedFile
     from bulk_pipelines.storage.access import access_of
 

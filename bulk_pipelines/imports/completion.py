@@ -17,7 +17,7 @@ from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, rejects, staging
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.progress import Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
 from bulk_pipelines.imports.reconcile.control import Control

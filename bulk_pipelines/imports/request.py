@@ -14,7 +14,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses

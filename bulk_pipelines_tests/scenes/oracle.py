@@ -22,7 +22,8 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines.imports import winding_up, work
 from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.plan import planning, ranges
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.settings.engine import EngineSettings

@@ -20,11 +20,13 @@ from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import agreement, expressions, landing, layout
-from bulk_pipelines.imports.plan import ranges as cutting
+from bulk_pipelines.imports.plan import agreement, expressions
+from bulk_pipelines.imports.plan.cut import ranges as cutting
+from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landing import Landing, opened
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.land import landing
+from bulk_pipelines.imports.plan.land.landing import Landing, opened
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import planning as sent
 from bulk_pipelines.imports.sent.uploads import Upload

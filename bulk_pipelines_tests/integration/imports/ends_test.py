@@ -17,7 +17,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import submission, winding_up
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.import_jobs import Imports, Row, counts, file_of, imports_of

@@ -16,10 +16,10 @@ from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_book import Book
 from bulk_pipelines.formats.xlsx_rows import Reader
-from bulk_pipelines.imports.plan import archives, encodings
-from bulk_pipelines.imports.plan.archives import Archive
-from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
-from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.imports.plan.land import archives, encodings
+from bulk_pipelines.imports.plan.land.archives import Archive
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile, Readable
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage

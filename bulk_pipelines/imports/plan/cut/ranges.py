@@ -9,9 +9,9 @@ import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows
-from bulk_pipelines.imports.plan import csv_ends, json_ends
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.cut import csv_ends, json_ends
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 
 BLOCK = 4 * 1024 * 1024
 EVENLY = 4

@@ -10,7 +10,7 @@ from lzma import LZMAError
 from pathlib import PurePosixPath
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile, Readable
 from bulk_pipelines.storage.compression import HARMLESS, PIECE
 from bulk_pipelines.storage.errors import BadCompression, OverLimit
 from bulk_pipelines.storage.landing import Limits
