@@ -66,10 +66,9 @@ def commands_within(text: str) -> Iterator[list[str]]:
 def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
     """Its options are there, and take what they are given."""
     text = page.read_text()
-    for words in [
-        *commands_in(text),
-        *commands_within(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)),
-    ]:
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    named = [] if page.name == "CHANGELOG.md" else commands_within(prose)  # it may name an option without a value
+    for words in [*commands_in(text), *named]:
         command: click.Command = main
         context, rest = click.Context(main, info_name="bulk"), words
         while isinstance(command, click.Group) and rest:
