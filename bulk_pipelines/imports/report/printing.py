@@ -105,8 +105,12 @@ def lines(found: Preview, command: str) -> Iterator[str]:
         yield f"  {number}. " + ", ".join(f"{name}={short(value)}" for name, value in record.items())
     if found.records:
         yield ""
-    of = counted(found.judged, "record")
-    yield f"{found.rejected} of the first {of} would be rejected" + (":" if found.rejected else "")
+    if found.judged == 1:
+        yield "the only record would be rejected:" if found.rejected else "the only record would not be rejected"
+    else:
+        yield f"{found.rejected} of the first {found.judged} records would be rejected" + (
+            ":" if found.rejected else ""
+        )
     for reject in found.rejects:
         said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
         yield f"  line {reject.line}: {said}  {reject.record}"
