@@ -80,6 +80,14 @@ def text(shown: Sequence[FilePreviewed]) -> str:
     return "\n".join(line for each in shown for line in lines(each.preview, each.command))
 
 
+def judged(found: Preview) -> str:
+    """Say how many of the records that were looked at would be rejected."""
+    if found.judged == 1:
+        return "the only record would be rejected:" if found.rejected else "the only record would not be rejected"
+    of = f"{found.rejected} of the first {found.judged} records would be rejected"
+    return f"{of}:" if found.rejected else of
+
+
 def lines(found: Preview, command: str) -> Iterator[str]:
     """Yield the lines that show a preview."""
     if found.problem is not None:
@@ -105,12 +113,7 @@ def lines(found: Preview, command: str) -> Iterator[str]:
         yield f"  {number}. " + ", ".join(f"{name}={short(value)}" for name, value in record.items())
     if found.records:
         yield ""
-    if found.judged == 1:
-        yield "the only record would be rejected:" if found.rejected else "the only record would not be rejected"
-    else:
-        yield f"{found.rejected} of the first {found.judged} records would be rejected" + (
-            ":" if found.rejected else ""
-        )
+    yield judged(found)
     for reject in found.rejects:
         said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
         yield f"  line {reject.line}: {said}  {reject.record}"
