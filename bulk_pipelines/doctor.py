@@ -241,7 +241,7 @@ def missing_rights(chosen: Settings) -> list[str]:
 
 
 def distribution(chosen: Settings) -> Finding:
-    """The query for the data of distributed files is one that PostgreSQL takes, now."""
+    """Check that PostgreSQL takes the query for the data of distributed files, as the tables are now."""
     subject, named = "distribution query", chosen.distribution_query
     if not named and not has_index_data(chosen):
         said = "none: BULK_DISTRIBUTION_QUERY names one, `bulk distribute sample` makes a table to try it with"

@@ -14,7 +14,7 @@ from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.counts import Counts, records_were
 from bulk_pipelines.imports.load import refusals, rejects, staging
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.land.landing import opened
@@ -122,12 +122,12 @@ def finish(connection: Connection, job: Job) -> Ending:
 
 
 def nothing_loaded(counts: Counts) -> str:
-    all_of_them = "the only record was" if counts.read == 1 else f"all {counts.read:,} records were"
     if counts.rejected == counts.read and not counts.unprocessed:
-        return f"nothing could be loaded: {all_of_them} rejected"
+        whole = "the only record was" if counts.read == 1 else f"all {records_were(counts.read)}"
+        return f"nothing could be loaded: {whole} rejected"
     return (
-        f"nothing could be loaded: {counted(counts.rejected, 'record was', 'records were')} rejected, "
-        f"{counts.superseded:,} superseded, {counts.unprocessed:,} never reached"
+        f"nothing could be loaded: {records_were(counts.rejected)} rejected, {counts.superseded:,} superseded, "
+        f"{counts.unprocessed:,} never reached"
     )
 
 

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass, fields
 
+from bulk_pipelines.counted import counted
+
+
+def records_were(number: int) -> str:
+    """Return the beginning of a sentence about so many records."""
+    return counted(number, "record was", "records were")
+
 
 @dataclass(frozen=True)
 class Counts:

@@ -5,21 +5,20 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources, settings
-from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, submission, winding_up
+from bulk_pipelines.imports.counts import records_were
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
@@ -120,7 +119,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
         return dg.AssetCheckResult(
             passed=rate <= HIGH_ERROR_RATE,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{rate:.1%} of {counted(counts.read, 'record was', 'records were')} rejected",
+            description=f"{rate:.1%} of {records_were(counts.read)} rejected",
             metadata={"error_rate": rate},
         )
 
@@ -204,7 +203,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         submitted = submission.submit(
             connection,
             request,
-            Sender("ui", "ui", config.idempotency_key, priority=config.priority),
+            config.sender,
         )
     follow(
         context,
@@ -232,13 +231,8 @@ def import_assets() -> list[dg.AssetsDefinition]:
 
 def launchables() -> list[Launchable]:
     return [
-        Launchable(
-            pipeline(resource),
-            dg.define_asset_job(
-                kind_name(resource.name),
-                selection=dg.AssetSelection.assets(resource.name),
-                description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
-            ),
+        launchable(
+            pipeline(resource), resource.name, f"Works one import of {resource.name}: land, cut, load, reconcile."
         )
         for resource in resources.worked()
     ]

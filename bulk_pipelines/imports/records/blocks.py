@@ -89,8 +89,8 @@ class Block:
 
     @cached_property
     def spans(self) -> Spans:
-        """Where the records stand. Blank lines are no records, and are left out; an element of an array is always a
-        record."""
+        """Return where the records stand. Blank lines are no records, and are left out; an element of an array is
+        always a record."""
         if self.lines is not None:
             places = np.arange(len(self.lines))
             return Spans(places, places + 1, self.lines)

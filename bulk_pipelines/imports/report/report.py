@@ -9,6 +9,7 @@ from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import progress
+from bulk_pipelines.imports.counts import records_were
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan.import_file import ImportFile
@@ -75,9 +76,9 @@ def balance(found: Progress, records: int) -> str | None:
     counts = found.counts
     accounted = counts.loaded + counts.rejected + counts.superseded + counts.valid
     if counts.waiting:
-        return f"{counted(counts.waiting, 'record was', 'records were')} never decided"
+        return f"{records_were(counts.waiting)} never decided"
     if counts.read != accounted:
-        return f"{counted(counts.read, 'record was', 'records were')} read, and {accounted:,} accounted for"
+        return f"{records_were(counts.read)} read, and {accounted:,} accounted for"
     if records != counts.rejected:
-        return f"{counted(counts.rejected, 'record was', 'records were')} rejected, and {records:,} kept"
+        return f"{records_were(counts.rejected)} rejected, and {records:,} kept"
     return None

@@ -171,16 +171,7 @@ def become(
     sender = replace(sender, file=upload.file, priority=arrival.priority)
     submitted = submit(connection, arrival.options(), content, sender)
     if submitted.created:
-        uploads.submit(
-            connection,
-            upload,
-            landed=landed.url,
-            landed_version=landed.version,
-            landed_bytes=landed.bytes,
-            sha256=landed.sha256,
-            sent=landed.source_bytes,
-            name=arrival.name,
-        )
+        uploads.submit(connection, upload, sent=landed.source_bytes, landed=landed, name=arrival.name)
     return submitted
 
 

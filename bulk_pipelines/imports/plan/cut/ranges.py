@@ -134,7 +134,7 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
 
 
 def row_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
-    """Cut between batches."""
+    """Return the borders of ranges of a file of rows, which lie between its batches."""
     target, shift, line = layout.start, None, layout.first_line
     for place in rows.places(source, layout.start):
         shift = layout.first_line - place.first if shift is None else shift

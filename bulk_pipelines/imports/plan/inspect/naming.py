@@ -109,7 +109,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
 
 
 def check_columns(resource: Resource, reading: Reading) -> None:
-    """Refuse what was told of columns that there are none of."""
+    """Refuse options that name columns which the resource does not have."""
     known = resource.column_names
     for option in ("map", "constants", "expressions", "dates"):
         for column, _ in getattr(reading, option):
