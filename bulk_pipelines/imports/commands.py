@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.flags import reading_options, with_reading
+from bulk_pipelines.imports.files_first import FilesFirst
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
@@ -16,38 +16,6 @@ if TYPE_CHECKING:
 
     from bulk_pipelines.imports.request import ImportRequest, Options
     from bulk_pipelines.resources.declaration import Resource
-
-
-class FilesFirst(click.Group):
-    """The group that reads `bulk import FILE` as `bulk import file FILE`: a word that is no subcommand is a file."""
-
-    def resolve_command(
-        self, context: click.Context, arguments: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if arguments and self.get_command(context, arguments[0]) is None:
-            arguments = ["file", *arguments]
-        return super().resolve_command(context, arguments)
-
-    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Suggest files beside the subcommands, and the options of the command that stands for the group."""
-        if incomplete.startswith("-"):
-            return self.commands["file"].shell_complete(context, incomplete)
-        return [*super().shell_complete(context, incomplete), *suggestions.files(context, None, incomplete)]
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the options that people type, too: those of the command that stands for the group."""
-        super().format_options(context, formatter)
-        file = self.commands["file"]
-        options = [each for each in file.params if isinstance(each, click.Option)]
-        with formatter.section("Options of bulk import FILE"):
-            formatter.write_dl([record for each in options if (record := each.get_help_record(context))])
-        file.format_epilog(context, formatter)
-
-    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        # Options may stand before the file.
-        if arguments and arguments[0].startswith("--") and arguments[0] not in {"--help"}:
-            arguments = ["file", *arguments]
-        return super().parse_args(context, arguments)
 
 
 def connected() -> "Engine":

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-from click.shell_completion import CompletionItem
 
 from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.processing.recipes.suggested import recipes_and_files
 from bulk_pipelines.processing.shown import (
     KickOffShown,
     ProcessShown,
@@ -28,21 +28,12 @@ def connected() -> "Engine":
     return ready.opened(settings.current(), "bulk cli")
 
 
-@suggestions.quietly
-def suggest_recipes(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
-    """Suggest the recipes that are declared, and files with one."""
-    from bulk_pipelines.processing.recipes import library
-
-    found = library.load(settings.current()).recipes
-    return [*(CompletionItem(name) for name in found if name.startswith(begun)), CompletionItem(begun, type="file")]
-
-
 @click.command()
 @click.argument("source", required=False, metavar="[FILE]", shell_complete=suggestions.files)
 @click.option(
     "--recipe",
     required=True,
-    shell_complete=suggest_recipes,
+    shell_complete=recipes_and_files,
     help="The recipe (see `bulk recipes list`), or a file with one.",
 )
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
@@ -227,8 +218,7 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         dry_run=dry_run,
         by=commanding.actor(),
     )
-    found = Reprocessed(count, dry_run)
-    output.show(found, str(found))
+    output.show(found := Reprocessed(count, dry_run), str(found))
 
 
 @click.command()
@@ -266,7 +256,7 @@ def list_all() -> None:
 
 
 @recipes.command()
-@click.argument("name", shell_complete=suggest_recipes)
+@click.argument("name", shell_complete=recipes_and_files)
 @output.shows(Mapping[str, Mapping[str, Any]])
 def show(name: str) -> None:
     """Show a recipe as it is declared, as JSON."""
@@ -289,7 +279,7 @@ def check(files: Sequence[Path]) -> None:
 
 
 @recipes.command(name="try")
-@click.argument("name", shell_complete=suggest_recipes)
+@click.argument("name", shell_complete=recipes_and_files)
 @click.argument("source", shell_complete=suggestions.files)
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
 @output.shows(TriedRow, many=True)
