@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,12 +74,12 @@ class Scene:
         self.check(rows)
         return seconds
 
-    def work(self, job_key: str, workers: int) -> None:
-        """Plan a job that was submitted, and work it to its end."""
+    def work(self, job_key: str, workers: int, worker: Callable[[str, Job], None] | None = None) -> None:
+        """Plan a job that was submitted, and have workers work it to its end."""
         with transaction(self.engine) as connection:
             job = jobs.start(connection, job_key)
         planning.plan(self.engine, job)
-        for each in [self.workers.submit(work, self.url, job) for _ in range(workers)]:
+        for each in [self.workers.submit(worker or work, self.url, job) for _ in range(workers)]:
             each.result()
 
     def check(self, rows: int) -> None:

@@ -88,6 +88,7 @@ def main(context: click.Context, server: str | None, quiet: bool, verbose: bool)
 
     Settings come from the environment (docs/settings.md). Without BULK_DATABASE_URL an embedded PostgreSQL is used.
     """
+    output.open_what_is_closed()
     if not verbose:  # what a library has to say to programmers is nothing for people
         warnings.simplefilter("ignore")
     context.obj = Runs()

@@ -3,12 +3,15 @@
 A command says by `shows` what its JSON is; the reference and the tests read that declaration. The answer goes to the
 standard output. With `--json`, notes and progress go to the standard error, and with `--quiet` they are left out."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
+
+from bulk_pipelines.errors import InvalidInput
 
 JSON = "bulk.json"
 QUIET = "bulk.quiet"
@@ -55,6 +58,25 @@ def same_answer(command: click.Command, function: Callable[..., object]) -> None
 def note_json(context: click.Context, _: click.Parameter, given: bool) -> None:
     if given:
         context.find_root().meta[JSON] = True
+
+
+def open_what_is_closed() -> None:
+    """Open the standard streams that whoever started this process has closed. Otherwise the next file or connection
+    gets the number of one of them, and whatever a library prints goes there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - it stays open as long as the process
+
+
+def binary() -> BinaryIO:
+    """Return the standard output for the content of a file."""
+    if sys.stdout is None:
+        raise InvalidInput("to", "the standard output is closed")
+    return sys.stdout.buffer
 
 
 def chosen(name: str) -> bool:

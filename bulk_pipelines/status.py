@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import pool, queries
 from bulk_pipelines.output import table
 
@@ -80,7 +81,7 @@ def shown(status: Status) -> str:
         )
         for each in status.jobs
     ]
-    queue = f"queue: {status.ready} items ready, {status.waiting} waiting for their next attempt"
+    queue = f"queue: {counted(status.ready, 'item')} ready, {status.waiting} waiting for their next attempt"
     return "\n".join([*table(header, rows), "", queue, *workers(status.workers)])
 
 

@@ -1,5 +1,5 @@
-"""What the shell suggests for an argument: the newest jobs, and the resources. Whatever goes wrong, it suggests
-nothing, because a person who presses the tabulator has not asked for an error."""
+"""What the shell suggests for an argument: the newest jobs, resources, files and words. Whatever goes wrong, it
+suggests nothing, because a person who presses the tabulator has not asked for an error."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from bulk_pipelines import settings
 
 MOST = 50
 
-Suggest = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Suggest = Callable[[click.Context, click.Parameter | None, str], list[CompletionItem]]
 
 
 def quietly(suggest: Suggest) -> Suggest:
-    def suggested(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    def suggested(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
         try:
             return suggest(context, parameter, begun)
         except Exception:  # noqa: BLE001 - see above
@@ -24,7 +24,7 @@ def quietly(suggest: Suggest) -> Suggest:
 
 
 @quietly
-def jobs(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def jobs(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
     """Suggest the newest jobs, each with its kind and state. A database that does not run is not started for that."""
     from bulk_pipelines.database import address, pool
     from bulk_pipelines.database.pool import transaction
@@ -42,7 +42,23 @@ def jobs(_context: click.Context, _parameter: click.Parameter, begun: str) -> li
 
 
 @quietly
-def resources(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def resources(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
     from bulk_pipelines import resources
 
     return [CompletionItem(each.name) for each in resources.known() if each.name.startswith(begun)]
+
+
+def files(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
+    """Let the shell suggest files, as it does for other programs."""
+    return [CompletionItem(begun, type="file")]
+
+
+def words(*known: str) -> Suggest:
+    def suggested(_context: click.Context, _parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in known if word.startswith(begun)]
+
+    return suggested
+
+
+modes = words("insert", "upsert")
+states = words("submitted", "running", "paused", "completed", "completed_with_errors", "failed", "cancelled")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.api.shown import KeyMade, KeyShown
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def revoke(key_id: str) -> None:
 
 
 @click.command("audit")
-@click.option("--job", "job_key", help="Only of this job.")
+@click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only of this job.")
 @click.option("--actor", help="Only what this user did.")
 @click.option("--action", help="Only this: submit, pause, cancel, …")
 @click.option("--owner", help="Only about the jobs of this owner.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import psycopg
 
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import migrations
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import BulkError
@@ -71,7 +72,8 @@ def database(door: Door) -> str | None:
 
 def schema(door: Door) -> str | None:
     pending = migrations.pending(door.pool.url.render_as_string(hide_password=False))
-    return f"the schema is not up to date, {len(pending)} migrations are missing: run bulk migrate" if pending else None
+    missing = counted(len(pending), "migration is", "migrations are")
+    return f"the schema is not up to date, {missing} missing: run bulk migrate" if pending else None
 
 
 def storage(door: Door) -> str | None:

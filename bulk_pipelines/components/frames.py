@@ -10,6 +10,7 @@ from pydantic import Field
 from bulk_pipelines.components import frame_imports, frame_rows
 from bulk_pipelines.components.frame_imports import Origin
 from bulk_pipelines.components.frame_types import Frame, check, framed, spooled
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.errors import BulkError
@@ -163,7 +164,7 @@ def rejected(asset: dg.AssetsDefinition | dg.AssetKey | str, *, most: int = 0) -
         rows = [dg.TableRecord(each) for each in shown.rejects]
         return dg.AssetCheckResult(
             passed=counts.rejected <= most,
-            description=f"{counts.rejected:,} of {counts.read:,} rows were rejected",
+            description=f"{counts.rejected:,} of {counted(counts.read, 'row was', 'rows were')} rejected",
             metadata={
                 "rows_read": counts.read,
                 "rows_rejected": counts.rejected,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted, SampleShown
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> Non
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @output.shows(DistributionShown)
 def run(job_key: str) -> None:
     """Work a job now, as a run of this installation's Dagster, and show its first files. A failed one is redriven.
@@ -82,7 +82,7 @@ def run(job_key: str) -> None:
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--size", default=1_000, show_default=True, type=click.IntRange(1, 1_000), help="Files on a page.")
 @click.option("--after", help="The `next` of the page before.")
 @output.shows(DistributionShown)

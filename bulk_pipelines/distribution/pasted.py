@@ -5,6 +5,7 @@ import io
 import json
 from typing import Any
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.distribution.request import FIELDS
 from bulk_pipelines.errors import InvalidInput
 
@@ -26,7 +27,9 @@ def inputs_of(text: str) -> list[Any]:
         names = [each.strip() for each in rows.pop(0)]
     for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise InvalidInput(f"inputs[{number}]", f"has {len(row)} fields, and {', '.join(names)} are {len(names)}")
+            raise InvalidInput(
+                f"inputs[{number}]", f"has {counted(len(row), 'field')}, and {', '.join(names)} are {len(names)}"
+            )
     return [dict(zip(names, (each.strip() for each in row), strict=True)) for row in rows]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.drops import grouping, ledger, targets
 from bulk_pipelines.drops.grouping import Group
@@ -110,7 +111,7 @@ class Looked:
     def __str__(self) -> str:
         if self.skipped:
             return f"{self.source}: {self.skipped}"
-        parts = [f"{self.seen} files seen", f"{self.taken} taken"]
+        parts = [f"{counted(self.seen, 'file')} seen", f"{self.taken} taken"]
         if self.jobs:
             parts.append(f"as {', '.join(self.jobs)}")
         complete = self.taken + self.behind_earlier + self.behind_needed + self.left_over + self.without_table

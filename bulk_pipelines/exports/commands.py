@@ -1,17 +1,16 @@
 """`bulk export`. What the command needs is imported when it runs."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.exports.report.shown import ExportShown
 
 
 @click.command(name="export")
-@click.argument("resource", required=False)
+@click.argument("resource", required=False, shell_complete=suggestions.resources)
 @click.option("--table", help="In place of a resource, any table: orders, shop.orders.")
 @click.option(
     "--query",
@@ -28,6 +27,7 @@ from bulk_pipelines.exports.report.shown import ExportShown
 )
 @click.option(
     "--to",
+    shell_complete=suggestions.files,
     help="A folder, or a file's name: a path, or an address such as s3://bucket/folder; - for standard output. "
     "[default: BULK_EXPORTS_URL]",
 )
@@ -71,7 +71,7 @@ def command(
         source = submission.source(connection, resource, table, None if query is None else query.read())
     request = ExportRequest.parse(given | source)
     if to_stdout:
-        printing.print_out(pool, request, sys.stdout.buffer)
+        printing.print_out(pool, request, output.binary())
         return
     click.get_current_context().find_root().obj.ready()
     with transaction(pool) as connection:

@@ -2,13 +2,15 @@
 
 import io
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.ahead import ahead
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 BUFFER = 1 << 20
 ARROW, PARQUET = b"ARROW1", b"PAR1"
@@ -17,11 +19,13 @@ STREAM = b"\xff\xff\xff\xff"
 
 def parquet(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the schema and the batches of a Parquet file. Rows are numbered from 1 on."""
-    opened = pyarrow.parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+    from pyarrow.parquet import ParquetFile  # an import that costs more than looking at a small file
+
+    opened = ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
     return opened.schema_arrow, ahead(parquet_batches(file, opened))
 
 
-def parquet_batches(file: BinaryIO, opened: pyarrow.parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
+def parquet_batches(file: BinaryIO, opened: "ParquetFile") -> Iterator[pa.RecordBatch]:
     first = 1
     for group in range(opened.num_row_groups):
         size = batch_rows(file, opened, group)
@@ -30,13 +34,13 @@ def parquet_batches(file: BinaryIO, opened: pyarrow.parquet.ParquetFile) -> Iter
             first += batch.num_rows
 
 
-def batch_rows(file: BinaryIO, opened: pyarrow.parquet.ParquetFile, group: int) -> int:
+def batch_rows(file: BinaryIO, opened: "ParquetFile", group: int) -> int:
     """Return how many rows of a row group can be read at once. A dictionary may hold one value that is very long, and
     all rows may name it, so that a small file would fill the memory."""
     texts = [field.name for field in opened.schema_arrow if is_variable(rows.value_type(field.type))]
     if not texts:
         return rows.BATCH_ROWS * 8
-    probe = pyarrow.parquet.ParquetFile(file, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False)
+    probe = type(opened)(file, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False)
     longest = 0
     for batch in probe.iter_batches(1, row_groups=[group], columns=texts, use_threads=False):
         for values in batch.columns:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.flags import reading_options, with_reading
+from bulk_pipelines.imports.files_first import FilesFirst
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
 
 if TYPE_CHECKING:
@@ -14,32 +16,6 @@ if TYPE_CHECKING:
 
     from bulk_pipelines.imports.request import ImportRequest, Options
     from bulk_pipelines.resources.declaration import Resource
-
-
-class FilesFirst(click.Group):
-    """The group that reads `bulk import FILE` as `bulk import file FILE`: a word that is no subcommand is a file."""
-
-    def resolve_command(
-        self, context: click.Context, arguments: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if arguments and self.get_command(context, arguments[0]) is None:
-            arguments = ["file", *arguments]
-        return super().resolve_command(context, arguments)
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the options that people type, too: those of the command that stands for the group."""
-        super().format_options(context, formatter)
-        file = self.commands["file"]
-        options = [each for each in file.params if isinstance(each, click.Option)]
-        with formatter.section("Options of bulk import FILE"):
-            formatter.write_dl([record for each in options if (record := each.get_help_record(context))])
-        file.format_epilog(context, formatter)
-
-    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        # Options may stand before the file.
-        if arguments and arguments[0].startswith("--") and arguments[0] not in {"--help"}:
-            arguments = ["file", *arguments]
-        return super().parse_args(context, arguments)
 
 
 def connected() -> "Engine":
@@ -54,10 +30,20 @@ def group() -> None:
 
 
 @group.command()
-@click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.option("--resource", help="What the records are: users, articles, comments, or an adopted table.")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE...", shell_complete=suggestions.files)
+@click.option(
+    "--resource",
+    shell_complete=suggestions.resources,
+    help="What the records are: users, articles, comments, or an adopted table.",
+)
 @click.option("--table", help="In place of a resource, any table: orders, shop.orders. Nothing has to be declared.")
-@click.option("--mode", default="insert", show_default=True, help="insert: only new rows; upsert: also changes.")
+@click.option(
+    "--mode",
+    default="insert",
+    show_default=True,
+    shell_complete=suggestions.modes,
+    help="insert: only new rows; upsert: also changes.",
+)
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
 @click.option("--compression", help="none, gzip, zstd, bzip2 or xz; recognised when left out.")
 @click.option(
@@ -149,7 +135,7 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--format", "kind", type=click.Choice(["csv", "ndjson"]), help="Download all of them as a file.")
 @click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
 @click.option("--as-source", is_flag=True, help="Download the records as they stood in the file, to be mended.")
@@ -193,16 +179,17 @@ def errors(
         lines.append(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
     elif not total:
         gone = (job.result or {}).get("rejected", 0)
-        lines.append(f"retention has removed its {gone:,} rejects" if gone else "no record was rejected")
+        lines.append(f"retention has removed its {counted(gone, 'reject')}" if gone else "no record was rejected")
         if job.dlq_items:
             lines.append(
-                f"{job.dlq_items} of {job.total_items} ranges could not be loaded: bulk dlq list --job {job_key}"
+                f"{job.dlq_items} of {counted(job.total_items, 'range')} could not be loaded: "
+                f"bulk dlq list --job {job_key}"
             )
     output.show(RejectsShown(job_key, rejects_shown, total, bool(more)), "\n".join(lines))
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.argument("outcome", type=click.Choice(["successful", "failed", "unprocessed"]))
 @click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
 @click.option("--file", "number", type=click.IntRange(1), help="Of several files: the one with this number.")
@@ -222,9 +209,13 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option(
-    "--from", "source", metavar="FILE", help="The records as you have mended them; without it, as they stood."
+    "--from",
+    "source",
+    metavar="FILE",
+    shell_complete=suggestions.files,
+    help="The records as you have mended them; without it, as they stood.",
 )
 @click.option("--idempotency-key", help="With --from: the same key again answers with the first import.")
 @output.shows(ImportShown)
@@ -252,7 +243,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
 
 
 @group.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.shows(UndoShown)
 def undo(job_key: str, yes: bool) -> None:
@@ -268,8 +259,9 @@ def undo(job_key: str, yes: bool) -> None:
         resource = submission.undoable(job)
         found = undoing.count(connection, resource, job.job_id)
     output.note(
-        f"{found.free:,} rows of {job_key} can be taken back from {resource.table}; "
-        f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+        f"{counted(found.free, 'row')} of {job_key} can be taken back from {resource.table}; "
+        f"{counted(found.changed, 'was', 'were')} changed since and {counted(found.referred_to, 'is', 'are')} "
+        "referred to: those stay"
     )
     if found.free and not yes:
         output.confirm("Take them back?")
@@ -277,7 +269,7 @@ def undo(job_key: str, yes: bool) -> None:
     if found.free:
         with progress_bar.counted("rows taken back", found.free, quiet=output.chosen(output.QUIET)) as taken:
             removed = submission.take_back(pool, job, commanding.actor(), taken)
-    lines = [f"{removed:,} rows taken back"] if found.free else []
+    lines = [f"{counted(removed, 'row')} taken back"] if found.free else []
     if removed < found.free:
         lines.append(
             f"{found.free - removed:,} stay: the table did not give them back, or somebody has come to need them"

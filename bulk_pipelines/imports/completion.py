@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection, transaction
 from bulk_pipelines.engine.jobs import end as engine_finish
@@ -137,7 +138,7 @@ def why_buried(connection: Connection, job: Job) -> str:
         return ""
     row = connection.execute(queries.text("import_progress", "first_burial"), {"job_id": job.job_id}).fetchone()
     error = " ".join((row[0] if row and row[0] else "no reason was recorded").split())
-    many = f"{job.dlq_items} of {job.total_items} ranges could not be loaded"
+    many = f"{job.dlq_items} of {counted(job.total_items, 'range')} could not be loaded"
     return f"{many} ({shown(error)}): bulk dlq list --job {job.job_key}"
 
 

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, fields
 
+from bulk_pipelines.counted import counted
+
 
 def records_were(number: int) -> str:
     """Return the beginning of a sentence about so many records."""
-    return "1 record was" if number == 1 else f"{number:,} records were"
+    return counted(number, "record was", "records were")
 
 
 @dataclass(frozen=True)

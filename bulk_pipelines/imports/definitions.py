@@ -9,6 +9,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.imports import completion, progress, submission, winding_up
+from bulk_pipelines.imports.counts import records_were
 from bulk_pipelines.imports.kind import kinds_of
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.report import report
@@ -116,7 +117,7 @@ def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:
         return dg.AssetCheckResult(
             passed=rate <= HIGH_ERROR_RATE,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{rate:.1%} of {counts.read:,} records were rejected",
+            description=f"{rate:.1%} of {records_were(counts.read)} rejected",
             metadata={"error_rate": rate},
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.maintenance.shown import Discarded, JobControlled, LetterShown, Redriven
 
@@ -45,7 +46,7 @@ class Age(click.ParamType[float]):
 
 
 NARROWED = [
-    click.option("--job", "job_key", help="Only of this job."),
+    click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only of this job."),
     click.option("--kind", help="Only of this kind of job."),
     click.option("--error-class", help="Only those that failed this way, such as permanent or died."),
     click.option("--older-than", type=Age(), help="Only those buried at least this long ago, such as 12h or 7d."),
@@ -108,7 +109,7 @@ def redrive(not_found: bool, **wanted: object) -> None:
         total = None if not_found else letters.count(connection, asked)
     with progress_bar.counted("items", total, quiet=output.chosen(output.QUIET)) as told:
         done = letters.try_again(pool, asked, commanding.actor(), not_found=not_found, told=told)
-    lines = [f"{done.items} items are tried again"]
+    lines = [f"{counted(done.items, 'item is', 'items are')} tried again"]
     if done.goes_on:
         lines.append(f"job {wanted['job_key']} goes on with what it had not begun")
     if done.left:
@@ -129,7 +130,7 @@ def discard(yes: bool, **wanted: object) -> None:
     if not yes:
         output.confirm("They will never be tried again. Discard them?")
     discarded = letters.discard(connected(), chosen(wanted), commanding.actor())
-    output.show(Discarded(discarded), f"{discarded} items are discarded")
+    output.show(Discarded(discarded), f"{counted(discarded, 'item is', 'items are')} discarded")
 
 
 @click.command()

@@ -19,7 +19,7 @@ from bulk_pipelines.engine.states import JobEvent
 from bulk_pipelines.maintenance import retention, sweep
 from bulk_pipelines.maintenance.control.definitions import CONTROLS, controls
 from bulk_pipelines.maintenance.lost_runs import Action, LossLimits, RunSeen, RunState, Unended
-from bulk_pipelines.maintenance.retention import Part, Pruned
+from bulk_pipelines.maintenance.retention import Part, Pruned, Told
 from bulk_pipelines.orchestration import history, terminations
 from bulk_pipelines.orchestration.pipeline import Launchable
 from bulk_pipelines.orchestration.resources import Database
@@ -115,7 +115,7 @@ class Upkeep:
         instance: dg.DagsterInstance,
         chosen: Settings,
         dry_run: bool,
-        told: Callable[[str], None] = lambda _: None,
+        told: Told = lambda _: None,
     ) -> list[Pruned]:
         return retention.run_once(pool, chosen, [*self.parts, *history_parts(instance, self.kinds)], dry_run, told)
 

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.maintenance.shown import Adopted, Apart, ResourceChecked, ResourceShown, SamplesMade
 
 
@@ -63,7 +63,7 @@ def sample() -> None:
 
 
 @group.command()
-@click.argument("names", nargs=-1, metavar="[RESOURCE]...")
+@click.argument("names", nargs=-1, metavar="[RESOURCE]...", shell_complete=suggestions.resources)
 @output.shows(ResourceChecked, many=True)
 def check(names: tuple[str, ...]) -> None:
     """Say where declarations and tables have come apart; exit with status 1 if any import could not work."""

@@ -28,6 +28,22 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Step:
+    """How far a pass is."""
+
+    name: str
+    number: int
+    of: int
+    """How many parts there are. They take very different times, so nothing follows from their number."""
+    removed: int = 0
+    total: int | None = None
+    """How many things this part has to remove; None where counting them would take as long as removing them."""
+
+
+Told = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
 class Pruned:
     """How many things a part removed, or would remove in a dry run."""
 
@@ -42,24 +58,29 @@ def run_once(
     chosen: Settings,
     parts: Iterable[Part],
     dry_run: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    told: Told = lambda _: None,
 ) -> list[Pruned]:
     """Make one pass. A part that fails does not stop the other parts. Jobs go last, and only when all parts were
-    completed, because the parts find by the jobs what belongs to them. `told` is called with the name of each part when
-    it begins."""
+    completed, because the parts find by the jobs what belongs to them. `told` is called when a part begins, and with
+    each batch of items that is gone."""
+    between = list(parts)
+    of = len(between) + 2
 
-    def done_with(part: Part) -> Pruned:
-        told(part.name)
+    def items(pool: Engine, chosen: Settings, dry_run: bool) -> int:
+        return prune_items(pool, chosen, dry_run, lambda gone, total: told(Step("items", 1, of, gone, total)))
+
+    def done_with(number: int, part: Part) -> Pruned:
+        told(Step(part.name, number, of))
         return gone_through(pool, chosen, part, dry_run)
 
     with advisory.held(pool, "bulk_pipelines.prune") as ours:
         if not ours:
             raise Conflict("another retention pass is at work")
-        done = [done_with(part) for part in (Part("items", prune_items), *parts)]
+        done = [done_with(number, part) for number, part in enumerate((Part("items", items), *between), 1)]
         problems = [part.name for part in done if part.problem]
         if problems:
             return [*done, Pruned("jobs", 0, f"kept until this can be gone through: {', '.join(problems)}")]
-        return [*done, done_with(Part("jobs", prune_jobs))]
+        return [*done, done_with(of, Part("jobs", prune_jobs))]
 
 
 def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> Pruned:
@@ -70,12 +91,20 @@ def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> P
         return Pruned(part.name, 0, str(error) if isinstance(error, BulkError) else repr(error))
 
 
-def prune_items(pool: Engine, chosen: Settings, dry_run: bool) -> int:
-    """Remove the items of jobs that have been over for long enough; the jobs and their counters stay."""
+def prune_items(
+    pool: Engine, chosen: Settings, dry_run: bool, told: Callable[[int, int], None] = lambda _gone, _total: None
+) -> int:
+    """Remove the items of jobs that have been over for long enough; the jobs and their counters stay. The counters say
+    beforehand how many items there are at most: a pass that was cut short has removed some of them."""
     days = min(chosen.keep_items_days, chosen.keep_jobs_days)
     if dry_run:
         return counted(pool, "count_prunable_items", days)
-    return sum(prune_items_of(pool, job_id, days) for job_id in jobs_to_prune(pool, days))
+    total, removed = counted(pool, "items_of_prunable_jobs", days), 0
+    for job_id in jobs_to_prune(pool, days):
+        for count in prune_items_of(pool, job_id, days):
+            removed += count
+            told(removed, max(removed, total))
+    return removed
 
 
 def jobs_to_prune(pool: Engine, days: int) -> Iterator[int]:
@@ -91,13 +120,13 @@ def jobs_to_prune(pool: Engine, days: int) -> Iterator[int]:
         after_id, after_time = rows[-1]
 
 
-def prune_items_of(pool: Engine, job_id: int, days: int) -> int:
+def prune_items_of(pool: Engine, job_id: int, days: int) -> Iterator[int]:
+    """Yield how many items of the job went with each transaction."""
     values = {"job_id": job_id, "days": days, "most": BATCH}
-    removed = sum(batches(pool, "prune_items", values))
+    yield from batches(pool, "prune_items", values)
     sum(batches(pool, "prune_batch_steps", values))
     with transaction(pool) as connection:
         connection.execute(queries.text("retention", "mark_pruned"), values)
-    return removed
 
 
 def batches(pool: Engine, name: str, values: dict[str, Any], file: str = "retention") -> Iterator[int]:

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dlq
 from bulk_pipelines.engine.jobs.dlq import DeadLetter, Wanted
@@ -47,7 +48,7 @@ def reason(job: Job, letters: Sequence[DeadLetter]) -> str:
     if job.status is JobState.FAILED:
         said = f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}"
     else:
-        said = f"job {job.job_key} ended with dead letters: {job.dlq_items:,} of {job.total_items:,} items"
+        said = f"job {job.job_key} ended with dead letters: {job.dlq_items:,} of {counted(job.total_items, 'item')}"
         said += f", the first one {words(letters[0])}" if letters else "; retention has removed them"
     again = "\nExecute this run again, from the beginning or from failure, to try the dead letters again."
     return said + (again if letters else "")

@@ -14,6 +14,7 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import dispatch, jobs, telling
 from bulk_pipelines.engine.jobs import end as finish
@@ -166,7 +167,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
                     return
         recording.of(database.engine).write()
         wanted = pipeline.lanes_for(job, lanes)
-        context.log.info(f"job {job.job_key}: {job.open_items} items for {wanted} lanes")
+        context.log.info(f"job {job.job_key}: {counted(job.open_items, 'item')} for {counted(wanted, 'lane')}")
         for number in range(1, wanted + 1):
             yield dg.Output(None, lane_name(number))
 
@@ -277,7 +278,8 @@ def worked(
 
     def tell(slice_: Slice) -> None:
         tally = slice_.tally
-        context.log.debug(f"{tally.total} items in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
+        worked = counted(tally.total, "item")
+        context.log.debug(f"{worked} in {slice_.seconds:.1f} s: {tally.done} done, {tally.failed} failed")
 
     # The worker's name is kept with the items it buries, so it names the run.
     name = f"{context.run_id}:{worker_name()}"
@@ -290,7 +292,7 @@ def worked(
     ):
         drained = drain.drain(worker, seconds=left, patient=False, on_slice=tell)
     spans.flush()  # the process of a step ends without ceremony
-    context.log.info(f"{drained.worked} items worked here, then {drained.end}")
+    context.log.info(f"{counted(drained.worked, 'item')} worked here, then {drained.end}")
     return drained
 
 

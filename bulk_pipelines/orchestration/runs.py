@@ -8,6 +8,7 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.engine.jobs import audit, dispatch, runs
@@ -60,7 +61,8 @@ def taken_up(context: dg.OpExecutionContext, pool: Engine, kind: str) -> Job:
         if taken.was is JobState.PAUSED:
             context.log.info(f"job {job_key} was paused: this run goes on with it")
         if taken.redriven:
-            context.log.info(f"job {job_key} was {taken.was}: {taken.redriven} items are tried again")
+            told = counted(taken.redriven, "item is", "items are")
+            context.log.info(f"job {job_key} was {taken.was}: {told} tried again")
         # This tag was copied from a run that had failed for good; this run may be started again when it dies.
         context.instance.add_run_tags(context.run_id, {MAX_RETRIES: str(context.instance.run_retries_max_retries)})
     return taken.job

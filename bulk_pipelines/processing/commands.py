@@ -1,15 +1,15 @@
 """`bulk process`, `bulk recipes`, `bulk grid`, `bulk reprocess` and `bulk kickoff`. What a command needs is imported
 when it runs."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bulk_pipelines import output, settings
+from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.formats.flags import reading_options, with_reading
+from bulk_pipelines.processing.recipes.suggested import recipes_and_files
 from bulk_pipelines.processing.shown import (
     KickOffShown,
     ProcessShown,
@@ -30,8 +30,13 @@ def connected() -> "Engine":
 
 
 @click.command()
-@click.argument("source", required=False, metavar="[FILE]")
-@click.option("--recipe", required=True, help="The recipe (see `bulk recipes list`), or a file with one.")
+@click.argument("source", required=False, metavar="[FILE]", shell_complete=suggestions.files)
+@click.option(
+    "--recipe",
+    required=True,
+    shell_complete=recipes_and_files,
+    help="The recipe (see `bulk recipes list`), or a file with one.",
+)
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
@@ -113,7 +118,7 @@ def summary(shown: ProcessShown) -> str:
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option(
     "--format",
     "kind",
@@ -122,10 +127,21 @@ def summary(shown: ProcessShown) -> str:
     type=click.Choice(["csv", "xlsx", "parquet"]),
     help="The file's format.",
 )
-@click.option("--to", default="-", help="The file to write; otherwise the output.")
+@click.option("--to", default="-", shell_complete=suggestions.files, help="The file to write; otherwise the output.")
 @click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome, as often as need be.")
-@click.option("--to-table", metavar="RESOURCE", help="Import the grid: its headers are columns of this resource.")
-@click.option("--mode", default="upsert", show_default=True, help="With --to-table: upsert or insert.")
+@click.option(
+    "--to-table",
+    metavar="RESOURCE",
+    shell_complete=suggestions.resources,
+    help="Import the grid: its headers are columns of this resource.",
+)
+@click.option(
+    "--mode",
+    default="upsert",
+    show_default=True,
+    shell_complete=suggestions.modes,
+    help="With --to-table: upsert or insert.",
+)
 def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
     """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
     from contextlib import closing
@@ -140,7 +156,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
     pieces = grids.written(connected(), job_key, grids.GridFormat(kind), outcomes)
     with closing(pieces):
         if to == "-":
-            out = sys.stdout.buffer
+            out = output.binary()
             for piece in pieces:
                 out.write(piece)
             return
@@ -170,7 +186,7 @@ def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str)
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--status", "statuses", multiple=True, help="ERROR or NOT_FOUND; both when left out.")
 @click.option("--item", "items", multiple=True, help="The key of a row, as often as need be.")
 @click.option("--where", multiple=True, help="column=value of the source, as often as need be.")
@@ -205,11 +221,11 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         dry_run=dry_run,
         by=commanding.actor(),
     )
-    output.show(Reprocessed(count, dry_run), f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+    output.show(found := Reprocessed(count, dry_run), str(found))
 
 
 @click.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--seconds", default=5.0, show_default=True, help="For how long.")
 @output.shows(KickOffShown)
 def kickoff(job_key: str, seconds: float) -> None:
@@ -243,7 +259,7 @@ def list_all() -> None:
 
 
 @recipes.command()
-@click.argument("name")
+@click.argument("name", shell_complete=recipes_and_files)
 @output.shows(Mapping[str, Mapping[str, Any]])
 def show(name: str) -> None:
     """Show a recipe as it is declared, as JSON."""
@@ -266,8 +282,8 @@ def check(files: Sequence[Path]) -> None:
 
 
 @recipes.command(name="try")
-@click.argument("name")
-@click.argument("source")
+@click.argument("name", shell_complete=recipes_and_files)
+@click.argument("source", shell_complete=suggestions.files)
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
 @reading_options
 @output.shows(TriedRow, many=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -15,6 +16,6 @@ def finish(connection: Connection, job: Job) -> Ending:
     buried rows fails, so that people see it; a redrive tries these rows again."""
     result = report.counts(connection, job.job_id).as_json()
     if job.dlq_items:
-        said = f"{job.dlq_items:,} of {job.total_items:,} rows failed: bulk dlq list --job {job.job_key}"
+        said = f"{job.dlq_items:,} of {counted(job.total_items, 'row')} failed: bulk dlq list --job {job.job_key}"
         return Ending(JobEvent.FAIL, result, said)
     return replace(end.verdict(job), result=result)

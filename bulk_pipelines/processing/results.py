@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.engine import outcomes
 from bulk_pipelines.engine.outcomes import Bury, Done, NotFound, RetryLater, Skip
 from bulk_pipelines.errors import ErrorClass, Failure
@@ -134,7 +135,7 @@ def judged(recipe: Recipe, candidates: Sequence[Candidate], origin: Origin, *, t
     if best.score is None:
         if len(ordered) == 1 or take_first:
             return Finding(Outcome.MATCHED, ordered, origin)
-        return Finding(Outcome.AMBIGUOUS, ordered, origin, f"{len(ordered)} candidates without scores")
+        return Finding(Outcome.AMBIGUOUS, ordered, origin, f"{counted(len(ordered), 'candidate')} without scores")
     if best.score < recipe.threshold:
         why = f"the best score {best.score:.2f} is below {recipe.threshold:g}"
         return Finding(Outcome.AMBIGUOUS, ordered, origin, why)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bulk_pipelines.counted import counted
+
 
 @dataclass(frozen=True)
 class ProcessShown:
@@ -23,6 +25,11 @@ class Reprocessed:
 
     rows: int
     dry_run: bool
+
+    def __str__(self) -> str:
+        if self.dry_run:
+            return f"{counted(self.rows, 'row')} would be tried again"
+        return f"{counted(self.rows, 'row is', 'rows are')} tried again"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import click
 
 from bulk_pipelines import output
+from bulk_pipelines.counted import counted
 from bulk_pipelines.distribution import commands as distribution
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted
 from bulk_pipelines.errors import InvalidInput
@@ -88,7 +89,7 @@ def shown(seen: "Export", location: str | None, *, submitted_before: bool) -> Ex
 
 def summary(seen: "Export", location: str | None) -> str:
     lines = [
-        f"{seen.job_id} {seen.status.upper()}: {seen.record_count:,} rows, {seen.bytes:,} bytes",
+        f"{seen.job_id} {seen.status.upper()}: {counted(seen.record_count, 'row')}, {counted(seen.bytes, 'byte')}",
         seen.failure_reason,
         location,
         f"sha256 {seen.sha256}" if seen.sha256 else None,

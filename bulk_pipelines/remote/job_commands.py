@@ -203,7 +203,7 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
         empty = bool(items) and not chosen["itemIds"]
         given = {name: value for name, value in chosen.items() if value is not None}
         count = 0 if empty else client.jobs.reprocess(job_key, **given)
-    output.show(Reprocessed(count, dry_run), f"{count:,} rows {'would be' if dry_run else 'are'} tried again")
+    output.show(found := Reprocessed(count, dry_run), str(found))
 
 
 @over_http(processing.kickoff)

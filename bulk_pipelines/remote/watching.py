@@ -10,6 +10,7 @@ from typing import TypeVar
 from bulk_pipelines import output
 from bulk_pipelines.client import Distribution, Export, Import, Job
 from bulk_pipelines.client.following import Followed, News
+from bulk_pipelines.counted import counted
 from bulk_pipelines.engine.jobs import progress_bar
 from bulk_pipelines.engine.jobs.progress_bar import Gauge, Glance, Show
 from bulk_pipelines.errors import Conflict
@@ -75,7 +76,8 @@ def refuse_paused(key: str, *, paused: bool) -> None:
 def gauge_of_import(seen: Import) -> tuple[str, Gauge]:
     refuse_paused(seen.job_id, paused=seen.paused)
     done = seen.processed_records
-    return seen.status.replace("_", " "), Gauge(done, f"{seen.error_records:,} errors", done, seen.total_records)
+    errors = counted(seen.error_records, "error")
+    return seen.status.replace("_", " "), Gauge(done, errors, done, seen.total_records)
 
 
 def gauge_of_job(seen: Job) -> tuple[str, Gauge]:

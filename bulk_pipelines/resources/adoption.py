@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bulk_pipelines import resources
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import namespaces, samples
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Conflict, InvalidInput
@@ -121,7 +122,7 @@ def as_text(resource: Resource) -> str:
     """Say what a declaration holds, in a few lines."""
     keys = ", ".join(f"({key.name})" for key in resource.keys) or "none: it can only be inserted into"
     needed = ", ".join(column.name for column in resource.columns if column.needed_in_files) or "none"
-    lines = [f"{len(resource.columns)} columns; a file must have: {needed}", f"keys: {keys}"]
+    lines = [f"{counted(len(resource.columns), 'column')}; a file must have: {needed}", f"keys: {keys}"]
     if resource.references:
         lines.append("refers to " + ", ".join(sorted({".".join(each.table) for each in resource.references})))
     lines.append(

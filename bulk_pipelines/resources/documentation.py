@@ -10,8 +10,10 @@ ANY_TABLE = """\
 
 Every table of the database can be imported into and exported, without a declaration:
 
-    bulk import orders.csv --table shop.orders
-    bulk export --table shop.orders --format parquet
+```sh
+bulk import orders.csv --table shop.orders
+bulk export --table shop.orders --format parquet
+```
 
 Columns, types, defaults, NOT NULL, keys, foreign keys, enums, domains, generated and identity columns are read from
 PostgreSQL's catalogue into the same declaration that users, articles and comments have. It goes with the job's

@@ -5,8 +5,6 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import tomlkit
-
 from bulk_pipelines import settings
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.resources import written
@@ -88,6 +86,8 @@ def check_name(name: str, place: str) -> None:
 
 def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:
     """Write the declaration to its file, and return that. A file that is there is only replaced when told."""
+    import tomlkit
+
     check_name(resource.name, "name")
     path = file_of(chosen, resource.name)
     document = tomlkit.document()

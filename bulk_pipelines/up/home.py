@@ -141,10 +141,11 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
 
 
 def upkeep(
-    settings: Settings, name: str, *options: str, told: Callable[[str], None] = lambda _: None
+    settings: Settings, name: str, *options: str, told: Callable[..., None] = lambda **_: None
 ) -> list[tuple[str, int, str | None]]:
     """Make one pass of the sweeper, the finalizer or retention, by the functions that their schedules run. Return what
-    was done, how often, and why it could not be done. `told` is called with the name of each part that begins."""
+    was done, how often, and why it could not be done. `told` is called with each `Step` of retention, field by
+    field."""
     url = address.url(settings)
     prepare(settings, url)
     answer: dict[str, Any] = {}
@@ -160,8 +161,8 @@ def upkeep(
             assert process.stdout is not None
             for line in process.stdout:
                 answer = json.loads(line) if line.startswith("{") else answer
-                if "begun" in answer:
-                    told(answer["begun"])
+                if "step" in answer:
+                    told(**answer["step"])
         errors.seek(0)
         if process.returncode != 0:
             raise failed(settings, f"{name} was not done", errors.read())

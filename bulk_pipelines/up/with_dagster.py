@@ -3,10 +3,12 @@ as a run of the installation's Dagster; `bulk sweep`, `bulk finalize` and `bulk 
 
 import json
 import sys
+from dataclasses import asdict
 
 from bulk_pipelines import settings
 from bulk_pipelines.definitions import launched, passes
 from bulk_pipelines.errors import BulkError
+from bulk_pipelines.maintenance.retention import Step
 from bulk_pipelines.orchestration import command_runs
 from bulk_pipelines.orchestration.command_runs import CodeLocation
 from bulk_pipelines.orchestration.resources import Database
@@ -40,9 +42,9 @@ def pass_here(name: str, dry_run: bool) -> list[Row]:
                 return [(each.name, each.count, each.problem) for each in pruned]
 
 
-def tell(part: str) -> None:
-    """Say which part of a pass begins, to the command that started this process."""
-    sys.stdout.write(json.dumps({"begun": part}) + "\n")
+def tell(step: Step) -> None:
+    """Say how far the pass is, to the command that started this process."""
+    sys.stdout.write(json.dumps({"step": asdict(step)}) + "\n")
     sys.stdout.flush()
 
 

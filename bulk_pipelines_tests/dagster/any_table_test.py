@@ -44,7 +44,7 @@ def test_from_an_unknown_table_to_a_resource(person: Person, tmp_path: Path, dat
     said = person.says("import", str(source), "--resource", "orders", code=REJECTS)
     assert "2 read, 1 loaded, 1 rejected" in said
     assert "no_such_order" in person.says("import", "errors", said.split()[1])
-    assert "1 rows taken back" in person.says("import", "undo", said.split()[1], "--yes")
+    assert "1 row taken back" in person.says("import", "undo", said.split()[1], "--yes")
 
     out = person.says("export", "orders", "--where", "total>=5", "--format", "ndjson", "--to", "-")
     assert '"id":1' in out

@@ -62,10 +62,10 @@ def test_one_that_is_down_is_said_and_does_not_stop_the_others(
     ticking.sources(down=tmp_path / "gone", good=good)
     said = ticking.tick("folder_drops")
     assert f"down: {tmp_path}/gone does not exist; next look in 5 s" in said
-    assert "good: 1 files seen, 1 taken, as J" in said
+    assert "good: 1 file seen, 1 taken, as J" in said
     again = ticking.tick("folder_drops")  # without a cursor, as each tick here
     assert "down: " in again
-    assert "good: 1 files seen, 0 taken, 1 dealt with before" in again
+    assert "good: 1 file seen, 0 taken, 1 dealt with before" in again
     with transaction(engine) as connection:
         rows = connection.execute("SELECT owner, origin, kind FROM job").fetchall()
     assert rows == [("good", "sensor", "import_users")]

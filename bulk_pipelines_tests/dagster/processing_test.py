@@ -80,7 +80,7 @@ def test_rows_that_failed_fail_the_run_and_another_run_tries_them_again(
         job = scene.submitted(source=scene.products("lamp"))
         result = run(instance, job)
         assert not result.success
-        assert "1 of 1 rows failed" in str(scene.job(job.job_key).last_error)
+        assert "1 of 1 row failed" in str(scene.job(job.job_key).last_error)
         broken[0] = False
         assert run(instance, job).success
     assert [row["Outcome"] for row in scene.grid(job)] == ["matched"]

@@ -1,9 +1,6 @@
 """The pages for people with tables and files of their own: every command that stands there does what the page says."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
@@ -11,11 +8,10 @@ import pytest
 
 from bulk_pipelines.drops import sources
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.scenes.reader import Reader
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
-REJECTS = 3
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROWS = {
     "your-tables.md": (
         "SELECT id, customer_id, total::float FROM shop.orders ORDER BY id",
@@ -38,41 +34,28 @@ ROWS = {
 
 
 @pytest.mark.parametrize("page", ROWS)
-def test_every_command_of_the_page_works(page: str, tmp_path: Path, database_url: str) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ours = {"BULK_HOME": str(tmp_path), "BULK_DATABASE_URL": database_url, "BULK_RESOURCES": str(tmp_path / "declared")}
-    environment = os.environ | ours | {"PATH": paths}
-    job, said = "", {}
-    for kind, text in BLOCK.findall((CHECKOUT / "docs" / page).read_text()):
-        if kind == "sql":
-            with psycopg.connect(database_url, autocommit=True) as connection:
-                connection.execute(text.encode(), prepare=False)
-        elif kind == "toml":
-            (tmp_path / "drops.toml").write_text(text)
-            (source,) = sources.load(tmp_path / "drops.toml", (), tmp_path / "inbox")
-            assert [rule.table for rule in source.rules] == ["shop.customers", "shop.orders"]
-        elif kind == "sh":
-            for line in text.splitlines():
-                command = line.replace("JOB", job)
-                done = subprocess.run(
-                    ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-                )
-                wanted = REJECTS if "# ends with 3" in line else 0
-                assert done.returncode == wanted, command + "\n" + done.stdout + done.stderr
-                found = re.search(r"^import (J\w+)", done.stdout)
-                job = found[1] if found else job
-                said[line] = done.stdout
+def test_every_command_of_the_page_works(page: str, tmp_path: Path, database_url: str, binaries: Path) -> None:
+    declared = {"BULK_RESOURCES": str(tmp_path / "declared")}
+    reader = Reader(tmp_path / "work", database_url, tmp_path / "home", binaries, declared)
+    said = reader.reads(CHECKOUT / "docs" / page)
     query, rows = ROWS[page]
     with psycopg.connect(database_url, autocommit=True) as connection:
         assert connection.execute(query.encode()).fetchall() == rows
     if page == "your-tables.md":
-        errors = next(text for line, text in said.items() if line == "bulk import errors JOB")
+        errors = said["bulk import errors JOB\n"]
         assert "invalid_reference" in errors
         assert "does_not_fit" in errors
-        preview = next(text for line, text in said.items() if line.endswith("shop.orders --preview"))
+        preview = next(text for block, text in said.items() if block.endswith("shop.orders --preview\n"))
         assert "1 of the first 3 records would be rejected" in preview
         assert preview.splitlines()[-1] == "bulk import orders.csv --table shop.orders"
-        assert (folder / "out").is_dir()
-        assert said["bulk export orders --format csv --order=-total --to -"].splitlines()[1].startswith("1,1,19.50")
+        assert (reader.folder / "out").is_dir()
+        assert "\n1,1,19.50" in next(text for block, text in said.items() if "--order=-total" in block)
+
+
+def test_the_sources_of_the_page_are_sources(tmp_path: Path) -> None:
+    (declared,) = re.findall(
+        r"^```toml\n(.*?)^```", (CHECKOUT / "docs" / "your-tables.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "drops.toml").write_text(declared)
+    (source,) = sources.load(tmp_path / "drops.toml", (), tmp_path / "inbox")
+    assert [rule.table for rule in source.rules] == ["shop.customers", "shop.orders"]

@@ -1,5 +1,6 @@
 """The documentation names only what exists: make targets, commands, files, settings."""
 
+import ast
 import os
 import re
 import shlex
@@ -21,6 +22,8 @@ from bulk_pipelines.storage import errors as storage_errors
 
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
+MADE = {"cli.md", "json.md"}
+"""Pages that are made from the code."""
 each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
 
 
@@ -41,9 +44,9 @@ def test_every_command_exists(page: Path) -> None:
         assert name in main.commands, f"{page.name}: bulk {name}"
 
 
-def commands_on(page: Path) -> Iterator[list[str]]:
-    """Yield the words of every command of ours that a page shows on a line of its own."""
-    for line in page.read_text().replace("\\\n", " ").splitlines():
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Yield the words of every command of ours that stands on a line of its own."""
+    for line in text.replace("\\\n", " ").splitlines():
         found = re.fullmatch(r"(?: {4}|\$ )?(?:\.venv/bin/)?bulk ((?:--?\w[\w-]* )*[a-z].*)", line)
         if found is None:
             continue
@@ -53,16 +56,27 @@ def commands_on(page: Path) -> Iterator[list[str]]:
                 yield words
 
 
+def commands_within(text: str) -> Iterator[list[str]]:
+    """Yield the words of every command of ours that stands in a sentence or a table."""
+    for found in re.findall(r"`(?:\.venv/bin/)?bulk ([a-z][^`]*)`", re.sub(r"\s+", " ", text)):
+        yield shlex.split(found)
+
+
 @each_page
 def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
     """Its options are there, and take what they are given."""
-    for words in commands_on(page):
+    text = page.read_text()
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    named = [] if page.name == "CHANGELOG.md" else commands_within(prose)  # it may name an option without a value
+    for words in [*commands_in(text), *named]:
         command: click.Command = main
         context, rest = click.Context(main, info_name="bulk"), words
         while isinstance(command, click.Group) and rest:
             _, found, rest = command.resolve_command(context, rest)
             assert found is not None
             command, context = found, click.Context(found, info_name=found.name, parent=context)
+        if isinstance(command, click.Group):
+            continue  # a sentence about all of its commands
         try:
             command.make_parser(context).parse_args(list(rest))
         except click.UsageError as error:
@@ -70,9 +84,25 @@ def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
 
 
 def test_the_commands_of_pages_are_found() -> None:
-    found = {page.name: len(list(commands_on(page))) for page in PAGES}
+    found = {page.name: len(list(commands_in(page.read_text()))) for page in PAGES}
     assert found["tutorial.md"] >= 10
     assert found["imports.md"] >= 8
+    assert len(list(commands_within("run `bulk jobs` and `bulk\njob show JOB`, or `psql`"))) == 2
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES if page.name not in MADE])
+def test_every_command_stands_in_a_block_that_a_test_runs(page: Path) -> None:
+    """The tests of pages run blocks of `sh`."""
+    rest = re.sub(r"^```(?:sh|text)\b.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert list(commands_in(rest)) == []
+
+
+@each_page
+def test_what_examples_in_python_import_is_there(page: Path) -> None:
+    for example in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        for line in ast.parse(example).body:
+            if isinstance(line, ast.Import | ast.ImportFrom):
+                exec(ast.unparse(line), {})
 
 
 def test_the_figures_of_the_pages_are_those_that_were_kept() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import advisory, queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine import outcomes
@@ -31,7 +32,7 @@ def verdict(job: Job) -> Ending:
     if not job.dlq_items:
         return Ending(JobEvent.COMPLETE)
     if job.fail_fast or job.dlq_items == job.total_items - job.cancelled_items:
-        return Ending(JobEvent.FAIL, error=f"{job.dlq_items} of {job.total_items} items are in the DLQ")
+        return Ending(JobEvent.FAIL, error=f"the DLQ has {job.dlq_items} of {counted(job.total_items, 'item')}")
     return Ending(JobEvent.COMPLETE_WITH_ERRORS)
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO, TypeVar
+from typing import Protocol, TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -98,18 +98,25 @@ def counted(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[
         yield add
 
 
+class Steps(Protocol):
+    def __call__(self, *, name: str, number: int, of: int, removed: int, total: int | None) -> None: ...
+
+
 @contextmanager
-def steps(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows which step of several is at work: for work of which nobody knows how much it is."""
+def steps(*, quiet: bool) -> Iterator[Steps]:
+    """Yield a function that shows which step of several is at work. Only a step that knows how much it has to remove
+    has a share and an estimate: steps take very different times."""
     with nothing() if quiet else shower(sys.stderr) as show:
-        done = 0
+        began, at = time.monotonic(), 0
 
-        def begin(step: str) -> None:
-            nonlocal done
-            show(Glance("working", Gauge(done, f"now {step}", done, None, what="steps"), 0.0))
-            done += 1
+        def tell(*, name: str, number: int, of: int, removed: int, total: int | None) -> None:
+            nonlocal began, at
+            if number != at:
+                began, at = time.monotonic(), number
+            found = Gauge(removed, f"part {number} of {of}: {name}", removed, total, what="gone")
+            show(Glance("working", found, rate(found, time.monotonic() - began)))
 
-        yield begin
+        yield tell
 
 
 def state_of(seen: Sight, cancelling: bool) -> str:

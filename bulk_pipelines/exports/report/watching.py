@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from rich.filesize import decimal
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, progress_bar
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -76,7 +77,7 @@ def summary(seen: Seen) -> str:
     if not seen.good or result is None:
         return f"{job.job_key} {job.status}" + (f": {job.last_error}" if job.last_error else "")
     return (
-        f"{job.job_key} {job.status}: {result['rows']:,} rows, {result['bytes']:,} bytes, "
+        f"{job.job_key} {job.status}: {counted(result['rows'], 'row')}, {counted(result['bytes'], 'byte')}, "
         f"{result['duration']:.1f} s to write ({result['rows_per_second']:,.0f} rows/s), "
         f"{job.seconds_in_all or 0:.1f} s in all\n"
         f"{result['location']}\n"

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
@@ -50,7 +51,7 @@ class NotAccepted(Exception):
     """The table refused more records than the import accepts."""
 
     def __init__(self, refused: dict[int, Refusal]) -> None:
-        super().__init__(f"{len(refused)} records were refused")
+        super().__init__(f"{counted(len(refused), 'record was', 'records were')} refused")
         self.refused = refused
 
 

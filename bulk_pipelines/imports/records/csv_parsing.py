@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.imports.plan.cut.csv_ends import Positions
 from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.inspect.layout import BOM
@@ -63,7 +64,7 @@ def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Ta
     misfits: list[tuple[int, Reason]] = []
 
     def note(row: pyarrow.csv.InvalidRow) -> Literal["skip"]:
-        fields = f"{row.actual_columns} fields instead of {row.expected_columns}"
+        fields = f"{counted(row.actual_columns, 'field')} instead of {row.expected_columns}"
         assert row.number is not None  # Arrow counts the rows if only one thread reads
         misfits.append((row.number - 1, Reason("malformed_record", detail=fields)))
         return "skip"

@@ -7,6 +7,7 @@ import pyarrow as pa
 from bulk_pipelines.columns import conversion, timestamps
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.counted import counted
 from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.imports.plan.inspect.layout import Layout
@@ -22,7 +23,7 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     surplus = block.batch.column(1).to_numpy()
     width = len(layout.mapping.fields)
     for row in np.flatnonzero(surplus).tolist():
-        detail = f"{width + int(surplus[row])} fields instead of {width}"
+        detail = f"{counted(width + int(surplus[row]), 'field')} instead of {width}"
         faults.add(row, Reason("malformed_record", detail=detail))
     columns: dict[str, Column] = {}
     given = zip(layout.mapping.fields, layout.mapping.columns, block.batch.columns[len(rows.OWN) :], strict=True)

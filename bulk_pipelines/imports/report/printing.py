@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg import sql
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.flags import flag_of
 from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
@@ -79,6 +80,14 @@ def text(shown: Sequence[FilePreviewed]) -> str:
     return "\n".join(line for each in shown for line in lines(each.preview, each.command))
 
 
+def judged(found: Preview) -> str:
+    """Say how many of the records that were looked at would be rejected."""
+    if found.judged == 1:
+        return "the only record would be rejected:" if found.rejected else "the only record would not be rejected"
+    of = f"{found.rejected} of the first {found.judged} records would be rejected"
+    return f"{of}:" if found.rejected else of
+
+
 def lines(found: Preview, command: str) -> Iterator[str]:
     """Yield the lines that show a preview."""
     if found.problem is not None:
@@ -89,7 +98,7 @@ def lines(found: Preview, command: str) -> Iterator[str]:
     how = ", ".join(f"{name} {value}" for name, value in found.recognised.items())
     yield f"{found.source}: {found.format}" + (f" ({how})" if how else "")
     if found.files:
-        yield f"an archive of {len(found.files)} files; this is the first one that can be read:"
+        yield f"an archive of {counted(len(found.files), 'file')}; this is the first one that can be read:"
         yield from (f"  {name}" for name in found.files[:LONGEST])
     yield ""
     width = max((len(each.column) for each in found.columns), default=0)
@@ -104,7 +113,7 @@ def lines(found: Preview, command: str) -> Iterator[str]:
         yield f"  {number}. " + ", ".join(f"{name}={short(value)}" for name, value in record.items())
     if found.records:
         yield ""
-    yield f"{found.rejected} of the first {found.judged} records would be rejected" + (":" if found.rejected else "")
+    yield judged(found)
     for reject in found.rejects:
         said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
         yield f"  line {reject.line}: {said}  {reject.record}"

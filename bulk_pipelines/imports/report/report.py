@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import progress
+from bulk_pipelines.imports.counts import records_were
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan.import_file import ImportFile
@@ -55,7 +57,7 @@ def named_sources(files: list[ImportFile]) -> list[str]:
     """Return the sources, each with its note if it has one, and at the end how many others there are."""
     shown = [file.as_outcome() for file in worth_showing(files)]
     said = [f"{each['source']}: {each['note']}" if each["note"] else each["source"] for each in shown]
-    return said + ([f"{len(files) - len(shown):,} others"] if len(files) > len(shown) else [])
+    return said + ([f"{counted(len(files) - len(shown), 'other')}"] if len(files) > len(shown) else [])
 
 
 def row_of(each: Rejected) -> dict[str, str | int]:
@@ -74,9 +76,9 @@ def balance(found: Progress, records: int) -> str | None:
     counts = found.counts
     accounted = counts.loaded + counts.rejected + counts.superseded + counts.valid
     if counts.waiting:
-        return f"{counts.waiting} records were never decided"
+        return f"{records_were(counts.waiting)} never decided"
     if counts.read != accounted:
-        return f"{counts.read} records were read, and {accounted} are accounted for"
+        return f"{records_were(counts.read)} read, and {accounted:,} accounted for"
     if records != counts.rejected:
-        return f"{counts.rejected} records were rejected, and {records} are kept"
+        return f"{records_were(counts.rejected)} rejected, and {records:,} kept"
     return None

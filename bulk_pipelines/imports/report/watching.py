@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, progress_bar
@@ -53,7 +54,7 @@ def gauge(seen: Seen) -> Gauge:
     counts = seen.counted.counts
     total = seen.bytes_in_all or None
     completed = (total or 1) if seen.job.finished and seen.good else seen.bytes_read
-    return Gauge(counts.read, f"{counts.rejected:,} errors", completed, total, seen.load_seconds)
+    return Gauge(counts.read, f"{counted(counts.rejected, 'error')}", completed, total, seen.load_seconds)
 
 
 def shown(seen: Seen, *, submitted_before: bool) -> ImportShown:

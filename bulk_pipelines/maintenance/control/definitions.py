@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import audit, dlq, jobs
 from bulk_pipelines.engine.jobs.dlq import Wanted
@@ -48,7 +49,7 @@ def redrive(pool: Engine, config: RedriveConfig) -> str:
     done = dlq.try_again(pool, Wanted(job_key=config.job), audit.UI, not_found=config.not_found)
     if done.goes_on:
         return f"job {config.job} goes on with what it had not begun"
-    return f"{done.items:,} items of job {config.job} are tried again"
+    return f"{counted(done.items, 'item')} of job {config.job} {'is' if done.items == 1 else 'are'} tried again"
 
 
 def told(job: Job) -> str:

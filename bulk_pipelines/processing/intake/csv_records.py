@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.intake.rows import LARGEST, Records, Row, Told, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
@@ -120,7 +121,9 @@ def csv_rows(
                 ]
             yield dict(zip(columns, values, strict=True))
         elif values:
-            yield unreadable(f"{len(values)} fields instead of {count}", line, dialect.delimiter.join(values))
+            yield unreadable(
+                f"{counted(len(values), 'field')} instead of {count}", line, dialect.delimiter.join(values)
+            )
 
 
 def quoted_fields(record: str, dialect: Dialect) -> list[bool]:

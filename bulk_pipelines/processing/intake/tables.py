@@ -12,6 +12,7 @@ from zipfile import ZipInfo
 
 import pyarrow as pa
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, xlsx_book
 from bulk_pipelines.formats.files import workbooks
@@ -102,7 +103,7 @@ def values(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], nulls: f
 
 
 def too_wide(number: int, width: int, extra: int) -> Row:
-    return unreadable(f"{width + extra} values instead of {width}", number)
+    return unreadable(f"{counted(width + extra, 'value')} instead of {width}", number)
 
 
 def members(archive: Archive, told: Told, limits: Limits) -> Records:

@@ -4,7 +4,8 @@ import json
 
 import click
 
-from bulk_pipelines import output
+from bulk_pipelines import output, suggestions
+from bulk_pipelines.counted import counted
 from bulk_pipelines.processing.commands import connected
 from bulk_pipelines.processing.shown import DecisionsApplied, DecisionShown, ReviewRow, ThresholdsShown
 
@@ -16,7 +17,7 @@ def review() -> None:
 
 
 @review.command(name="list")
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option(
     "--outcome",
     default="ambiguous",
@@ -39,7 +40,7 @@ def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
 
 
 @review.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.argument("row")
 @click.argument("verdict", type=click.Choice(["accept", "reject", "none", "open"]))
 @click.argument("entry", required=False)
@@ -54,7 +55,7 @@ def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
 
 
 @review.command()
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @output.shows(DecisionsApplied)
 def apply(job_key: str) -> None:
     """Make all decisions count for the rows of a job, as they do for the rows of later jobs."""
@@ -62,11 +63,11 @@ def apply(job_key: str) -> None:
     from bulk_pipelines.processing.review import deciding
 
     changed = deciding.apply(connected(), job_key, commanding.actor())
-    output.show(DecisionsApplied(changed), f"{changed:,} rows changed")
+    output.show(DecisionsApplied(changed), f"{counted(changed, 'row')} changed")
 
 
 @review.command(name="thresholds")
-@click.argument("job_key", metavar="JOB")
+@click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--precision", default=0.95, show_default=True, help="The share of matches that must be right.")
 @output.shows(ThresholdsShown)
 def propose(job_key: str, precision: float) -> None:

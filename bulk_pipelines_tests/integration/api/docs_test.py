@@ -15,13 +15,14 @@ from bulk_pipelines_tests.scenes.api_imports import count, users
 from bulk_pipelines_tests.scenes.api_items import products, shop
 
 PAGE = (CHECKOUT / "docs" / "api.md").read_text()
-SET_UP, *EXAMPLES = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+SET_UP, *EXAMPLES, COMMANDS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_examples_run(api: Api, tmp_path: Path) -> None:
     shop(api)
     (tmp_path / "products.csv").write_text(products("lamp"))
     assert "bulk keys create" in SET_UP
+    assert COMMANDS.splitlines()[-1].startswith("bulk import ")  # remote_test.py gives it to a server that has workers
     (tmp_path / "users.csv").write_bytes(users(1, 2, 3))
     script = "set -euo pipefail\n" + "\n".join(EXAMPLES)
     done = subprocess.run(

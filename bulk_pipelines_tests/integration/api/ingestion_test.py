@@ -32,7 +32,7 @@ def test_the_command_looks_as_well(api: Api, monkeypatch: pytest.MonkeyPatch) ->
     inbox.mkdir(parents=True)
     (inbox / "users.csv").write_bytes(users(1))
     said = CliRunner().invoke(main, ["drops", "scan", "--source", "inbox"], catch_exceptions=False).output
-    assert said.startswith("inbox: 1 files seen, 1 taken, as J")
+    assert said.startswith("inbox: 1 file seen, 1 taken, as J")
 
 
 def test_an_unknown_source_is_said(api: Api) -> None:

@@ -102,7 +102,7 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert "cannot be imported like this" in looked
     looked = bulk("import", str(file), "--resource", "users", "--preview", *told).stdout
     assert "email" in looked
-    assert "0 of the first 1 records would be rejected" in looked
+    assert "the only record would not be rejected" in looked
     assert looked.splitlines()[-1].startswith("bulk import ")
     (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
     assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
@@ -114,7 +114,7 @@ def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp
     told = ("export", "users", "--fields", "id,name", "--where", "name=Name 2")
     assert bulk(*told, "--to", "-").stdout.splitlines()[1].endswith(",Name 2")
     said = bulk(*told, "--to", f"{tmp_path}/out/", "--idempotency-key", "k").stdout
-    assert "COMPLETED: 1 rows" in said
+    assert "COMPLETED: 1 row" in said
     (file,) = (tmp_path / "out").iterdir()
     assert file.read_text().splitlines()[0] == "id,name"
     assert "submitted before" in bulk(*told, "--idempotency-key", "k").stdout
@@ -166,9 +166,9 @@ def test_rows(api: Api, bulk: Bulk, tmp_path: Path) -> None:
         assert "lamp,2,lamp,matched" in bulk("grid", key).stdout
         bulk("grid", key, "--format", "xlsx", "--to", str(tmp_path / "grid.xlsx"))
         assert (tmp_path / "grid.xlsx").read_bytes().startswith(b"PK")
-        assert bulk("reprocess", key, "--dry-run").stdout == "1 rows would be tried again\n"
+        assert bulk("reprocess", key, "--dry-run").stdout == "1 row would be tried again\n"
         assert bulk("reprocess", key, "--item", "000000001").stdout == "0 rows are tried again\n"
-        assert bulk("reprocess", key, "--item", "000000002", "--where", "brand=Acme").stdout.startswith("1 rows are")
+        assert bulk("reprocess", key, "--item", "000000002", "--where", "brand=Acme").stdout.startswith("1 row is")
         with transaction(api.engine) as connection:
             assert jobs.find(connection, key).pending_items == 1
 

@@ -31,7 +31,7 @@ def test_a_complete_file_is_taken_once(inbox: Inbox) -> None:
     inbox.drop("users.csv")
     looked = inbox.look()
     assert (looked.seen, looked.taken, len(looked.jobs)) == (1, 1, 1)
-    assert str(looked) == f"inbox: 1 files seen, 1 taken, as {looked.jobs[0]}"
+    assert str(looked) == f"inbox: 1 file seen, 1 taken, as {looked.jobs[0]}"
     assert inbox.look().taken == 0
     assert inbox.taken() == [["users.csv"]]
 
@@ -154,7 +154,7 @@ def test_a_tick_says_what_was_dealt_with_before(inbox: Inbox) -> None:
     inbox.set(after=After.LEAVE)
     inbox.drop("users.csv")
     inbox.look()
-    assert str(inbox.look()) == "inbox: 1 files seen, 0 taken, 1 dealt with before"
+    assert str(inbox.look()) == "inbox: 1 file seen, 0 taken, 1 dealt with before"
 
 
 def test_many_small_files_are_few_jobs(inbox: Inbox) -> None:

@@ -281,10 +281,10 @@ def test_a_failure_says_why_and_where_there_is_more(
     assert "refused_by_table" in shown.output
     imports.buried("user1@x.org")
     job = imports.worked(imports.planned(file_of(PEOPLE[1])))
-    assert str(job.last_error).startswith("nothing was loaded, as 1 of 1 ranges could not be loaded (no room ")
+    assert str(job.last_error).startswith("nothing was loaded, as 1 of 1 range could not be loaded (no room ")
     assert str(job.last_error).endswith(f": bulk dlq list --job {job.job_key}")
     shown = CliRunner().invoke(main, ["import", "errors", job.job_key])
-    assert f"1 of 1 ranges could not be loaded: bulk dlq list --job {job.job_key}" in shown.output
+    assert f"1 of 1 range could not be loaded: bulk dlq list --job {job.job_key}" in shown.output
 
 
 MISFITS = {

@@ -79,10 +79,10 @@ def test_one_says_what_why_how_often_and_in_which_run(engine: Engine) -> None:
 def test_tried_again_or_discarded_by_whatever_is_asked(engine: Engine) -> None:
     letters(engine, "import_users", "permanent", "died")
     letters(engine, "distribution", "permanent", "died", hours=13)
-    assert bulk("redrive", "--kind", "distribution", "--error-class", "died") == "1 items are tried again\n"
+    assert bulk("redrive", "--kind", "distribution", "--error-class", "died") == "1 item is tried again\n"
     assert len(keys(bulk("list"))) == 3
     assert "not everything at once" in bulk("discard", "--yes", code=1)
-    assert bulk("discard", "--yes", "--older-than", "12h") == "1 items are discarded\n"
+    assert bulk("discard", "--yes", "--older-than", "12h") == "1 item is discarded\n"
     assert keys(bulk("list")) == ["import_users-died", "import_users-permanent"]
     with transaction(engine) as connection:
         states = connection.execute("SELECT kind, status::text, run_wanted FROM job ORDER BY kind").fetchall()
@@ -95,7 +95,7 @@ def test_those_of_cancelled_jobs_stay_and_are_named(engine: Engine) -> None:
     with transaction(engine) as connection:
         connection.execute("UPDATE job SET status = 'CANCELLED' WHERE job_key = %s", [cancelled])
     said = bulk("redrive").splitlines()
-    assert said[0] == "1 items are tried again"
+    assert said[0] == "1 item is tried again"
     assert said[1] == f"2 stay, their jobs are cancelled (bulk dlq discard --job …): {cancelled}"
     assert f"job {cancelled} is CANCELLED" in bulk("redrive", "--job", cancelled, code=1)
 

@@ -7,7 +7,7 @@ from bulk_pipelines.database import advisory
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import Conflict, Unavailable
 from bulk_pipelines.maintenance import retention
-from bulk_pipelines.maintenance.retention import Part, Pruned
+from bulk_pipelines.maintenance.retention import Part, Pruned, Step
 from bulk_pipelines.settings import Settings
 
 CHOSEN = Settings(keep_items_days=30, keep_jobs_days=365)
@@ -72,6 +72,20 @@ def test_a_transaction_removes_a_bounded_number(engine: Engine, monkeypatch: pyt
     with transaction(engine) as connection:
         assert connection.execute("SELECT max(count), sum(count) FROM removals").fetchone() == (7, 50)
     assert left(engine) == {key: 0}
+
+
+def test_a_pass_says_how_far_it_is(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 20)
+    job(engine, days_over=40, items=20)
+    job(engine, days_over=40, items=30)
+    told: list[Step] = []
+    retention.run_once(engine, CHOSEN, [Part("files", lambda *_: 0)], told=told.append)
+    assert told == [
+        Step("items", 1, 3),
+        *(Step("items", 1, 3, removed, 50) for removed in (20, 40, 50)),
+        Step("files", 2, 3),
+        Step("jobs", 3, 3),
+    ]
 
 
 def test_the_parts_of_slices_are_pruned_before_the_jobs(engine: Engine) -> None:

@@ -304,7 +304,7 @@ def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:
         job = scene.done(source=scene.file(b"title,brand\nlamp,Acme\nlamp\nl\x81amp,Acme\n"))
     assert scene.outcomes(job) == ["matched", "failed", "failed"]
     why = [row["Why"] for row in scene.grid(job)]
-    assert "1 fields instead of 2" in why[1]
+    assert "1 field instead of 2" in why[1]
     assert "half a surrogate" in why[2]
 
 

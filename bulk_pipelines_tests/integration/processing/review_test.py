@@ -205,7 +205,7 @@ def test_the_command_line_does_the_same(scene: Scene, job: Job, database_url: st
     listed = [json.loads(line) for line in bulk("list", job.job_key, "--size", "2").splitlines()]
     assert [each["item_key"] for each in listed] == ["000000001", "000000002"]
     assert json.loads(bulk("decide", job.job_key, "000000001", "accept", "x2"))["outcome"] == "matched"
-    assert bulk("apply", job.job_key) == "1 rows changed\n"
+    assert bulk("apply", job.job_key) == "1 row changed\n"
     assert json.loads(bulk("thresholds", job.job_key))["decisions"] == 1
     refused = CliRunner().invoke(main, ["review", "decide", job.job_key, "000000003", "accept", "x9"])
     assert refused.exit_code == 1

@@ -92,7 +92,8 @@ def test_work_of_this_process_is_counted(capsys: pytest.CaptureFixture[str], mon
         add(10)
         add(20)
     with progress_bar.steps(quiet=False) as begin:
-        begin("items")
+        begin(name="items", number=1, of=12, removed=10, total=40)
+        begin(name="files", number=2, of=12, removed=0, total=None)
     with progress_bar.counted("rows", 1, quiet=True) as add:
         add(1)
     output = capsys.readouterr()
@@ -102,5 +103,8 @@ def test_work_of_this_process_is_counted(capsys: pytest.CaptureFixture[str], mon
         ["0 s: working", " 33%", " 10 rows taken back"],
         ["0 s: working", " 100%", " 30 rows taken back"],
     ]
-    assert lines[2].endswith("now items")
-    assert len(lines) == 3
+    assert lines[2].startswith("0 s: working, 25%, 10 gone, ")
+    assert lines[2].endswith(", part 1 of 12: items")
+    assert lines[3].startswith("0 s: working, 0 gone, ")
+    assert lines[3].endswith(", part 2 of 12: files")
+    assert len(lines) == 4

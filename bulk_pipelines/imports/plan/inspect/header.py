@@ -4,6 +4,7 @@ recognised by it: the right delimiter is the one with which the names fit the co
 import csv
 from dataclasses import dataclass
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.files.fields import alike
 from bulk_pipelines.formats.files.unfit import Unfit
@@ -151,7 +152,7 @@ def behind_lines(source: LandedFile, start: int, count: int) -> int:
         data = source.read(position, min(position + LONGEST_HEADER, source.size))
         ends = [place for place in (data.find(b"\n"), data.find(b"\r")) if place >= 0]
         if not ends:
-            raise InvalidInput("skip_lines", f"the file has no more than {count} lines")
+            raise InvalidInput("skip_lines", f"the file has no more than {counted(count, 'line')}")
         end = min(ends)
         position += end + 1 + (data[end : end + 2] == b"\r\n")
     return position

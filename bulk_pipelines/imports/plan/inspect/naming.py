@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.files.fields import (
     LONGEST_SHOWN,
@@ -96,10 +97,12 @@ def check_columns(resource: Resource, reading: Reading) -> None:
 
 def check_told(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
     if reading.no_header and not reading.fields and len(fields) != len(resource.columns):
-        told = f"{resource.name} has {len(resource.columns)} columns, and the first record has {len(fields)} fields"
+        width = counted(len(resource.columns), "column")
+        told = f"{resource.name} has {width}, and the first record has {counted(len(fields), 'field')}"
         raise InvalidInput("fields", f"{told}: name the fields with --fields {','.join(resource.column_names[:3])},…")
     if reading.fields and len(reading.fields) != len(fields):
-        raise InvalidInput("fields", f"names {len(reading.fields)} fields, and the first record has {len(fields)}")
+        names = counted(len(reading.fields), "field")
+        raise InvalidInput("fields", f"names {names}, and the first record has {len(fields)}")
 
 
 def match_names(fields: Sequence[str], called: Mapping[str, str], chosen: dict[int, str]) -> None:

@@ -228,7 +228,7 @@ def test_a_hasty_job_with_a_burial_fails(pool: Engine) -> None:
     with transaction(pool) as connection:
         connection.execute("UPDATE job SET fail_fast = true WHERE job_id = %s", [job.job_id])
     assert end.attempt(pool, HASTY, job.job_key).status is JobState.FAILED
-    assert found(pool, job).last_error == "1 of 2 items are in the DLQ"
+    assert found(pool, job).last_error == "the DLQ has 1 of 2 items"
 
 
 @pytest.mark.parametrize(
