@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import InvalidInput
@@ -39,11 +40,11 @@ class Told:
         if len(named) == len(first):
             return named
         if self.reading.fields:
-            raise InvalidInput("fields", f"names {len(named)} fields, and the first record has {len(first)}")
+            raise InvalidInput("fields", f"names {counted(len(named), 'field')}, and the first record has {len(first)}")
         raise InvalidInput(
             "fields",
-            f"the recipe needs {len(named)} columns, and the first record has {len(first)} fields: name the fields with"
-            " --fields NAME,NAME,…",
+            f"the recipe needs {counted(len(named), 'column')}, and the first record has"
+            f" {counted(len(first), 'field')}: name the fields with --fields NAME,NAME,…",
         )
 
     def fit(self, first: Sequence[str]) -> tuple[int, int]:

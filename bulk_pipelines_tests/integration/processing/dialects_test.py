@@ -148,7 +148,7 @@ def test_the_files_of_an_archive(scene: Scene) -> None:
         (
             {"no_header": True, "delimiter": ","},
             b"a,b\n",
-            "the recipe needs 1 columns, and the first record has 2 fields",
+            "the recipe needs 1 column, and the first record has 2 fields",
         ),
         ({"no_header": True, "fields": "title,x"}, b"a\n", "names 2 fields, and the first record has 1"),
         ({"no_header": True, "fields": "title"}, b'{"title": "a"}\n', "records of JSON name their own"),
@@ -174,7 +174,7 @@ def test_a_row_that_is_not_as_told_fails_alone(scene: Scene) -> None:
         "born: '31.02.2026' is no date of the form %d.%m.%Y",
         'n: invalid input syntax for type integer: "old"',
         None,
-        "1 fields instead of 3",
+        "1 field instead of 3",
     ]
 
 
