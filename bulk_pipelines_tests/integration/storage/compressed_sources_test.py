@@ -64,35 +64,35 @@ def zipped(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "told", "message"),
     [
-        (ROWS, Compression.GZIP, "is not compressed, and was said to be gzip"),
-        (ROWS, Compression.ZSTD, "is not compressed, and was said to be zstd"),
-        (gzip.compress(ROWS), Compression.ZSTD, "is gzip, and was said to be zstd"),
-        (zstd.compress(ROWS), Compression.NONE, "is zstd, and was said to be none"),
-        (zipped(ROWS), Compression.GZIP, "is not compressed, and was said to be gzip"),
-        (b"7z\xbc\xaf\x27\x1c", None, "is 7-zip; gzip, zstd, bzip2, xz and zip are what can be unpacked"),
-        (bz2.compress(ROWS), Compression.XZ, "is bzip2, and was said to be xz"),
-        (bz2.compress(ROWS)[:-1], None, "cut off"),
-        (bz2.compress(ROWS) + b"garbage", None, "after 1 whole parts, the bzip2 data is damaged"),
-        (lzma.compress(ROWS)[:-1], None, "cut off"),
-        (lzma.compress(ROWS) + b"garbage" * 3, None, "after 1 whole parts, the xz data is damaged"),
-        (gzip.compress(ROWS)[:-9], None, "cut off"),
-        (gzip.compress(ROWS)[:5000], None, "cut off"),
-        (gzip.compress(ROWS)[:10], None, "cut off"),
-        (gzip.compress(ROWS) + gzip.compress(ROWS)[:30], None, "cut off"),
-        (zstd.compress(ROWS)[:-1], None, "cut off"),
-        (zstd.compress(ROWS)[:5], None, "cut off"),
-        (gzip.compress(ROWS) + b"garbage", None, "after 1 whole parts, the gzip data is damaged"),
-        (zstd.compress(ROWS) + b"garbage", None, "after 1 whole parts, the zstd data is damaged"),
-        (gzip.compress(ROWS)[:3000] + b"\xff" * 3000 + gzip.compress(ROWS)[6000:], None, "damaged"),
-        (gzip.compress(ROWS)[:-8] + b"\0" * 8, None, "damaged"),
+        (lambda: ROWS, Compression.GZIP, "is not compressed, and was said to be gzip"),
+        (lambda: ROWS, Compression.ZSTD, "is not compressed, and was said to be zstd"),
+        (lambda: gzip.compress(ROWS), Compression.ZSTD, "is gzip, and was said to be zstd"),
+        (lambda: zstd.compress(ROWS), Compression.NONE, "is zstd, and was said to be none"),
+        (lambda: zipped(ROWS), Compression.GZIP, "is not compressed, and was said to be gzip"),
+        (lambda: b"7z\xbc\xaf\x27\x1c", None, "is 7-zip; gzip, zstd, bzip2, xz and zip are what can be unpacked"),
+        (lambda: bz2.compress(ROWS), Compression.XZ, "is bzip2, and was said to be xz"),
+        (lambda: bz2.compress(ROWS)[:-1], None, "cut off"),
+        (lambda: bz2.compress(ROWS) + b"garbage", None, "after 1 whole parts, the bzip2 data is damaged"),
+        (lambda: lzma.compress(ROWS)[:-1], None, "cut off"),
+        (lambda: lzma.compress(ROWS) + b"garbage" * 3, None, "after 1 whole parts, the xz data is damaged"),
+        (lambda: gzip.compress(ROWS)[:-9], None, "cut off"),
+        (lambda: gzip.compress(ROWS)[:5000], None, "cut off"),
+        (lambda: gzip.compress(ROWS)[:10], None, "cut off"),
+        (lambda: gzip.compress(ROWS) + gzip.compress(ROWS)[:30], None, "cut off"),
+        (lambda: zstd.compress(ROWS)[:-1], None, "cut off"),
+        (lambda: zstd.compress(ROWS)[:5], None, "cut off"),
+        (lambda: gzip.compress(ROWS) + b"garbage", None, "after 1 whole parts, the gzip data is damaged"),
+        (lambda: zstd.compress(ROWS) + b"garbage", None, "after 1 whole parts, the zstd data is damaged"),
+        (lambda: gzip.compress(ROWS)[:3000] + b"\xff" * 3000 + gzip.compress(ROWS)[6000:], None, "damaged"),
+        (lambda: gzip.compress(ROWS)[:-8] + b"\0" * 8, None, "damaged"),
     ],
-    ids=lambda value: "data" if isinstance(value, bytes) else None,
+    ids=lambda value: "data" if callable(value) else None,
 )
 def test_wrong_compressions(
-    into: LocalStorage, tmp_path: Path, data: bytes, told: Compression | None, message: str
+    into: LocalStorage, tmp_path: Path, data: Callable[[], bytes], told: Compression | None, message: str
 ) -> None:
     with pytest.raises(BadCompression, match=message):
-        land(written(tmp_path, data), into, "J1/0", Access(), compression=told)
+        land(written(tmp_path, data()), into, "J1/0", Access(), compression=told)
     assert nothing_left(into)
 
 
