@@ -11,15 +11,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.worker.settler import Settler
 from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    WORK,
-    check_counters,
-    claimed,
-    expire,
-    row,
-    running,
-    statuses,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import WORK, check_counters, claimed, expire, row, running, statuses
 from bulk_pipelines_tests.scenes.passing_time import Clock
 from bulk_pipelines_tests.scenes.settlers import LEASE, NEVER, add
 from bulk_pipelines_tests.scenes.waiting import until
