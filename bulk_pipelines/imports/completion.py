@@ -122,7 +122,8 @@ def finish(connection: Connection, job: Job) -> Ending:
 
 def nothing_loaded(counts: Counts) -> str:
     if counts.rejected == counts.read and not counts.unprocessed:
-        return f"nothing could be loaded: all {counts.read:,} records were rejected"
+        which = f"all {counts.read:,} records were" if counts.read > 1 else "the only record was"
+        return f"nothing could be loaded: {which} rejected"
     return (
         f"nothing could be loaded: {counts.rejected:,} records were rejected, {counts.superseded:,} superseded, "
         f"{counts.unprocessed:,} never reached"

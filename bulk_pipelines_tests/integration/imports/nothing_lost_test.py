@@ -1,5 +1,6 @@
 """No value loses a part on its way into a table without a word: PostgreSQL itself drops some, which COPY would hide."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pyarrow.parquet
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.resources import comparing
 from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 from bulk_pipelines_tests.scenes.shop import Shop
@@ -86,3 +89,15 @@ def test_a_type_that_the_server_cannot_read(shop: Shop, imports: Imports) -> Non
     job = imports.worked(imports.planned("id,page\n1,<a>\n2,\n", resource=declared.name, declaration=declared))
     assert {line: found for line, (_, found) in imports.rejects(job).items()} == {2: ["invalid_value"]}
     assert shop.query("SELECT id FROM shop.torn") == [(2,)]
+
+
+def test_a_declaration_that_is_older_than_its_word_for_empty_texts(shop: Shop, engine: Engine) -> None:
+    """It goes on to take an empty text for no value, and a check says so."""
+    shop.do("CREATE TABLE shop.found (id integer PRIMARY KEY, words tsvector)")
+    declared = shop.declared("shop.found")
+    older = replace(declared, columns=tuple(replace(column, takes_empty=False) for column in declared.columns))
+    with transaction(engine) as connection:
+        assert comparing.differences(connection, declared) == []
+        (found,) = comparing.differences(connection, older)
+    assert not found.grave
+    assert found.said == "its column words takes an empty text as a value, and the declaration says that it is none"
