@@ -46,6 +46,8 @@ HOSTILE = [
     "{}",
     "chunk",
     "wanted",
+    "record",
+    "record_",
     "O'Neil\\",
 ]
 
