@@ -41,7 +41,8 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
 `has` a value.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
-  words, also where PostgreSQL itself would drop a part: the time of a `date`, the offset of a `timestamp` without one. Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
+  words, also where PostgreSQL itself would drop a part: the time of a `date`, the offset of a `timestamp` without one.
+  Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
   nineteen digits, ISO dates and times, JSON, arrays of one dimension. If a column of a batch has values that only
   PostgreSQL can read (intervals, addresses of networks, ranges, `infinity`, longer numbers), the rows of that batch go
   in by text COPY. Only the real kinds are rounded to the nearest number that they have, as everywhere.
