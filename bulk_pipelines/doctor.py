@@ -22,7 +22,7 @@ from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home
-from bulk_pipelines.up.services import MODULE
+from bulk_pipelines.up.programs import MODULE
 
 DISTRIBUTION = "bulk-pipelines"
 SMALLEST_DISK = 1_000_000_000
@@ -241,7 +241,7 @@ def missing_rights(chosen: Settings) -> list[str]:
 
 
 def distribution(chosen: Settings) -> Finding:
-    """The query for the data of distributed files is one that PostgreSQL takes, now."""
+    """Check that PostgreSQL takes the query for the data of distributed files, as the tables are now."""
     subject, named = "distribution query", chosen.distribution_query
     if not named and not has_index_data(chosen):
         said = "none: BULK_DISTRIBUTION_QUERY names one, `bulk distribute sample` makes a table to try it with"

@@ -289,7 +289,7 @@ LIMIT :size;
 
 -- name: looks_at_sources
 -- How the sources have been answering.
-SELECT source, failures, retry_at, last_error, looked_at, whole_look_at FROM drop_source;
+SELECT source, failures, retry_at, last_error, looked_at FROM drop_source;
 
 -- name: failed_drop
 -- The last version of the file at a path, in each source that knows it.

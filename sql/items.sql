@@ -472,7 +472,3 @@ SELECT extract(epoch FROM least(
     -- Claims whose items are all settled may still be there.
     (SELECT min(look_at) FROM claim JOIN job USING (job_id) WHERE job_id = :job_id AND running_items > 0)
 ) - clock_timestamp())::float8 AS seconds;
-
--- name: recount_items
--- Counts a job's items by state: the truth that the job's counters must agree with.
-SELECT item.state, count(*) FROM job_item AS item WHERE job_id = :job_id GROUP BY item.state;

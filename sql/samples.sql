@@ -1,5 +1,6 @@
 -- The tables to try the program with. The declarations in the program say the same of the first three; a test compares
--- them.
+-- them. The migrations 0002 and 0003 made these tables before they were samples, and stay as they were: a database from
+-- that time has its tables from there, and what is changed here changes no table that somebody has.
 
 -- name: there
 -- Which of these tables are there, and whether each says where its rows come from, so that it is one of ours.

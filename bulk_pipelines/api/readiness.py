@@ -12,7 +12,7 @@ from bulk_pipelines.api.door import Door
 from bulk_pipelines.database import migrations
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.errors import Missing

@@ -32,16 +32,38 @@ class RecordError(Answer):
     reasons: list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Import(Answer):
-    """An import."""
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Answer):
+    """What the API tells of imports and exports alike."""
 
     job_id: str
     resource_type: str
-    mode: str
     status: str
     """pending, processing, completed, completed_with_errors, failed or cancelled."""
     paused: bool
+    failure_reason: str | None
+    owner: str
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    idempotency_key: str | None = None
+    request_id: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.status not in ("pending", "processing")
+
+    @property
+    def good(self) -> bool:
+        """Whether it ended well; some records of an import may have been rejected."""
+        return self.status in ("completed", "completed_with_errors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import(Transfer):
+    """An import."""
+
+    mode: str
     total_records: int | None
     total_is_estimate: bool
     processed_records: int
@@ -52,23 +74,7 @@ class Import(Answer):
     unchanged_records: int
     superseded_records: int
     unprocessed_records: int
-    failure_reason: str | None
-    owner: str
-    created_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    idempotency_key: str | None = None
-    request_id: str | None = None
     replay_of: str | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.status not in ("pending", "processing")
-
-    @property
-    def good(self) -> bool:
-        """Whether it ended well; some records may have been rejected."""
-        return self.status in ("completed", "completed_with_errors")
 
 
 @dataclass(frozen=True)
@@ -107,16 +113,11 @@ class Preview(Answer):
     reading: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Export(Answer):
+@dataclass(frozen=True, kw_only=True)
+class Export(Transfer):
     """An export."""
 
-    job_id: str
-    resource_type: str
     format: str
-    status: str
-    """pending, processing, completed, failed or cancelled."""
-    paused: bool
     where: list[str]
     fields: list[str]
     order: list[str]
@@ -126,22 +127,7 @@ class Export(Answer):
     bytes: int
     sha256: str | None
     download_url: str | None
-    failure_reason: str | None
-    owner: str
-    created_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
     file_path: str | None = None
-    idempotency_key: str | None = None
-    request_id: str | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.status not in ("pending", "processing")
-
-    @property
-    def good(self) -> bool:
-        return self.status == "completed"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ class Client:
     """A client of the API at an address. Close it, or use it as a context, to end its connections."""
 
     def __init__(self, server: str, key: str | None = None, *, patience: float = PATIENT_SECONDS) -> None:
-        """`patience` is for how many seconds a request is tried again while the server cannot be reached."""
+        """Connect to the server at this address. `patience` is for how many seconds a request is tried again while the
+        server cannot be reached."""
         self.connection = Connection(server, key, patience)
         self.imports = Imports(self.connection)
         self.exports = Exports(self.connection)

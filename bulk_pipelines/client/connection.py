@@ -18,8 +18,6 @@ LONGEST_PAUSE = 5.0
 PASSING = (502, 503, 504)
 CONNECT_SECONDS, READ_SECONDS = 10.0, 120.0
 
-Params = Mapping[str, Any]
-
 
 class Connection:
     """The API at one address, as the owner of a key."""

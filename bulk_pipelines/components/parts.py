@@ -65,8 +65,8 @@ def processing(*, database: str | None = None) -> dg.Definitions:
 
 
 def upkeep(*, database: str | None = None) -> dg.Definitions:
-    """Rescue, end and remove: the schedules. Besides, the jobs of the launchpad that submit something, those that
-    pause, resume, cancel and redrive others, and the notices to whoever has subscribed."""
+    """Return what a project has once: the schedules that rescue, end and remove, the jobs of the launchpad that submit
+    something, those that pause, resume, cancel and redrive others, and the notices to whoever has subscribed."""
     submitting = dg.Definitions(jobs=[importing.import_file, exporting.export_rows])
     telling = dg.Definitions.merge(notices.notices([]), launching("notices", kinds(notices.launchables())))
     return dg.Definitions.merge(maintenance(passes), submitting, telling, shared(database))

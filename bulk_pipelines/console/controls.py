@@ -14,7 +14,7 @@ from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 from bulk_pipelines.errors import NotFound
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import undo
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage.access import access_of
 
 KICK_OFF = "kickoff"

@@ -14,7 +14,7 @@ PROTOCOL_VIOLATION = "08P01"
 
 
 def passes(error: psycopg.Error) -> bool:
-    """Whether the server cannot do now what it was asked, and may do the very same later."""
+    """Whether the error may pass: the server could not do this now, and may do the very same later."""
     code = error.sqlstate
     if code is None:
         return isinstance(error, psycopg.OperationalError)
@@ -22,8 +22,8 @@ def passes(error: psycopg.Error) -> bool:
 
 
 def lasts(error: psycopg.Error) -> bool:
-    """Whether the server will give the same answer each time. Some errors neither pass nor last, because nobody can
-    tell."""
+    """Whether the error lasts: the server will give the same answer each time. Some errors neither pass nor last,
+    because nobody can tell."""
     code = error.sqlstate
     return code is not None and (code == PROTOCOL_VIOLATION or code[:2] in LASTING_CLASSES)
 

@@ -46,7 +46,7 @@ def statements(role: Role, name: str, database: str, dagster: str) -> str:
 
 
 def owner() -> list[str]:
-    """What whoever owns the database runs before the first `bulk migrate`."""
+    """Return what the owner of the database runs before the first `bulk migrate`."""
     return [
         "GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}",
         "CREATE SCHEMA IF NOT EXISTS {own} AUTHORIZATION {role}",
@@ -55,8 +55,8 @@ def owner() -> list[str]:
 
 
 def worker() -> list[str]:
-    """What the owner runs after the first `bulk migrate`. Tables of later migrations are included, if the same role
-    makes them. A worker makes tables for imports under way."""
+    """Return what the owner of the tables runs after the first `bulk migrate`. Tables of later migrations are included,
+    if the same role makes them. A worker makes tables for imports under way."""
     lines = ["GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}"]
     for schema in ("{own}", "{dagster}"):
         lines += [
@@ -70,7 +70,7 @@ def worker() -> list[str]:
 
 
 def reader() -> list[str]:
-    """What the owner runs after each `bulk migrate` that has made tables."""
+    """Return what the owner of the tables runs after each `bulk migrate` that has made tables."""
     lines = [
         "GRANT CONNECT ON DATABASE {database} TO {role}",
         "GRANT USAGE ON SCHEMA {own} TO {role}",

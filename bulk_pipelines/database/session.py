@@ -28,7 +28,7 @@ KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count"
 SEARCH_PATH = '"$user", public'
 """PostgreSQL's own default: where names of people are looked for. An address may name another one in its `options`."""
 THEIRS = "bulk_pipelines.search_path"
-"""The setting in which a session keeps that."""
+"""The setting in which a session keeps where names of people are looked for."""
 
 SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 TAKEN = frozenset({"public", "information_schema", "dagster"})

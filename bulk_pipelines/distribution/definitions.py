@@ -18,11 +18,10 @@ from bulk_pipelines.distribution.report import Figures, File
 from bulk_pipelines.distribution.request import KIND
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
 from bulk_pipelines.storage.access import Access, access_of
 
@@ -163,7 +162,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
         database.engine,
         kind.kind_of(settings.current()),
         config.inputs,
-        Sender("ui", "ui", config.idempotency_key, priority=config.priority),
+        config.sender,
     )
     inputs = submitted.job.total_items
     follow(
@@ -201,12 +200,8 @@ def asset(lanes: int) -> dg.AssetsDefinition:
 
 
 def launchables() -> list[Launchable]:
-    job = dg.define_asset_job(
-        KIND,
-        selection=dg.AssetSelection.assets("distributed_files"),
-        description="Works one distribution: lease inputs, write or reuse their files, settle.",
-    )
-    return [Launchable(pipeline(), job)]
+    description = "Works one distribution: lease inputs, write or reuse their files, settle."
+    return [launchable(pipeline(), "distributed_files", description)]
 
 
 def distribution(launched: list[Launchable]) -> dg.Definitions:

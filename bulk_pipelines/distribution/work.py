@@ -66,8 +66,8 @@ class Distributor:
 
     @cached_property
     def target(self) -> Target:
-        """The place for the files. It is opened when it is first needed, and so not before the worker's process is
-        forked."""
+        """Return the place for the files. It is opened when it is first needed, and so not before the worker's process
+        is forked."""
         return self.open_target()
 
     def prepare(self, leases: Sequence[Lease], tools: Tools) -> None:

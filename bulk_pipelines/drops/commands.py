@@ -32,7 +32,7 @@ def known_sources() -> "list[DropSource]":
 
 @click.group(name="drops")
 def group() -> None:
-    """Files that were dropped at a source: what became of them; take one again that failed."""
+    """Look at files that were dropped at a source; take one again that failed."""
 
 
 @group.command("list")
@@ -41,7 +41,7 @@ def group() -> None:
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many to show.")
 @output.shows(DropShown, many=True)
 def list_files(source: str | None, state: str | None, limit: int) -> None:
-    """The ledger of dropped files, the newest first. A mistake in the sources' file, which stops all looks, is told."""
+    """List dropped files, the newest first. Tells a mistake in the sources' file, which stops all looks."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.drops import showing, sources
 

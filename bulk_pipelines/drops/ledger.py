@@ -143,8 +143,8 @@ def note_files(connection: Connection, source: str, entries: Sequence[tuple[Entr
 
 
 def note_present(connection: Connection, source: str, entries: Sequence[Entry]) -> None:
-    """Write down that these files are still there, for which there is no rule, so that retention keeps their entries.
-    A rule that comes back would otherwise take them again."""
+    """Write down that these files, for which there is no rule any more, are still there. So retention keeps their
+    entries; otherwise a rule that comes back would take them again."""
     values = {
         "source": source,
         "paths": [entry.key for entry in entries],

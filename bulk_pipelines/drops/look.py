@@ -87,7 +87,7 @@ class Looked:
     temporary: int = 0
     unmatched: int = 0
     unmatched_names: tuple[str, ...] = ()
-    """The names of the first of these files."""
+    """The names of the first files that no rule is for."""
     left_out: int = 0
     """How many files were left out because their names are no keys or they could not be looked at."""
     left_out_names: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Looked:
     without_table: int = 0
     """How many complete files wait because their tables cannot be used."""
     unusable: tuple[str, ...] = ()
-    """Why these tables cannot be used."""
+    """Why the tables of files that wait cannot be used."""
     jobs: tuple[str, ...] = ()
     taken: int = 0
     vanished: tuple[str, ...] = ()

@@ -48,7 +48,6 @@ class LastLook:
     retry_at: datetime | None
     last_error: str | None
     looked_at: datetime | None
-    whole_look_at: datetime | None
 
 
 def entries(

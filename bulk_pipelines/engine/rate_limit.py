@@ -137,7 +137,8 @@ def begun(limit: Limit, state: State, now: float) -> tuple[State, Grant]:
 
 
 def ended(limit: Limit, state: State, number: int, now: float, *, failed: bool, block: float | None) -> State:
-    """Return the state after a use. `block` is how long nobody may use the limit, because the other side said so."""
+    """Return the state after a use has ended. `block` is how long nobody may use the limit, because the other side said
+    so."""
     state = aged(limit, state, now)
     if number in state.held:
         held = {n: until for n, until in state.held.items() if n != number}

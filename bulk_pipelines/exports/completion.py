@@ -2,6 +2,7 @@
 file is left."""
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,7 @@ from bulk_pipelines.exports.progress import Progress
 from bulk_pipelines.exports.publish import target
 from bulk_pipelines.exports.publish.target import Place
 from bulk_pipelines.exports.request import ExportRequest
+from bulk_pipelines.exports.work import Point
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 from bulk_pipelines.telemetry import events
 
@@ -55,17 +57,18 @@ def file_of(connection: Connection, job: Job) -> tuple[dict[str, Any] | None, st
     return (None, None) if row is None else (row[0], row[1])
 
 
-def wind_up(pool: Engine, job_key: str) -> None:
-    """Clear away what a cancelled or failed export left, even a file that was published at that moment."""
+def wind_up(pool: Engine, job_key: str, reached: Callable[[Point], None] = work.unheard) -> None:
+    """Clear away what a cancelled or failed export left, even a file that was published at that moment. `reached` is
+    called when the file is known to be the export's own."""
     with transaction(pool) as connection:
         # The job's row is locked, so that nobody redrives or resumes the job while its file is being removed.
         job = jobs.lock(connection, job_key)
         found = progress.read(connection, job.job_id)
-        if job.status in IN_VAIN and not job.running_items and found is not None and removed(job, found):
+        if job.status in IN_VAIN and not job.running_items and found is not None and removed(job, found, reached):
             progress.forget(connection, job.job_id)
 
 
-def removed(job: Job, found: Progress) -> bool:
+def removed(job: Job, found: Progress, reached: Callable[[Point], None]) -> bool:
     """Remove the export's file and unfinished files; False when it has to be tried again later. What can never be
     removed counts as removed."""
     request = ExportRequest.parse(job.params)
@@ -74,6 +77,7 @@ def removed(job: Job, found: Progress) -> bool:
             if place.is_ours:
                 place.storage.delete(place.key)
             elif version := to_be_taken_back(place, found):
+                reached(Point.RECOGNISED)
                 with suppress(Missing, SourceChanged):  # by now the name has no file, or a file of somebody else
                     place.storage.take_away(place.key, version)
             work.sweep(place)

@@ -13,7 +13,6 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict
 from bulk_pipelines.exports import completion, submission
@@ -23,7 +22,7 @@ from bulk_pipelines.exports.report import report
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
 
@@ -161,9 +160,7 @@ def submit_export(context: dg.OpExecutionContext, database: Database, config: Ex
     request = ExportRequest.parse(params | source)
     target.require_folder(request.to)
     with transaction(database.engine) as connection:
-        submitted = submission.submit(
-            connection, request, Sender("ui", "ui", config.idempotency_key, priority=config.priority)
-        )
+        submitted = submission.submit(connection, request, config.sender)
     follow(
         context,
         database.engine,
@@ -186,13 +183,10 @@ def export_rows() -> None:
 
 def launchables() -> list[Launchable]:
     return [
-        Launchable(
+        launchable(
             pipeline(resource),
-            dg.define_asset_job(
-                kind_name(resource.name),
-                selection=dg.AssetSelection.assets(asset_name(resource.name)),
-                description=f"Works one export of {resource.name}: read, write, publish, count again.",
-            ),
+            asset_name(resource.name),
+            f"Works one export of {resource.name}: read, write, publish, count again.",
         )
         for resource in resources.worked()
     ]

@@ -166,7 +166,7 @@ class ExportRequest:
         }
 
     def as_params(self) -> dict[str, Any]:
-        """The request as a job keeps it; `parse` takes it back."""
+        """Return the request as a job keeps it; `parse` takes it back."""
         params = self.shown() | {TARGET: self.to}
         if self.query:
             return params | {DECLARATION: {"columns": [column_of_query(each) for each in self.declared.columns]}}

@@ -47,7 +47,7 @@ PREVIEW_CHARACTERS = 200
 
 
 class Point(Enum):
-    """The points of a try at which a test can do something, or let the process die."""
+    """The points of a try, and of winding up, at which a test can do something, or let the process die."""
 
     BEGUN = auto()
     """Nothing has been done yet."""
@@ -55,10 +55,12 @@ class Point(Enum):
     """What is about to be published is noted, and the file does not have its name yet."""
     PUBLISHED = auto()
     """The file has its name, and the item is not settled yet."""
+    RECOGNISED = auto()
+    """Whoever winds up has found that the file is this export's, and has not removed it yet."""
 
 
 def unheard(_: Point) -> None:
-    """Nobody waits for any point of a try."""
+    """Nobody waits for any point."""
 
 
 def handle(lease: Lease, tools: Tools, reached: Callable[[Point], None] = unheard) -> Outcome:

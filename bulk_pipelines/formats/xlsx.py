@@ -1,7 +1,7 @@
 """XLSX: a zip of XML, written as it goes, a batch of rows at a time. docs/exports.md has the form of each cell.
 
-The libraries for it make an object of every cell, which takes twenty times as long, and give the first bytes at the
-end (docs/benchmarks.md).
+The libraries for this format make an object of every cell, which takes twenty times as long, and give the first bytes
+at the end (docs/benchmarks.md).
 """
 
 import zipfile
@@ -16,17 +16,18 @@ from bulk_pipelines.resources.declaration import Column
 from bulk_pipelines.storage.contract import Sink
 
 SHEET_ROWS = 1_048_576
-"""Of a worksheet, the header among them."""
+"""The most rows of a worksheet, with the header."""
 SHEET_BYTES = 1 << 30
-"""XML in one sheet, from which on the next one is begun: one entry of a zip without extensions holds 2 GiB."""
+"""After so many bytes of XML the next sheet is begun: an entry of a zip without extensions holds 2 GiB."""
 BATCH = 1 << 20
 OWN_FORM = {ColumnKind.BOOLEAN, ColumnKind.TIMESTAMP, ColumnKind.SMALLINT, ColumnKind.INTEGER}
 LEVEL = 2
-"""Of compression: 10 % larger than the usual 6, in a third of the time."""
+"""The level of compression. Files are 10 % larger than with the usual 6, and take a third of the time."""
 
 
 def schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """Lists come as the JSON that their cells hold, and all that a cell has no form for as text."""
+    """Return the types in which rows are written. Lists are the JSON that their cells hold, and all that a cell has no
+    form for is text."""
     return pa.schema(
         [pa.field(column.name, column.kind.arrow if column.kind in OWN_FORM else pa.string()) for column in columns]
     )
@@ -56,7 +57,8 @@ def written(title: str, columns: tuple[Column, ...], batches: Iterator[pa.Record
 
 
 def add(archive: zipfile.ZipFile, name: str, content: str) -> None:
-    """A small part. Unlike `writestr`, this does not put the time into the file: the same content, the same bytes."""
+    """Add a small part. Unlike `writestr`, this does not put the time into the file, so that the same content gives the
+    same bytes."""
     with archive.open(name, "w") as part:
         part.write(content.encode())
 

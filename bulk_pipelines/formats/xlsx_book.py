@@ -159,7 +159,7 @@ def plain_items(data: bytes) -> Column | None:
         return None
     # Each text is followed by what stands before the next one, which is left out.
     edges = np.column_stack((starts, end)).ravel()
-    both = pa.Array.from_buffers(
+    both: Column = pa.Array.from_buffers(
         pa.binary(), len(edges) - 1, [None, buffer(edges.astype(np.int32)), pa.py_buffer(data)]
     )
     return both.take(pa.array(np.arange(0, len(edges), 2)))

@@ -13,10 +13,10 @@ from bulk_pipelines.formats.xlsx_package import MOMENT, column_letters
 from bulk_pipelines.resources.declaration import Column
 
 CELL_CHARACTERS = 32_767
-"""Of a cell, in UTF-16, as Excel counts them."""
+"""The most characters of a cell, in UTF-16, as Excel counts them."""
 
-# Excel's times are days since the last day but one of 1899, right from March 1900 on; they end with the year 9999. As
-# numbers, those behind its last whole millisecond would be told as the year 10000.
+# Excel counts days from 1899-12-30, which is right from March 1900 on, and ends with the year 9999. It would show what
+# is behind the last whole millisecond of that year as the year 10000.
 DAY = 86_400_000_000
 EXCEL_ZERO = -25_569 * DAY
 FIRST_MOMENT = 61 * DAY
@@ -39,7 +39,7 @@ Pieces = list[Any]
 
 
 def rows_of(columns: tuple[Column, ...], batch: pa.RecordBatch, first: int) -> memoryview:
-    """The batch as <row> elements, the first of them with this number."""
+    """Write the batch as <row> elements. The first of them has the number `first`."""
     numbers = pa.array(range(first, first + batch.num_rows)).cast(pa.string())
     pieces: Pieces = ['<row r="', numbers, '">']
     for index, (column, values) in enumerate(zip(columns, batch.columns, strict=True)):
@@ -51,7 +51,7 @@ def rows_of(columns: tuple[Column, ...], batch: pa.RecordBatch, first: int) -> m
 
 
 def cell(start: str, numbers: Values, inside: Pieces, values: Values) -> Pieces:
-    """One column of cells. No value is no cell."""
+    """Write a column of cells. Where there is no value, there is no cell."""
     pieces: Pieces = [start, numbers, *inside, "</c>"]
     if not values.null_count:
         return pieces
@@ -60,7 +60,7 @@ def cell(start: str, numbers: Values, inside: Pieces, values: Values) -> Pieces:
 
 
 def content(column: Column, values: Values, first: int) -> Pieces:
-    """A cell from the end of its reference to before its end tag."""
+    """Write cells from behind their references to before their end tags."""
     return CONTENTS[column.kind](column, values, first)
 
 
@@ -70,7 +70,7 @@ def text(column: Column, values: Values, first: int) -> Pieces:
 
 
 def plain(_column: Column, values: Values, _first: int) -> Pieces:
-    """Text that has nothing to escape in it."""
+    """Write texts that have nothing to escape in them."""
     return ['" t="inlineStr"><is><t>', values, "</t></is>"]
 
 
@@ -79,7 +79,7 @@ def truth(_column: Column, values: Values, _first: int) -> Pieces:
 
 
 def moment(column: Column, values: Values, first: int) -> Pieces:
-    """A date and time of Excel's; text where Excel has none."""
+    """Write times as Excel's numbers, and as text where Excel has no number for them."""
     since = pc.subtract(values.cast(pa.int64()), EXCEL_ZERO)
     whole = pc.divide(since, DAY)
     part = pc.divide(pc.subtract(since, pc.multiply(whole, DAY)).cast(pa.float64()), float(DAY))
@@ -93,8 +93,9 @@ def moment(column: Column, values: Values, first: int) -> Pieces:
 
 
 def moment_text(values: Values) -> Values:
-    """As PostgreSQL reads it, `0044-03-15 00:00:00.000000Z BC`. Arrow has no years before Christ, and takes those after
-    32767 for others; so it writes the same moment of a cycle near 1970, and the year is put in its place."""
+    """Write times as PostgreSQL reads them: `0044-03-15 00:00:00.000000Z BC`. Arrow has no years before Christ, and
+    takes those after 32767 for others; so it writes the same moment of a cycle near 1970, and the year is put in its
+    place."""
     moments = values.cast(pa.int64())
     cycles = pc.divide(moments, CYCLE)
     near = pc.subtract(moments, pc.multiply(cycles, CYCLE)).cast(values.type)
@@ -134,7 +135,7 @@ def escaped(values: Values) -> Values:
 
 
 def refuse_long(column: Column, values: Values, first: int) -> None:
-    """A text that no cell can hold ends the export: to leave a part of it out would go unnoticed."""
+    """Raise `InvalidInput` for a text that no cell can hold. If a part of it were left out, nobody would notice."""
     suspects = pc.indices_nonzero(pc.greater(pc.binary_length(values), CELL_CHARACTERS))
     for index in suspects.to_pylist():
         characters = len(values[index].as_py().encode("utf-16-le")) // 2
@@ -147,7 +148,7 @@ def refuse_long(column: Column, values: Values, first: int) -> None:
 
 
 def merged(pieces: Pieces) -> Pieces:
-    """Constants that follow each other as one."""
+    """Join constants that follow each other."""
     result: Pieces = []
     for piece in pieces:
         if isinstance(piece, str) and result and isinstance(result[-1], str):

@@ -30,7 +30,7 @@ STYLES = (
     '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>'
 )
 
-# Wide enough to be read: a time in a column of the usual width shows as ####.
+# The columns are wide enough to be read: a time in a column of the usual width shows as ####.
 WIDTHS = dict.fromkeys(ColumnKind, 24) | {
     ColumnKind.UUID: 38,
     ColumnKind.BOOLEAN: 10,
@@ -55,7 +55,7 @@ def column_letters(index: int) -> str:
 
 
 def sheet_start(columns: tuple[Column, ...]) -> bytes:
-    """A sheet up to its first row of data: the header stays in sight."""
+    """Return a sheet up to its first row of data. The header stays in sight when somebody scrolls."""
     widths = "".join(
         f'<col min="{number}" max="{number}" width="{WIDTHS[column.kind]}" customWidth="1"/>'
         for number, column in enumerate(columns, start=1)
@@ -72,14 +72,14 @@ def sheet_start(columns: tuple[Column, ...]) -> bytes:
 
 
 def first_parts() -> Iterator[tuple[str, str]]:
-    """What can be said before the rows are known."""
+    """Yield the parts that are known before the rows are."""
     whole = f'<Relationship Id="rId1" Type="{OFFICE}/officeDocument" Target="xl/workbook.xml"/>'
     yield "_rels/.rels", f'{HEAD}<Relationships xmlns="{PACKAGE}/relationships">{whole}</Relationships>'
     yield "xl/styles.xml", STYLES
 
 
 def last_parts(title: str, sheets: int) -> Iterator[tuple[str, str]]:
-    """What names the sheets, once it is known how many there are."""
+    """Yield the parts that name the sheets, once it is known how many there are."""
     numbers = range(1, sheets + 1)
     yield (
         "xl/workbook.xml",

@@ -160,7 +160,7 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
 def errors(
     context: click.Context, job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int
 ) -> None:
-    """The records that an import rejected, in the order of the file, with every reason."""
+    """Show the records that an import rejected, in the order of the file, with every reason."""
     if as_source or kind is not None or to is not None:
         output.refuse_json("a download")
     if as_source:
@@ -207,7 +207,7 @@ def errors(
 @click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
 @click.option("--file", "number", type=click.IntRange(1), help="Of several files: the one with this number.")
 def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
-    """The records of an import by what became of them, as they stood in the file and in its order."""
+    """Write out the records of an import by what became of them, as they stood in the file and in its order."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.afterwards import outcomes
@@ -233,7 +233,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
-    from bulk_pipelines.imports.plan import landing
+    from bulk_pipelines.imports.plan.land import landing
     from bulk_pipelines.imports.request import RequestedFile
     from bulk_pipelines.storage.access import access_of
 

@@ -13,10 +13,10 @@ from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent, JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.counts import Counts
+from bulk_pipelines.imports.counts import Counts, records_were
 from bulk_pipelines.imports.load import refusals, rejects, staging
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.progress import Progress
 from bulk_pipelines.imports.reconcile import reconciling, unreached, unseen
 from bulk_pipelines.imports.reconcile.control import Control
@@ -122,10 +122,10 @@ def finish(connection: Connection, job: Job) -> Ending:
 
 def nothing_loaded(counts: Counts) -> str:
     if counts.rejected == counts.read and not counts.unprocessed:
-        which = f"all {counts.read:,} records were" if counts.read > 1 else "the only record was"
-        return f"nothing could be loaded: {which} rejected"
+        whole = "the only record was" if counts.read == 1 else f"all {records_were(counts.read)}"
+        return f"nothing could be loaded: {whole} rejected"
     return (
-        f"nothing could be loaded: {counts.rejected:,} records were rejected, {counts.superseded:,} superseded, "
+        f"nothing could be loaded: {records_were(counts.rejected)} rejected, {counts.superseded:,} superseded, "
         f"{counts.unprocessed:,} never reached"
     )
 

@@ -3,6 +3,11 @@
 from dataclasses import dataclass, fields
 
 
+def records_were(number: int) -> str:
+    """Return the beginning of a sentence about so many records."""
+    return "1 record was" if number == 1 else f"{number:,} records were"
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many records of the files came to which end.

@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
@@ -18,7 +17,7 @@ from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
@@ -200,7 +199,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         submitted = submission.submit(
             connection,
             request,
-            Sender("ui", "ui", config.idempotency_key, priority=config.priority),
+            config.sender,
         )
     follow(
         context,
@@ -228,13 +227,8 @@ def import_assets() -> list[dg.AssetsDefinition]:
 
 def launchables() -> list[Launchable]:
     return [
-        Launchable(
-            pipeline(resource),
-            dg.define_asset_job(
-                kind_name(resource.name),
-                selection=dg.AssetSelection.assets(resource.name),
-                description=f"Works one import of {resource.name}: land, cut, load, reconcile.",
-            ),
+        launchable(
+            pipeline(resource), resource.name, f"Works one import of {resource.name}: land, cut, load, reconcile."
         )
         for resource in resources.worked()
     ]

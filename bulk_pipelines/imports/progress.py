@@ -12,11 +12,11 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.errors import UnknownJob
 from bulk_pipelines.formats.reading import frozen
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.dialect import Dialect
+from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.naming import FieldMapping
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage import addresses
 

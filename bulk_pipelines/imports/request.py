@@ -12,8 +12,8 @@ from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import STANDARD, FileFormat, Reading
 from bulk_pipelines.imports.context import Mode
-from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.counts import Counts, records_were
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.resources import written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage import addresses
@@ -58,7 +58,7 @@ class ErrorPolicy:
     def broken_by(self, counts: Counts, *, at_end: bool) -> str | None:
         """Say why the import is to be aborted; return None while it may go on."""
         if self.most is not None and counts.rejected > self.most:
-            return f"aborted: {counts.rejected} records were rejected, more than {self.most} are not accepted"
+            return f"aborted: {records_were(counts.rejected)} rejected, more than {self.most} are not accepted"
         if self.percent is None or (not at_end and counts.read < ENOUGH_FOR_A_SHARE):
             return None
         if counts.rejected * 100 > self.percent * counts.read:

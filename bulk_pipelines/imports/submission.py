@@ -98,6 +98,17 @@ def undoable(job: Job) -> Resource:
     return request.declared
 
 
+def refuse_incomplete(connection: Connection, job: Job) -> None:
+    """Raise `Conflict` if records of the import may still be rejected."""
+    if not job.finished or (job.result is None and job.planned_at is not None):
+        raise Conflict(f"job {job.job_key} is {job.status}: its rejects are not complete yet")
+    if completion.may_go_on(job) and dlq.page(connection, Wanted(job.job_key), size=1):
+        raise Conflict(
+            f"job {job.job_key} has ranges in the DLQ: its rejects are not complete before they are tried again "
+            f"(bulk dlq redrive --job {job.job_key}) or discarded (bulk dlq discard --job {job.job_key})"
+        )
+
+
 def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -> Submitted:
     """Run the rejects of an import that has ended once more, as an import of their own. An import has only one replay,
     which belongs to the owner of the import, whoever asks for it."""
@@ -107,13 +118,7 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
     winding_up.wind_up(pool, job_key)  # until then, rejects may lack their records
     with transaction(pool) as connection:
         job = import_job(connection, job_key, by.sees)
-        if not job.finished or (job.result is None and job.planned_at is not None):
-            raise Conflict(f"job {job_key} is {job.status}: its rejects are not complete yet")
-        if completion.may_go_on(job) and dlq.page(connection, Wanted(job_key), size=1):
-            raise Conflict(
-                f"job {job_key} has ranges in the DLQ: its rejects are not complete before they are tried again "
-                f"(bulk dlq redrive --job {job_key}) or discarded (bulk dlq discard --job {job_key})"
-            )
+        refuse_incomplete(connection, job)
         before = submission.find_by_key(connection, job.owner, key)
         if before is not None:
             return Submitted(before, created=False)

@@ -26,7 +26,7 @@ from bulk_pipelines.imports.load import refusals, staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
 from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landing import opened
+from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block, Position
 from bulk_pipelines.imports.request import ImportRequest

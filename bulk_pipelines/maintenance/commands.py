@@ -61,7 +61,7 @@ def narrowing(command: Command) -> Command:
 
 @click.group()
 def dlq() -> None:
-    """Items that were given up: look at them, try them again, or discard them."""
+    """Look at items that were given up, try them again, or discard them."""
 
 
 @dlq.command("list")
@@ -69,7 +69,7 @@ def dlq() -> None:
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
 @output.shows("bulk_pipelines.engine.jobs.dlq.DeadLetter", many=True)
 def list_letters(limit: int, **wanted: object) -> None:
-    """The dead letters, the oldest first."""
+    """List dead letters, the oldest first."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import dlq as letters
 
@@ -82,7 +82,7 @@ def list_letters(limit: int, **wanted: object) -> None:
 @click.argument("item_id", type=int)
 @output.shows(LetterShown)
 def show(item_id: int) -> None:
-    """Everything about one dead letter: what, why, how often, which run."""
+    """Show everything about one dead letter: what, why, how often, which run."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import dlq as letters
 
@@ -98,7 +98,7 @@ def show(item_id: int) -> None:
 @click.option("--not-found", is_flag=True, help="Also the items of the job for which nothing was found; with --job.")
 @output.shows(Redriven)
 def redrive(not_found: bool, **wanted: object) -> None:
-    """Try them again, with fresh budgets; the relay launches their jobs."""
+    """Try dead letters again, with fresh budgets; the relay launches their jobs."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.engine.jobs import dlq as letters
@@ -122,7 +122,7 @@ def redrive(not_found: bool, **wanted: object) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.shows(Discarded)
 def discard(yes: bool, **wanted: object) -> None:
-    """Give them up for good."""
+    """Give dead letters up for good."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.engine.jobs import dlq as letters
 

@@ -47,7 +47,7 @@ def jobs(
     limit: int,
     **wanted: str | None,
 ) -> None:
-    """All jobs, the newest first."""
+    """List jobs, the newest first."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import jobs as engine_jobs
     from bulk_pipelines.engine.jobs import listing
@@ -79,7 +79,7 @@ def job() -> None:
 @click.option("--watch", is_flag=True, help="Follow it until it is over; Ctrl-C leaves it alone.")
 @output.shows(JobShown)
 def show(job_key: str, watch: bool) -> None:
-    """What was asked, by whom; how it stands; its runs; and what to do next."""
+    """Show one job: what was asked, by whom, how it stands, its runs, and what to do next."""
     pool = connected()
     shown = look(pool, job_key)
     if watch:

@@ -59,7 +59,7 @@ def connected() -> "Engine":
 
 @click.group(name="notify")
 def group() -> None:
-    """Who is told, by signed requests (webhooks), when a job has ended or a source is down."""
+    """Choose who is told, by signed requests (webhooks), when a job has ended or a source is down."""
 
 
 @group.command()
@@ -97,7 +97,7 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
 @group.command("list")
 @output.shows(list[SubscriptionLine])
 def list_subscriptions() -> None:
-    """All subscriptions."""
+    """List all subscriptions."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.notices import subscriptions
 

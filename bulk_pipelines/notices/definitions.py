@@ -13,7 +13,7 @@ from bulk_pipelines.errors import Conflict
 from bulk_pipelines.notices import outbox, report
 from bulk_pipelines.notices.kind import kind_of
 from bulk_pipelines.notices.request import KIND
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 
 ASSET = "notices"
@@ -48,10 +48,7 @@ def asset(lanes: int) -> dg.AssetsDefinition:
 
 
 def launchables() -> list[Launchable]:
-    job = dg.define_asset_job(
-        KIND, selection=dg.AssetSelection.assets(ASSET), description="Delivers the notices of one pass over the outbox."
-    )
-    return [Launchable(pipeline(), job)]
+    return [launchable(pipeline(), ASSET, "Delivers the notices of one pass over the outbox.")]
 
 
 @dg.sensor(

@@ -1,5 +1,5 @@
-"""Which notices follow from an event. One end of a job may be several: it has ended, it has failed, it has left dead
-letters. Nothing is written here."""
+"""Which notices follow from an event. The end of a job may be several events for a subscription: it has ended, it has
+failed, it has left dead letters. Nothing is written here."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def error_rate(data: Mapping[str, Any]) -> float:
 
 
 def types_of(data: Mapping[str, Any], subscription: Subscription) -> Iterator[EventType]:
-    """Yield what the end of a job is for a subscription."""
+    """Yield the types of event that the end of a job is for a subscription."""
     yield EventType.JOB_ENDED
     if data["state"] == "FAILED":
         yield EventType.JOB_FAILED

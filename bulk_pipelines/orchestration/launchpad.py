@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.submission import Submitted
+from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.orchestration.failures import has_failed
 from bulk_pipelines.orchestration.runs import refused
@@ -25,6 +25,10 @@ class SubmissionConfig(dg.Config):
     idempotency_key: str | None = Field(default=None, description="The same key again answers with the first job.")
     priority: int = Field(default=0, description="From -100 to 100: jobs of a higher one are launched first.")
     wait: bool = Field(default=False, description="Wait until the job is over, and fail if it failed or was cancelled.")
+
+    @property
+    def sender(self) -> Sender:
+        return Sender("ui", "ui", self.idempotency_key, priority=self.priority)
 
 
 def follow(

@@ -101,6 +101,12 @@ class Launchable:
     job: "UnresolvedAssetJobDefinition"
 
 
+def launchable(pipeline: Pipeline, asset: str, description: str) -> Launchable:
+    """Return the pipeline with a Dagster job that works a partition of the asset."""
+    selection = dg.AssetSelection.assets(asset)
+    return Launchable(pipeline, dg.define_asset_job(pipeline.kind.name, selection, description=description))
+
+
 def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
     """Return the partitions of a kind's asset, which are the keys of its jobs."""
     return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
@@ -154,13 +160,7 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             return
         if job.planned_at is None:
             try:
-                silence = settings.current().silent_seconds
-                with (
-                    heeding(context, database.engine),
-                    dispatch.beating(database.engine, job.job_id, silence),
-                    telling.about(job, run_id=context.run_id, step="plan"),
-                ):
-                    job = pipeline.plan(database.engine, job)
+                job = planned(context, pipeline, database.engine, job)
             except Unavailable:
                 raise  # this may pass: the step is tried again
             except BulkError as error:
@@ -178,6 +178,17 @@ def plan_op(pipeline: Pipeline, lanes: int, stands_on: Sequence[str]) -> dg.OpDe
             yield dg.Output(None, lane_name(number))
 
     return plan
+
+
+def planned(context: dg.OpExecutionContext, pipeline: Pipeline, pool: Engine, job: Job) -> Job:
+    """Plan the job, which beats meanwhile and stops if a person terminates the run. Return it as it is then."""
+    silence = settings.current().silent_seconds
+    with (
+        heeding(context, pool),
+        dispatch.beating(pool, job.job_id, silence),
+        telling.about(job, run_id=context.run_id, step="plan"),
+    ):
+        return pipeline.plan(pool, job)
 
 
 def failed_unless_planned(pool: Engine, job: Job, error: BulkError) -> Job:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bulk_pipelines.client import Client, Import
     from bulk_pipelines.remote.watching import Screen
 
-SERVER = "bulk.server"
 
 COMMANDS: dict[str, click.Command] = {}
 """The commands by their names."""

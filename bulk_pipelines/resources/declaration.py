@@ -82,11 +82,6 @@ class Column:
         return self.own_code or self.kind.code
 
     @property
-    def nullable(self) -> bool:
-        """Whether the table may hold no value here."""
-        return not self.required and self.fill is None
-
-    @property
     def needed_in_files(self) -> bool:
         """Whether a file must have the column."""
         return self.required and not self.has_default and self.fill is None
@@ -126,7 +121,7 @@ class Reference:
     schema: str | None = None
     """The schema of the table that the resource stands for. None means a table on the search path."""
     to: tuple[str, ...] = ("id",)
-    """The columns there."""
+    """The columns of the other table, in the order of `columns`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -214,10 +209,6 @@ class Resource:
     @cached_property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
-
-    @property
-    def id_key(self) -> Key:
-        return self.keys[0]
 
     @property
     def id_columns(self) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ class Landed:
     """The version of the landed object. Readers of its ranges ask for this version."""
     source: str
     """The address of the source, as it may be shown."""
-    source_version: str
     source_bytes: int
     source_sha256: str
     """The hash of the bytes as they arrived. If the same file is dropped again, it has the same hash."""
@@ -133,7 +132,6 @@ def land_stream(
             sha256=(arrived if plain else kept).hexdigest(),
             version=into.stat(target).version,
             source=shown,
-            source_version=entry.version,
             source_bytes=arrived.size,
             source_sha256=arrived.hexdigest(),
             compression=kind,

@@ -23,7 +23,7 @@ class Work:
     trace_parent: str | None = None
     """The W3C trace context that the work stands in."""
     told: bool = False
-    """Whether that is a span of our own, which is sent to whoever collects traces."""
+    """Whether the trace context is a span of our own, which is sent to whoever collects traces."""
     run_id: str | None = None
     """The run of Dagster."""
     step: str | None = None

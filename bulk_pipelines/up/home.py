@@ -130,7 +130,7 @@ def work(settings: Settings, job_key: str) -> "subprocess.Popen[bytes]":
     logs.shorten(log)
     with open(log, "ab", opener=folders.owner_only) as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.up.here", job_key],
+            [sys.executable, "-m", "bulk_pipelines.up.with_dagster", job_key],
             env=child_environment(**environment(settings, url)),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -150,7 +150,7 @@ def upkeep(
     answer: dict[str, Any] = {}
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(
-            [sys.executable, "-m", "bulk_pipelines.up.here", name, *options],
+            [sys.executable, "-m", "bulk_pipelines.up.with_dagster", name, *options],
             env=child_environment(**environment(settings, url)),
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -1,4 +1,4 @@
-"""The supervisor starts the services, keeps them running, and leaves no process behind."""
+"""The supervisor starts the programs, keeps them running, and leaves no process behind."""
 
 import fcntl
 import os
@@ -22,13 +22,13 @@ from bulk_pipelines.errors import Conflict, InvalidInput, Unavailable
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.up import home, processes
-from bulk_pipelines.up.services import Service, found_at, services
+from bulk_pipelines.up.programs import Program, found_at, programs
 
 GRACE = 15
 """How many seconds running work has to stop by itself."""
 
 READY = 180
-"""How many seconds a service has to answer after its start."""
+"""How many seconds a program has to answer after its start."""
 
 PAUSE = 0.2
 
@@ -71,7 +71,7 @@ def run(chosen: Settings, say: Callable[[str], None]) -> None:
             variables = home.environment(chosen, url) | processes.mark(chosen.home)
             try:
                 processes_of = settings.environment(**variables)
-                running = services(place, chosen.ui_port, (chosen.api_host, chosen.api_port), processes_of)
+                running = programs(place, chosen.ui_port, (chosen.api_host, chosen.api_port), processes_of)
                 supervise(running, chosen, signals, say)
             finally:
                 say("Stopping")
@@ -86,16 +86,16 @@ def tell_unreachable(dropped: list[DropSource], chosen: Settings, say: Callable[
         say(f"Nothing can be taken from the source {name} now: {why}")
 
 
-def supervise(running: list[Service], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
-    """Start the services one after the other, and keep them and the database running until a signal asks to stop."""
+def supervise(running: list[Program], chosen: Settings, signals: Signals, say: Callable[[str], None]) -> None:
+    """Start the programs one after the other, and keep them and the database running until a signal asks to stop."""
     say(f"Starting Dagster and the API; logs in {running[0].log.parent}")
-    for service in running:
-        service.start()
+    for program in running:
+        program.start()
         deadline = time.monotonic() + READY
-        while not signals.stop() and not service.ready():
-            service.ensure_running(endured=0)
+        while not signals.stop() and not program.ready():
+            program.ensure_running(endured=0)
             if time.monotonic() > deadline:
-                raise Unavailable(f"the {service.name} does not answer (see {service.log})")
+                raise Unavailable(f"the {program.name} does not answer (see {program.log})")
             time.sleep(PAUSE)
     if not signals.stop():
         host = found_at(chosen.api_host, chosen.api_port) or chosen.api_host
@@ -105,9 +105,9 @@ def supervise(running: list[Service], chosen: Settings, signals: Signals, say: C
     while not signals.stop():
         if address.mended(chosen):
             say("The database had ended and was started again")
-        for service in running:
-            if service.ensure_running():
-                say(f"The {service.name} had ended and was started again")
+        for program in running:
+            if program.ensure_running():
+                say(f"The {program.name} had ended and was started again")
         for log in (*running[0].log.parent.glob("*.log"), address.embedded_folder(chosen) / "postgres" / "server.log"):
             logs.shorten(log)
         time.sleep(PAUSE)

@@ -40,7 +40,7 @@ FORGET = """mutation($keys: [String!]!) { deleteDynamicPartitions(partitionsDefN
 
 
 def test_the_code_location_is_the_one_that_the_web_server_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bulk_pipelines.up.here import location
+    from bulk_pipelines.up.with_dagster import location
 
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
     made = home.place(settings.current())

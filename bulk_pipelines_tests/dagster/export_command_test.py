@@ -90,7 +90,9 @@ def test_the_process_at_work_is_killed_and_the_retry_publishes_one_file(person: 
         until(lambda: exporting(connection) > 0, "rows are being read", 60)
         until(lambda: names_in(person.folder / "out") != [], "it is writing", 60)
         (worker,) = [
-            each for each in psutil.Process(process.pid).children() if "bulk_pipelines.up.here" in each.cmdline()
+            each
+            for each in psutil.Process(process.pid).children()
+            if "bulk_pipelines.up.with_dagster" in each.cmdline()
         ]
         worker.kill()
         output, errors = process.communicate(timeout=60)
@@ -100,7 +102,7 @@ def test_the_process_at_work_is_killed_and_the_retry_publishes_one_file(person: 
         speed_up(connection)
         key = output.split()[1]
         run = subprocess.run(
-            [sys.executable, "-m", "bulk_pipelines.up.here", key],
+            [sys.executable, "-m", "bulk_pipelines.up.with_dagster", key],
             env=worker_environment(person),
             capture_output=True,
             text=True,

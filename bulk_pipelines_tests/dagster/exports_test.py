@@ -16,14 +16,14 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.exports import completion, work
-from bulk_pipelines.exports.publish import writing
+from bulk_pipelines.exports import work
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines_tests.scenes.export_files import insert, insert_users, names_in, stored
 from bulk_pipelines_tests.scenes.exports import found, submitted
+from bulk_pipelines_tests.scenes.listening import before, listening_everywhere
 
 
 class Installation:
@@ -123,21 +123,17 @@ def test_an_empty_result_is_a_valid_empty_file(installation: Installation) -> No
     assert check.passed
 
 
-def test_the_check_counts_the_file_not_what_was_said_of_it(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_counts_the_file_not_what_was_said_of_it(installation: Installation) -> None:
     insert_users(installation.engine, 5)
     job = installation.submit()
-    told = completion.file_of
 
-    def cut_short(*arguments: Any) -> Any:
+    def cut_short() -> None:
         """Between the publication and the check."""
         path = installation.folder / f"users-{job.job_key}.csv"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
-        return told(*arguments)
 
-    monkeypatch.setattr(completion, "file_of", cut_short)
-    result = installation.run(job)
+    with listening_everywhere(before("SELECT result, error_message FROM job_item", cut_short)):
+        result = installation.run(job)
     (check,) = result.get_asset_check_evaluations()
     assert not check.passed
     assert (check.metadata["rows_in_the_file"].value, check.metadata["rows_of_the_query"].value) == (2, 5)
@@ -160,20 +156,17 @@ def test_a_failed_export_fails_its_run_and_says_why(installation: Installation) 
     assert not result.get_asset_materialization_events()
 
 
-def test_a_cancelled_export_is_no_failure_and_leaves_nothing(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancelled_export_is_no_failure_and_leaves_nothing(installation: Installation) -> None:
+    """It is cancelled when its file is published, and the outcome of its item is not written yet."""
     insert_users(installation.engine, 5)
     job = installation.submit()
-    wrote = writing.write
 
-    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
-        result = wrote(*arguments, **options)
+    def cancel() -> None:
+        assert names_in(installation.folder) == [f"users-{job.job_key}.csv"], "it is published"
         jobs.cancel(installation.engine, job.job_key)
-        return result
 
-    monkeypatch.setattr(work, "write", write_and_cancel)
-    result = installation.run(job)
+    with listening_everywhere(before("settled AS (", cancel)):
+        result = installation.run(job)
     assert result.success
     assert not result.get_asset_materialization_events()
     assert found(installation.engine, job).status is JobState.CANCELLED

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import psycopg
 import pytest
 from sqlalchemy import Engine
 
@@ -22,14 +21,16 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.imports import request, submission, work
+from bulk_pipelines.imports import request, submission
+from bulk_pipelines.imports.definitions import imports, launchables
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.storage import locations
+from bulk_pipelines_tests.scenes.listening import listening_everywhere
 from bulk_pipelines_tests.scenes.waiting import until
-from bulk_pipelines_tests.scenes.whole_imports import batches_of
 from bulk_pipelines_tests.servers.processes import LoginServer, Place
 from bulk_pipelines_tests.servers.web_server import WebServer, content
 
@@ -50,9 +51,9 @@ class Installation:
             request = Options(resource, **options).request(files)
             return submission.submit(connection, request, Sender("me", "ui")).job
 
-    def run(self, job: Job) -> dg.ExecuteInProcessResult:
+    def run(self, job: Job, defs: dg.Definitions = definitions.defs) -> dg.ExecuteInProcessResult:
         self.instance.add_dynamic_partitions(f"{job.kind}_jobs", [job.job_key])
-        return definitions.defs.resolve_job_def(job.kind).execute_in_process(
+        return defs.resolve_job_def(job.kind).execute_in_process(
             instance=self.instance,
             partition_key=job.job_key,
             run_config={"resources": {"database": {"config": {"url": self.url}}}},
@@ -152,22 +153,20 @@ LOOK_UP = re.compile(r"\s*SELECT\b.*\bFROM job\s+WHERE job_(key|id) = ", re.DOTA
 
 
 def test_the_smallest_import_looks_its_job_up_five_times_and_parses_its_request_once(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, tmp_path: Path
 ) -> None:
     """From its submission to the checks of its asset, in one process."""
     looked: list[str] = []
-    execute = psycopg.Cursor.execute
 
-    def counted(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        if LOOK_UP.match(str(query)):
-            looked.append(str(query))
-        return execute(cursor, query, *arguments, **options)
+    def heard(statement: str) -> None:
+        if LOOK_UP.match(statement):
+            looked.append(statement)
 
     source = file_of(tmp_path, "email,name,role\na@example.org,A,reader\n")
     request.parsed.cache_clear()
-    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
-    job = installation.submit("users", source)
-    assert installation.run(job).success
+    with listening_everywhere(heard):
+        job = installation.submit("users", source)
+        assert installation.run(job).success
     assert 1 <= len(looked) <= 5, looked
     assert request.parsed.cache_info().misses == 1
     assert installation.find(job).status is JobState.COMPLETED
@@ -305,13 +304,23 @@ def test_how_much_error_is_accepted(
     assert (message or "") in (job.last_error or "")
 
 
+@pytest.fixture
+def by_hundreds(monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    """Imports whose batches have 100 rows."""
+    monkeypatch.setenv("BULK_LOAD_MIN_ROWS", "100")
+    monkeypatch.setenv("BULK_LOAD_MAX_ROWS", "100")
+    resources = {"database": Database()}
+    return dg.Definitions.merge(imports(launchables()), dg.Definitions(resources=resources, executor=step_executor))
+
+
 def test_an_aborted_import_says_what_it_never_reached(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, tmp_path: Path, by_hundreds: dg.Definitions
 ) -> None:
-    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     rows = [f"u{n}@example.org,N,{'reader' if n != 150 else 'captain'}" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
-    job = installation.imported("users", source, on_error="abort")
+    submitted = installation.submit("users", source, on_error="abort")
+    installation.run(submitted, by_hundreds)
+    job = installation.find(submitted)
     assert job.status is JobState.FAILED
     assert job.result is not None
     assert (job.result["read"], job.result["loaded"], job.result["rejected"]) == (200, 199, 1)
@@ -320,23 +329,20 @@ def test_an_aborted_import_says_what_it_never_reached(
 
 
 def test_a_cancelled_import_keeps_what_was_loaded_and_counts_the_rest(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_hundreds: dg.Definitions
 ) -> None:
     rows = [f"u{n}@example.org,N,reader" for n in range(1_000)]
     source = file_of(tmp_path, "email,name,role\n" + "\n".join(rows) + "\n")
-    monkeypatch.setattr(work.Loader, "sizer", batches_of(100))
     monkeypatch.setattr("bulk_pipelines.engine.worker.standing.LOOK_SECONDS", 0.0)
     job = installation.submit("users", source)
-    written = work.write
 
-    def write_and_cancel(*arguments: Any, **options: Any) -> Any:
-        result = written(*arguments, **options)
-        if installation.count("users") == 300:
+    def heard(statement: str) -> None:
+        """Cancel the import between two batches, when its worker looks whether it is to go on."""
+        if statement.lstrip().startswith("SELECT status, planned_at") and installation.count("users") == 300:
             jobs.cancel(installation.engine, job.job_key)
-        return result
 
-    monkeypatch.setattr(work, "write", write_and_cancel)
-    assert installation.run(job).success, "a cancelled run is no failure"
+    with listening_everywhere(heard):
+        assert installation.run(job, by_hundreds).success, "a cancelled run is no failure"
     ended = installation.find(job)
     assert ended.status is JobState.CANCELLED
     assert ended.result is not None

@@ -1,7 +1,6 @@
 """Jobs of processing in Dagster: a partition with its figures and checks, a failed run for failed rows, a redrive by
 executing it again."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.orchestration.relay import relay
-from bulk_pipelines.orchestration.resources import Database, process_pool, step_executor
+from bulk_pipelines.orchestration.resources import Database, step_executor
 from bulk_pipelines.processing.definitions import launchables, process_rows, processing
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
@@ -28,15 +27,6 @@ def defs() -> dg.Definitions:
 @pytest.fixture
 def scene(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(engine, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def instance(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
-    process_pool.cache_clear()
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
-        yield made
-    process_pool.cache_clear()
 
 
 def run(instance: dg.DagsterInstance, job: Job) -> dg.ExecuteInProcessResult:

@@ -16,7 +16,6 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.orchestration.resources import process_pool
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.telemetry import spans
 from bulk_pipelines_tests.dagster.processing_test import run
@@ -65,15 +64,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 @pytest.fixture
 def scene(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(engine, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def instance(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    monkeypatch.setenv("BULK_DATABASE_URL", database_url)
-    process_pool.cache_clear()
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
-        yield made
-    process_pool.cache_clear()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.settings import CHECKOUT, Settings
 from bulk_pipelines.up import home, processes
-from bulk_pipelines.up.services import EARLY_ENDS
+from bulk_pipelines.up.programs import EARLY_ENDS
 from bulk_pipelines_tests.scenes.installation import SLOW, Installation, made, started
 from bulk_pipelines_tests.scenes.waiting import until
 

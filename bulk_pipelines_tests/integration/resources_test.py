@@ -25,7 +25,9 @@ def columns(engine: Engine, table: str) -> dict[str, tuple[str, bool]]:
 @pytest.mark.parametrize("resource", resources.RESOURCES, ids=lambda each: each.name)
 def test_columns(engine: Engine, resource: Resource) -> None:
     found = columns(engine, resource.table)
-    declared = {column.name: (column.kind.postgres, not column.nullable) for column in resource.columns}
+    declared = {
+        column.name: (column.kind.postgres, column.required or column.fill is not None) for column in resource.columns
+    }
     assert {name: found[name] for name in resource.column_names} == declared
     assert tuple(found)[len(declared) :] == PROVENANCE
     assert set(columns(engine, f"{resource.table}_aside")) >= {*resource.column_names, "import_job", "import_line"}

@@ -1,4 +1,4 @@
-"""The parts of `bulk up`: services that are kept running, processes that are found again, Dagster's storage address."""
+"""The parts of `bulk up`: programs that are kept running, processes that are found again, Dagster's storage address."""
 
 import os
 import re
@@ -16,29 +16,29 @@ from bulk_pipelines.database import logs, pool
 from bulk_pipelines.errors import BulkError, Conflict, Unavailable
 from bulk_pipelines.orchestration.schema import APPLICATION
 from bulk_pipelines.settings import Settings
-from bulk_pipelines.up import home, processes, services, supervisor
-from bulk_pipelines.up.services import Service
+from bulk_pipelines.up import home, processes, programs, supervisor
+from bulk_pipelines.up.programs import Program
 from bulk_pipelines_tests.scenes.waiting import until
 
 
 @pytest.fixture
-def endless(tmp_path: Path) -> Iterator[Service]:
-    """A service that only waits."""
-    made = Service("waiter", ["sleep", "600"], tmp_path / "waiter.log", processes.mark(tmp_path), lambda: True)
+def endless(tmp_path: Path) -> Iterator[Program]:
+    """A program that only waits."""
+    made = Program("waiter", ["sleep", "600"], tmp_path / "waiter.log", processes.mark(tmp_path), lambda: True)
     yield made
     if made.process is not None:
         made.process.kill()
         made.process.wait()
 
 
-def kill(service: Service) -> int:
-    assert service.process is not None
-    service.process.kill()
-    service.process.wait()
-    return service.process.pid
+def kill(program: Program) -> int:
+    assert program.process is not None
+    program.process.kill()
+    program.process.wait()
+    return program.process.pid
 
 
-def test_a_service_that_ended_is_started_again(endless: Service) -> None:
+def test_a_program_that_ended_is_started_again(endless: Program) -> None:
     assert not endless.ensure_running()
     endless.start()
     assert not endless.ensure_running()
@@ -49,18 +49,18 @@ def test_a_service_that_ended_is_started_again(endless: Service) -> None:
     assert endless.process.poll() is None
 
 
-def test_a_service_that_keeps_ending_is_an_error_and_one_that_lived_for_long_is_not(
-    endless: Service, monkeypatch: pytest.MonkeyPatch
+def test_a_program_that_keeps_ending_is_an_error_and_one_that_lived_for_long_is_not(
+    endless: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless.start()
-    for _ in range(services.EARLY_ENDS):
+    for _ in range(programs.EARLY_ENDS):
         kill(endless)
         assert endless.ensure_running()
-    monkeypatch.setattr(services, "STEADY", 0)
+    monkeypatch.setattr(programs, "STEADY", 0)
     kill(endless)
     assert endless.ensure_running()
     monkeypatch.undo()
-    for _ in range(services.EARLY_ENDS):
+    for _ in range(programs.EARLY_ENDS):
         kill(endless)
         assert endless.ensure_running()
     kill(endless)
@@ -68,8 +68,8 @@ def test_a_service_that_keeps_ending_is_an_error_and_one_that_lived_for_long_is_
         endless.ensure_running()
 
 
-def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
-    broken = Service("broken", ["sh", "-c", "echo the reason; exit 7"], tmp_path / "log", {}, lambda: True)
+def test_a_program_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
+    broken = Program("broken", ["sh", "-c", "echo the reason; exit 7"], tmp_path / "log", {}, lambda: True)
     broken.start()
     assert broken.process is not None
     broken.process.wait()
@@ -77,7 +77,7 @@ def test_a_service_that_cannot_run_says_its_last_words(tmp_path: Path) -> None:
         broken.ensure_running(endured=0)
 
 
-def test_a_long_log_is_put_aside_at_the_next_start(endless: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_put_aside_at_the_next_start(endless: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LONGEST", 10)
     endless.log.write_text("x" * 20)
     endless.start()

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 from psycopg import errors
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.scenes import sessions
 
@@ -39,6 +39,20 @@ def fresh(server: Server, template: str) -> Iterator[str]:
         yield url
     with admin(server) as connection, suppress(errors.InvalidCatalogName):  # the test may have dropped it
         close(connection, name)
+
+
+@contextmanager
+def on_a_victim(server: Server) -> Iterator[str]:
+    """Provide the address of a migrated database with the samples, on a server that the test may stop and kill."""
+    name = f"chaos_{uuid.uuid4().hex[:16]}"
+    with admin(server) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url = server.url(name)
+    migrations.apply(url)
+    samples.furnish(url)
+    yield url
+    with admin(server) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def close(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
@@ -209,12 +208,20 @@ def waiting_for_locks(pool: Engine) -> int:
     return int(row[0])
 
 
+RECOUNT = "SELECT item.state, count(*) FROM job_item AS item WHERE job_id = %s GROUP BY item.state"
+
+
 def check_counters(pool: Engine, job: Job) -> None:
     """Check that the job's counters agree with its items."""
     with transaction(pool) as connection:
         kept = jobs.find(connection, job.job_key)
-        counted = dict(connection.execute(queries.text("items", "recount_items"), {"job_id": job.job_id}).fetchall())
+        counted = dict(connection.execute(RECOUNT, [job.job_id]).fetchall())
     assert {state: getattr(kept, f"{state.lower()}_items") for state in ItemState} == {
         state: counted.get(state, 0) for state in ItemState
     }
     assert kept.total_items == sum(counted.values())
+
+
+def count(pool: Engine, job: Job, state: ItemState) -> int:
+    """Return how many items of the job are in the state."""
+    return list(statuses(pool, job).values()).count(state)

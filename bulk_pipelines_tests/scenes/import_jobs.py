@@ -130,6 +130,10 @@ class Imports:
         )
         return {line: (raw, codes) for line, raw, codes in found}
 
+    def codes(self, job: Job) -> dict[int, list[str]]:
+        """Return the codes of the reasons of each rejected record, by its line."""
+        return {line: found for line, (_, found) in self.rejects(job).items()}
+
 
 def imports_of(engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch, range_bytes: int = 60) -> Imports:
     """Prepare imports whose ranges have about so many bytes and are each an item of its own. `buried` works on this

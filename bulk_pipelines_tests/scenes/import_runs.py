@@ -19,10 +19,11 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import loading, rejects, staging
-from bulk_pipelines.imports.plan import layout, ranges
-from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile
-from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.cut import ranges
+from bulk_pipelines.imports.plan.cut.ranges import Range
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile, LocalFile
 from bulk_pipelines.imports.reconcile import reconciling, unseen
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.records import blocks

@@ -1,6 +1,7 @@
-"""A pool that listens: a test does something, or raises an error, before a statement goes to the server. So no function
+"""Pools that listen: a test does something, or raises an error, before a statement goes to the server. So no function
 of the product has to be replaced for something to happen in the middle of it."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from sqlalchemy import Engine, event
+from sqlalchemy.pool import Pool
 
 from bulk_pipelines.database import pool
 
@@ -15,10 +17,7 @@ Heard = Callable[[str], None]
 """It is told the text of each statement."""
 
 
-@contextmanager
-def listening(engine: Engine, heard: Heard) -> Iterator[Engine]:
-    """Provide another pool on the same database, which tells of each statement before it is sent."""
-
+def cursor_that_tells(heard: Heard) -> type[psycopg.Cursor[Any]]:
     class Listening(psycopg.Cursor[Any]):
         def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
             heard(self.written(query))
@@ -33,16 +32,55 @@ def listening(engine: Engine, heard: Heard) -> Iterator[Engine]:
                 return query.as_string(self.connection)
             return query.decode() if isinstance(query, bytes) else str(query)
 
+    return Listening
+
+
+@contextmanager
+def listening(engine: Engine, heard: Heard) -> Iterator[Engine]:
+    """Provide another pool on the same database, which tells of each statement before it is sent."""
+    told = cursor_that_tells(heard)
     made = pool.connect(engine.url.render_as_string(hide_password=False), application="test")
 
     @event.listens_for(made, "connect")
-    def told(connection: psycopg.Connection[Any], _record: object) -> None:
-        connection.cursor_factory = Listening
+    def connected(connection: psycopg.Connection[Any], _record: object) -> None:
+        connection.cursor_factory = told
 
     try:
         yield made
     finally:
         made.dispose()
+
+
+@contextmanager
+def listening_everywhere(heard: Heard) -> Iterator[None]:
+    """Let every pool of this process tell of its statements: for code that makes its pool itself, as Dagster's steps
+    do. Those that `heard` sends itself are not told."""
+    here = threading.local()
+
+    def told(statement: str) -> None:
+        if not getattr(here, "busy", False):
+            here.busy = True
+            try:
+                heard(statement)
+            finally:
+                here.busy = False
+
+    cursor = cursor_that_tells(told)
+
+    def lent(connection: psycopg.Connection[Any], _record: object, _lent: object) -> None:
+        connection.cursor_factory = cursor
+
+    def returned(connection: psycopg.Connection[Any] | None, _record: object) -> None:
+        if connection is not None:
+            connection.cursor_factory = psycopg.Cursor
+
+    event.listen(Pool, "checkout", lent)
+    event.listen(Pool, "checkin", returned)
+    try:
+        yield
+    finally:
+        event.remove(Pool, "checkout", lent)
+        event.remove(Pool, "checkin", returned)
 
 
 def before(words: str, happen: Callable[[], object], *, number: int = 1) -> Heard:

@@ -15,34 +15,32 @@ from bulk_pipelines.engine.errors import WrongState
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.errors import Conflict, ErrorClass
 from bulk_pipelines.imports import winding_up, work
-from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.plan import planning, ranges
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines.imports.records import blocks
-from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines_tests.scenes import engine_jobs
-from bulk_pipelines_tests.scenes.whole_imports import batches_of
+from bulk_pipelines_tests.scenes.whole_imports import batches_of, kinds_by
 
 AT_ONCE = {error_class: Backoff(0.001, 0.001) for error_class in ErrorClass}
 
 
-def hasty(attempts: int, not_loaded: Collection[int] = ()) -> Kinds:
-    """Return kinds of imports in which a range that fails is tried again at once, and buried after so many attempts.
-    Every block fails that holds one of the lines `not_loaded`, as if it could not be written."""
+def hasty(attempts: int, rows: int, not_loaded: Collection[int] = ()) -> Kinds:
+    """Return kinds of imports whose batches have so many rows, and in which a range that fails is tried again at once,
+    and buried after so many attempts. Every block fails that holds one of the lines `not_loaded`, as if it could not be
+    written."""
 
     def loading(read: work.Read) -> None:
         if set(not_loaded) & set(read.block.spans.lines.tolist()):
             raise RuntimeError("it cannot be written")
 
     retry = RetryPolicy(max_attempts=attempts, max_deaths=100, backoffs=AT_ONCE)
-    handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
-    return Kinds(replace(kind, handle=handle, retry=retry) for kind in KINDS.values())
+    return Kinds(replace(kind, retry=retry) for kind in kinds_by(batches_of(rows), loading).values())
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,6 @@ class Sizes:
 def small(sizes: Sizes) -> Iterator[None]:
     with (
         patch.object(planning, "RANGE_BYTES", sizes.range_bytes),
-        patch.object(work.Loader, "sizer", batches_of(sizes.rows)),
         patch.object(ranges, "BLOCK", sizes.step),
         patch.object(blocks, "LEAST_READ", sizes.step),
         patch.object(blocks, "FIRST_GUESS", 1),

@@ -3,12 +3,13 @@
 `SESSIONS=turned`, or `SESSIONS=pgbouncer`, in the environment gives such a database to every test that asks for one.
 """
 
+import atexit
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ TURNED = {
 """Settings that change what a program sees. A program is safe from them only if it says what it needs."""
 
 
+until_the_end = ExitStack()
+atexit.register(until_the_end.close)
+in_front: dict[Path, str] = {}
+
+
 def turn(connection: psycopg.Connection[Any], whose: str, name: str, settings: Mapping[str, str] = TURNED) -> None:
     """Turn the settings of a database or a role (`whose` is DATABASE or ROLE) for the sessions that begin from now
     on."""
@@ -65,10 +71,16 @@ def as_asked(server: Server, database: str) -> Iterator[str]:
                 turn(connection, "DATABASE", database)
             yield server.url(database)
         case "pgbouncer":
-            with pgbouncer(server, "session") as address:
-                yield f"{address}/{database}"
+            yield f"{common_pgbouncer(server)}/{database}"
         case other:
             raise ValueError(f"SESSIONS={other}: there are turned and pgbouncer")
+
+
+def common_pgbouncer(server: Server) -> str:
+    """Return the address of the PgBouncer that all tests of this process share. It ends with the process."""
+    if server.data not in in_front:
+        in_front[server.data] = until_the_end.enter_context(pgbouncer(server, "session"))
+    return in_front[server.data]
 
 
 def find_pgbouncer() -> str:

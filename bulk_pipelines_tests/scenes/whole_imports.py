@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.intake.adaptive import BatchSizer
+from bulk_pipelines.engine.intake.adaptive import BatchLimits
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
-from bulk_pipelines.engine.kinds import Kind
+from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
@@ -20,6 +20,7 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.imports.work import Loader, Read, unheard
 from bulk_pipelines.settings.engine import EngineSettings
 
 
@@ -44,10 +45,15 @@ def worked(engine: Engine, job: Job, kinds: Mapping[str, Kind] = KINDS) -> Job:
     return refreshed(engine, job)
 
 
-def batches_of(rows: int) -> Callable[..., BatchSizer]:
-    """Return what to put in the place of `Loader.sizer` for batches that all have this size."""
-    limits = replace(limits_of(EngineSettings()).load, min_rows=rows, start_rows=rows, max_rows=rows)
-    return lambda loader, tools: BatchSizer.within(limits)
+def batches_of(rows: int) -> BatchLimits:
+    """Return limits by which all batches have this size."""
+    return replace(limits_of(EngineSettings()).load, min_rows=rows, start_rows=rows, max_rows=rows)
+
+
+def kinds_by(limits: BatchLimits, loading: Callable[[Read], None] = unheard) -> Kinds:
+    """Return the kinds of imports with batches by these limits. `loading` is called before each batch is loaded."""
+    handle = Loader(limits, loading).handle
+    return Kinds(replace(kind, handle=handle) for kind in KINDS.values())
 
 
 def imported(engine: Engine, resource: str, *sources: Path, **options: Any) -> Job:

@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +45,8 @@ class Fault:
     body: bytes = SLOW_DOWN
     retry_after: float | None = None
     seconds: float = 0.0
+    meanwhile: Callable[[], object] | None = None
+    """What is done when the request has come, and nobody has answered it yet."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.proxy.conditions.append((self.command, condition))
         fault = self.server.proxy.pick(self.command, self.path)
         kind = fault.kind if fault else ""
+        if fault and fault.meanwhile:
+            fault.meanwhile()
         if self.server.proxy.is_down or kind == "drop":
             return self.hang_up()
         if fault and kind == "status":

@@ -5,8 +5,6 @@ import re
 import sys
 from importlib import metadata
 
-import pytest
-
 from bulk_pipelines.settings.places import PACKAGE
 
 ELSEWHERE = {"bulk_pipelines", "compression"}
@@ -43,9 +41,10 @@ def asked_for(extra: str = "") -> set[str]:
     return {plain(re.split(r"[^\w.-]", each, maxsplit=1)[0]) for each in required}
 
 
-@pytest.mark.parametrize("module", sorted(imported()))
-def test_what_is_imported_is_asked_for(module: str) -> None:
-    sources = {plain(each) for each in metadata.packages_distributions().get(module, [])}
-    assert sources & asked_for(EXTRAS.get(module, "")), (
-        f"{module} comes from {sources or 'nowhere'}: add it to the dependencies"
-    )
+def test_what_is_imported_is_asked_for() -> None:
+    distributions = metadata.packages_distributions()
+    for module in sorted(imported()):
+        sources = {plain(each) for each in distributions.get(module, [])}
+        assert sources & asked_for(EXTRAS.get(module, "")), (
+            f"{module} comes from {sources or 'nowhere'}: add it to the dependencies"
+        )

@@ -33,7 +33,7 @@ from bulk_pipelines.imports.afterwards import outcomes, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.report import answer
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.storage.access import access_of

@@ -109,15 +109,7 @@ def uploaded(door: Door, upload: Upload, sender: Sender, admission: Admission) -
     with transaction(door.pool) as connection:
         admission.admit(connection, 0)
         submitted = rows_of(connection, options, content, sender)
-        uploads.submit(
-            connection,
-            upload,
-            sent=upload.bytes,
-            landed=landed.url,
-            landed_version=landed.version,
-            landed_bytes=landed.bytes,
-            sha256=landed.sha256,
-        )
+        uploads.submit(connection, upload, sent=upload.bytes, landed=landed)
     planning.remove_parts(upload, door.settings)
     return submitted
 

@@ -20,7 +20,8 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import mending
 from bulk_pipelines.imports.afterwards.mending import Record
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan import landing, naming
+from bulk_pipelines.imports.plan.inspect import naming
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.resources.reasons import REASONS
 from bulk_pipelines.storage import locations

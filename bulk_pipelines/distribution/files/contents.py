@@ -1,6 +1,7 @@
 """The files of one claim, read from the database some hundreds at a time, just before they are wanted.
 
-Memory is bounded: by the rows of one input, by the inputs read together, and by what they have been weighing lately.
+Memory is bounded: an input of too many rows is streamed, and how many inputs are read together depends on how large
+their files were lately.
 """
 
 import logging
@@ -25,13 +26,13 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Weight:
-    """What a file has been weighing; lives longer than a claim."""
+    """How many files are read together, by how large the last ones were. A worker keeps this from claim to claim."""
 
     together: int = FIRST_TOGETHER
 
     def observe(self, files: int, size: int) -> None:
         fitting = BYTES_TOGETHER * files // max(size, 1)
-        # Grows by degrees: the next inputs may be heavier.
+        # The number grows by degrees, because the next files may be larger.
         self.together = max(1, min(fitting, self.together * 4, MOST_TOGETHER))
 
 
@@ -46,8 +47,8 @@ class Contents:
         self.lock = threading.Lock()
 
     def take(self, item_id: int) -> Content | None:
-        """The file of an item, once. None: it is to be streamed, being too large to be read with others', or because
-        it was not wanted here: what was to be used again and turns out to be gone."""
+        """Return the file of an item; it can be taken once. None: the file is to be streamed, because it is too large
+        to be read with others, or because it was to be used again, so that it was not read here, and is gone."""
         with self.lock:
             while item_id in self.unread:
                 self.fetch()
@@ -59,7 +60,7 @@ class Contents:
         try:
             found = data.read(self.pool, self.query, [wanted for _, wanted in part])
         except Permanent as error:
-            # One of them may have what the query cannot digest: each is read by itself, and fails by itself.
+            # The query may fail for one of the inputs. Each is read by itself then, and fails by itself.
             log.warning("the data of %d inputs cannot be read together: %s", count, error)
             found = [None] * count
         for item_id, _ in part:

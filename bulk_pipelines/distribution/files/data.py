@@ -24,13 +24,13 @@ from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 from bulk_pipelines.settings import shipped
 
 MOST_ROWS = 5_000
-"""Of an input whose data is read together with others'; one with more is streamed."""
+"""The most rows of an input that is read together with others. An input with more rows is streamed."""
 CHUNK = 1 << 18
 
 TYPES = {"index_key": "text", "effective_date": "date", "asof_indicator": "text"}
 DEFAULT = shipped("sql/index_file.sql")
 INPUT = "input_of_this_file"
-"""The name under which a query finds its input: one that no query of anybody's has by chance."""
+"""The name under which a query finds its input. Nobody's query has this name by chance."""
 COPY_OPTIONS = "(FORMAT csv, ENCODING 'UTF8')"
 WANTED = """unnest(
     %(positions)s::int[], %(index_keys)s::text[], %(effective_dates)s::date[], %(asof_indicators)s::text[]
@@ -44,7 +44,7 @@ class Content:
     data: bytes
     rows: int
     read_at: datetime
-    """By the database's clock: from then on nothing in the data is missing."""
+    """When the data was read, by the database's clock. The data has all that was committed by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A file in pieces, the header with the first row."""
+    """A file in pieces. The header comes with the first row."""
 
     read_at: datetime
     chunks: Iterator[Chunk]
@@ -65,8 +65,8 @@ class Stream:
 class Query:
     """A SELECT for one input, which it finds as the one row of a common table expression.
 
-    So its parameters are bound in one way wherever its rows go, and are values of its own: an aggregate over a column
-    of an outer query would be that query's.
+    So the parameters are bound in the same way whether one input is asked for or many. They also are values of the
+    query's own: an aggregate over a column of an outer query would be evaluated by that outer query.
     """
 
     text: str
@@ -75,7 +75,7 @@ class Query:
         return f"WITH {INPUT} AS NOT MATERIALIZED (SELECT {values}) SELECT * FROM (\n{self.text}\n) AS asked"
 
     def joined(self) -> str:
-        """For many inputs, `wanted` and their `data`."""
+        """Return the FROM clause for many inputs: each is a row of `wanted`, joined to its rows, `data`."""
         each = self.asked(", ".join(f"wanted.{name}" for name in TYPES))
         return f"{WANTED}\nCROSS JOIN LATERAL ({each} LIMIT {MOST_ROWS + 1}) AS data"
 
@@ -84,7 +84,7 @@ class Query:
 
 
 def query_of(file: str) -> Query:
-    """The query in a file; the default one without."""
+    """Return the query that the file holds; without a file, the one that comes with the program."""
     try:
         text = (Path(file).expanduser() if file else DEFAULT).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -97,12 +97,13 @@ def query_of(file: str) -> Query:
 
 
 def parameter(name: str) -> str:
-    """The cast says nothing new; with it, `IN (…)` takes this for a value and not for a subquery."""
+    """Return what stands in a query for a parameter. The cast changes no type; but without it `IN (…)` would take the
+    text for a subquery, and not for a value."""
     return f"(SELECT {name} FROM {INPUT})::{TYPES[name]}"
 
 
 def read(pool: Engine, query: Query, wanted: Sequence[Input]) -> list[Content | None]:
-    """The files of many inputs, by one statement; None for one with too many rows to be read together with others."""
+    """Read the files of many inputs by one statement. The file of an input with too many rows for that is None."""
     values = together(wanted)
     lines: list[list[bytes]] = [[] for _ in wanted]
     with asked(), transaction(pool) as connection:
@@ -122,7 +123,7 @@ def read(pool: Engine, query: Query, wanted: Sequence[Input]) -> list[Content | 
 
 @contextmanager
 def stream(pool: Engine, query: Query, wanted: Input) -> Iterator[Stream]:
-    """The file of one input in constant memory, whatever its size."""
+    """Read the file of one input in constant memory, whatever its size."""
     text, values = query.alone(), by_itself(wanted)
     with asked(), transaction(pool) as connection:
         namespaces.turn_to_theirs(connection)
@@ -155,7 +156,7 @@ def moment(connection: Connection) -> datetime:
 
 
 def columns(pool: Engine, query: Query) -> list[str]:
-    """The names of a file's columns. The query is planned in both ways, and not run."""
+    """Return the names of a file's columns. The query is planned for one input and for many, and not run."""
     example = Input("", date(2000, 1, 1), "")
     with asked(), transaction(pool) as connection:
         namespaces.turn_to_theirs(connection)
@@ -177,7 +178,7 @@ def by_itself(wanted: Input) -> dict[str, Any]:
 
 
 def names_of(connection: Connection, statement: str, values: dict[str, Any]) -> list[str]:
-    """The columns as they are now. Never prepared: the tables behind the query may change."""
+    """Return the columns as they are now. The statement is never prepared, because the tables behind it may change."""
     return [column.name for column in connection.execute(statement, values, prepare=False).description or ()]
 
 
@@ -189,7 +190,7 @@ def header_of(connection: Connection, statement: str, values: dict[str, Any]) ->
 
 @contextmanager
 def asked() -> Iterator[None]:
-    """PostgreSQL's refusals in the engine's words: an outage passes, a wrong query or value does not."""
+    """Turn PostgreSQL's errors into the engine's: an outage passes, a wrong query or value does not."""
     try:
         yield
     except psycopg.OperationalError as error:

@@ -58,7 +58,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def end_of_comment(text: str, start: int) -> int:
-    """Comments stand within comments."""
+    """Return where the comment ends. Comments may stand within comments."""
     depth = 0
     for edge in COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge[0] == "/*" else -1
@@ -72,7 +72,7 @@ def unended(what: str, text: str, at: int) -> InvalidInput:
 
 
 def statement(text: str) -> list[Token]:
-    """The tokens of the one statement in the text, without the semicolons and comments behind it."""
+    """Return the tokens of the one statement in the text, without the semicolons and comments behind it."""
     found = list(tokens(text))
     while found and found[-1].kind in {*SILENT, "semicolon"}:
         found.pop()
@@ -82,9 +82,9 @@ def statement(text: str) -> list[Token]:
 
 
 def replaced(found: list[Token], names: Collection[str], form: Callable[[str], str]) -> tuple[str, set[str]]:
-    """The text with `form` in place of each parameter, and which there are.
+    """Return the text with `form` in place of each parameter, and the names of the parameters that it has.
 
-    A percent sign of the text's own, as in LIKE, is doubled, for psycopg.
+    A percent sign of the text's own, as in LIKE, is doubled, because psycopg reads a single one as a placeholder.
     """
     parts: list[str] = []
     used: set[str] = set()

@@ -11,7 +11,7 @@ from bulk_pipelines.engine.jobs.submission import Request, Submitted
 
 
 def submit(connection: Connection, kinds: Mapping[str, Any], request: Request, items: Iterable[Encoded]) -> Submitted:
-    """The job of a request with its items; the job that is there already if the request was made before."""
+    """Return the job of a request, with its items; if the request was made before, the job that is there already."""
     submitted = submission.submit(connection, kinds, request)
     if not submitted.created:
         return submitted

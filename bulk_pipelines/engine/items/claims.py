@@ -36,5 +36,6 @@ class Claims:
 
 
 def forget(connection: Connection, over: Sequence[int]) -> None:
-    """Delete the rows of these claims. For a worker that claims no more; other claims are deleted by the next claim."""
+    """Delete the rows of these claims. A worker that claims no more calls this; else the worker's next claim deletes
+    them."""
     connection.execute(queries.text("items", "forget_claims"), {"over": list(over)})

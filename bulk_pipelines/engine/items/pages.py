@@ -82,7 +82,7 @@ def of_job(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Page:
-    """Return a page of a job's items. `owner` is the only one whose jobs there are for who asks."""
+    """Return a page of a job's items. If `owner` is given, another owner's job is an unknown one."""
     job = jobs.find(connection, job_key, owner)
     wanted = Wanted(since=since, until=until)
     return read(connection, "page_of_job", f"job:{job_key}", {"job_id": job.job_id}, wanted, statuses, size, after)

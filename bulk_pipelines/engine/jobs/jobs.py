@@ -212,7 +212,7 @@ def write(
 
 
 def seen_by(by: Actor | None) -> str | None:
-    """Return the only owner whose jobs there are for this actor; None if there are all."""
+    """Return the only owner whose jobs this actor may know of; None if the actor may know of all."""
     return None if by is None else by.sees
 
 

@@ -34,7 +34,7 @@ class Working:
     dagster_run_id: str | None
     items: int
     expired: int
-    """How many of these its leases do not cover any more."""
+    """How many of the worker's items no lease covers any more."""
     since: datetime
     seconds_left: float
     """For how long its last lease holds."""

@@ -40,9 +40,9 @@ def take_up(
     kind: str | None = None,
     by: Actor | None = None,
 ) -> TakenUp:
-    """Start the job, if it may run and is of this kind; None stands for any. Only a run's first call decides anything.
-    `statuses` says which items of a job that is over a person's run redrives, and `by` who launched the run, if a
-    person did and nothing else says so."""
+    """Start the job, if it may run and is of this kind; None stands for any kind. Only a run's first call decides
+    anything. If a person launched the run and the job is over, the items in `statuses` are redriven; `by` is this
+    person, where nothing else says who it was."""
     with transaction(pool) as connection:
         job = jobs.lock(connection, job_key)
         was = job.status

@@ -55,7 +55,8 @@ class Measures:
     """What this process has measured and not written yet. All its threads use it."""
 
     def __init__(self, pool: Engine | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Without a pool, nothing is ever written: somebody else reads the sums."""
+        """Gather measures for the database of this pool. Without a pool nothing is ever written: somebody else reads
+        the sums."""
         self.pool = (lambda: None) if pool is None else ref(pool)  # the measures of a pool go with it
         self.clock = clock
         self.lock = threading.Lock()

@@ -191,7 +191,7 @@ class Settler:
             self.changed.notify_all()
 
     def write(self, batch: list[Settled], since: float) -> None:
-        """Write a batch of which the first outcome was there at the time `since`."""
+        """Write a batch. `since` is when the first of its outcomes came."""
         vain_tries, counted = 0, self.counting.take()
         deadline = self.clock() + self.limits.outage_patience
         while True:

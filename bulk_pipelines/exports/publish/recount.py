@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.storage import compression
 from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.seeking import SeekableFile
 
 WINDOW = 1 << 20
 """Bytes that are read at a time of a Parquet, XLSX or Arrow file; readers of the first two jump about in it."""
@@ -72,37 +73,11 @@ def rows_of_sheet(archive: zipfile.ZipFile, name: str) -> int:
 
 @contextmanager
 def opened(storage: Storage, key: str) -> Iterator[Any]:
-    """Open a stored file as a file object that can seek."""
-    with io.BufferedReader(Window(storage, key), WINDOW) as file:
+    """Open a stored file as a file object that can seek. All that is read is of the version that is there now."""
+    entry = storage.stat(key)
+
+    def read(start: int, stop: int) -> bytes:
+        return storage.read(key, start, stop, entry.version)
+
+    with io.BufferedReader(SeekableFile(entry.size, read), WINDOW) as file:
         yield file
-
-
-class Window(io.RawIOBase):
-    """A stored file that is read by ranges. All of them are of the version that was there when it was opened."""
-
-    def __init__(self, storage: Storage, key: str) -> None:
-        super().__init__()
-        self.storage, self.entry, self.position = storage, storage.stat(key), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.entry.size}[whence]
-        self.position = base + offset
-        return self.position
-
-    def readinto(self, buffer: Any) -> int:
-        stop = min(self.position + len(buffer), self.entry.size)
-        if stop <= self.position:
-            return 0
-        data = self.storage.read(self.entry.key, self.position, stop, self.entry.version)
-        buffer[: len(data)] = data
-        self.position += len(data)
-        return len(data)

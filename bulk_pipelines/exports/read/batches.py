@@ -28,7 +28,7 @@ TIMEOUT = 10
 FIRST_MOMENT = -210_866_803_200_000_000
 
 FIRST_DAY = -2_440_588
-"""The same of dates, in days: ADBC's infinite ones come out before it."""
+"""PostgreSQL's first date, in days since 1970: ADBC's infinite dates come out before it."""
 
 PREFACE = re.compile(r"^.*?(ERROR|FATAL):\s+", re.DOTALL)
 

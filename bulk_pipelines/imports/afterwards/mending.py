@@ -20,9 +20,9 @@ from bulk_pipelines.imports import progress, submission
 from bulk_pipelines.imports.afterwards import replaying
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
-from bulk_pipelines.imports.plan.dialect import Dialect
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.storage.contract import Storage
 

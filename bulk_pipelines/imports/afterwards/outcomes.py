@@ -18,12 +18,12 @@ from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import tables
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.landing import opened
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land import landing
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.reconcile.unreached import behind
 from bulk_pipelines.imports.reconcile.unseen import Pace
 from bulk_pipelines.imports.records import blocks

@@ -22,7 +22,6 @@ from bulk_pipelines.imports.validate.validation import Reject, Validated
 from bulk_pipelines.resources.declaration import Column
 
 JUDGED = sql.Identifier("pg_temp", "judged")
-OUT_OF_RANGE = "22003"
 SOFT_SINCE = 160_000
 """The first version of PostgreSQL that can say what is wrong with a value without an error."""
 
@@ -62,7 +61,7 @@ LOSSES = {
 
 
 def weeded(connection: Connection, context: ImportContext, validated: Validated) -> Validated:
-    """Return the batch without the rows that have values which are no values, or would not be kept whole."""
+    """Return the batch without the rows that have values which PostgreSQL cannot read, or would not keep whole."""
     if not validated.unread or not len(validated.lines):
         return validated
     reasons: dict[int, list[Reason]] = defaultdict(list)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import landing, layout, ranges
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import Settings
 

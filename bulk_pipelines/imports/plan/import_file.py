@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.request import RequestedFile
 
 LONGEST_SHOWN = 1_000

@@ -20,11 +20,13 @@ from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import agreement, expressions, landing, layout
-from bulk_pipelines.imports.plan import ranges as cutting
+from bulk_pipelines.imports.plan import agreement, expressions
+from bulk_pipelines.imports.plan.cut import ranges as cutting
+from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landing import Landing, opened
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.land import landing
+from bulk_pipelines.imports.plan.land.landing import Landing, opened
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import planning as sent
 from bulk_pipelines.imports.sent.uploads import Upload
@@ -40,19 +42,43 @@ Piece = tuple[int, Range]
 
 
 def plan(pool: Engine, job: Job) -> Job:
+    """Plan the import, and return its job, all of whose items are known then."""
     request = ImportRequest.from_params(job.params)
     with transaction(pool) as connection:
         agreement.check(connection, request.declared, request.mode)
     chosen = settings.current()
-    files_to_land = left_to_land(pool, job, chosen)
     upload = sent.upload_of(pool, job)
+    copies = brought_in(pool, job, request, upload, chosen)
+    files, pieces = cut_up(pool, request, in_order(copies))
+    if not any(file.landed or file.duplicate for file in files):
+        note_files(pool, job, files)
+        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
+    with transaction(pool) as connection:
+        progress.begin(connection, job.job_id)
+        check_rights(connection, request, files)
+    note_files(pool, job, files)
+    if upload is not None:
+        sent.remove_parts(upload, chosen)
+    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
+    with transaction(pool) as connection:
+        return jobs.seal(connection, job.job_id)
+
+
+def brought_in(
+    pool: Engine, job: Job, request: ImportRequest, upload: Upload | None, chosen: settings.Settings
+) -> list[ImportFile]:
+    """Return the files of the import, landed in a form that records can be read from."""
+    files = left_to_land(pool, job, chosen)
     if upload is None:
-        copies = landed(job.job_key, request, files_to_land, chosen)
-    else:
-        sent_files = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files_to_land]
-        with landing.begun(request, chosen) as lands:
-            copies = [each for file in sent_files for each in converted(job.job_key, lands, file, sent=True)]
-    copies = in_order(copies)
+        return landed(job.job_key, request, files, chosen)
+    files = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files]
+    with landing.begun(request, chosen) as lands:
+        return [each for file in files for each in converted(job.job_key, lands, file, sent=True)]
+
+
+def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -> tuple[list[ImportFile], list[Piece]]:
+    """Examine landed files and cut them into ranges. Return the files with what was found out, and the ranges of all of
+    them in order."""
     files: list[ImportFile] = []
     pieces: list[Piece] = []
     base = 0
@@ -67,19 +93,7 @@ def plan(pool: Engine, job: Job) -> Job:
         pieces += [(found.number, piece) for piece in ranges]
         # No file has more lines than bytes, so two files never share a line number.
         base += found.size or 0
-    files = [archive_of(file, files) for file in files]
-    if not any(file.landed or file.duplicate for file in files):
-        note_files(pool, job, files)
-        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
-    with transaction(pool) as connection:
-        progress.begin(connection, job.job_id)
-        check_rights(connection, request, files)
-    note_files(pool, job, files)
-    if upload is not None:
-        sent.remove_parts(upload, chosen)
-    persist.add_items(pool, job.job_id, items(pieces), BatchSizer.within(limits_of(chosen.engine).ingest))
-    with transaction(pool) as connection:
-        return jobs.seal(connection, job.job_id)
+    return [archive_of(file, files) for file in files], pieces
 
 
 def check_rights(connection: Connection, request: ImportRequest, files: list[ImportFile]) -> None:

@@ -12,7 +12,7 @@ from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import conflicts, refusals, staging, tables, writing
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
 from bulk_pipelines.imports.reconcile.control import Control

@@ -21,7 +21,7 @@ from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import refusals, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside, unchanged
 from bulk_pipelines.imports.reconcile.control import Control
 from bulk_pipelines.imports.reconcile.unchanged import RowsBefore

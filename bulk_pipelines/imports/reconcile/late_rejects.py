@@ -11,7 +11,7 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.load import conflict_reasons, tables
 from bulk_pipelines.imports.load.conflict_reasons import Verdict
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.reconcile import set_aside
 from bulk_pipelines.imports.records.parsed import Reason
 from bulk_pipelines.resources.declaration import Key

@@ -6,7 +6,7 @@ batches were loaded.
 
 from bulk_pipelines.database.pool import Begin
 from bulk_pipelines.imports.context import ImportContext, Mode
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import first_wins, last_wins, set_aside
 from bulk_pipelines.imports.reconcile.control import Control
 

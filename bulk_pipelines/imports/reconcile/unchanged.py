@@ -12,7 +12,7 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.load import tables
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.resources.declaration import Column, Fill, Key
 
 IMAGES = {ColumnKind.TEXT_LIST, ColumnKind.JSON, ColumnKind.ARRAY, ColumnKind.OTHER}

@@ -11,9 +11,9 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.plan import landing
-from bulk_pipelines.imports.plan.landing import opened
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.cut.ranges import Range
+from bulk_pipelines.imports.plan.land import landing
+from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.reconcile.unseen import Pace
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Position

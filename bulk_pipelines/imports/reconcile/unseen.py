@@ -10,9 +10,9 @@ from bulk_pipelines.columns.arrow import Numbers
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.cut.ranges import Range
+from bulk_pipelines.imports.plan.inspect.layout import Layout
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.blocks import Block
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from bulk_pipelines.columns import arrow
 from bulk_pipelines.formats import arrow_text, rows
 from bulk_pipelines.formats.rows import Place
-from bulk_pipelines.imports.plan import csv_ends, json_ends, ranges
-from bulk_pipelines.imports.plan.csv_ends import Positions
-from bulk_pipelines.imports.plan.dialect import Dialect
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.cut import csv_ends, json_ends, ranges
+from bulk_pipelines.imports.plan.cut.csv_ends import Positions
+from bulk_pipelines.imports.plan.cut.ranges import Range
+from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 
 KEPT_OF_OVERSIZED = 64 * 1024
 LEAST_READ = 64 * 1024
@@ -89,8 +89,8 @@ class Block:
 
     @cached_property
     def spans(self) -> Spans:
-        """Where the records stand. Blank lines are no records, and are left out; an element of an array is always a
-        record."""
+        """Return where the records stand. Blank lines are no records, and are left out; an element of an array is
+        always a record."""
         if self.lines is not None:
             places = np.arange(len(self.lines))
             return Spans(places, places + 1, self.lines)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bulk_pipelines.imports.plan.csv_ends import Positions
-from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
-from bulk_pipelines.imports.plan.layout import BOM
+from bulk_pipelines.imports.plan.cut.csv_ends import Positions
+from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
+from bulk_pipelines.imports.plan.inspect.layout import BOM
 from bulk_pipelines.imports.records import parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason

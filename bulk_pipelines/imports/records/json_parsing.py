@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.imports.plan import json_ends, naming
-from bulk_pipelines.imports.plan.csv_ends import NEWLINE, RETURN, array_of
-from bulk_pipelines.imports.plan.layout import Format
-from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.cut import json_ends
+from bulk_pipelines.imports.plan.cut.csv_ends import NEWLINE, RETURN, array_of
+from bulk_pipelines.imports.plan.inspect import naming
+from bulk_pipelines.imports.plan.inspect.layout import Format
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason

@@ -9,8 +9,8 @@ import pyarrow as pa
 from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 from bulk_pipelines.imports.context import Evaluate
-from bulk_pipelines.imports.plan.layout import Layout
-from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.inspect.layout import Layout
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.resources.declaration import Resource
 

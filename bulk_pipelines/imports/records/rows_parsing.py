@@ -9,7 +9,7 @@ from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.arrow_text import text_of
-from bulk_pipelines.imports.plan.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Resource

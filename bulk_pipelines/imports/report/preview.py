@@ -24,11 +24,15 @@ from bulk_pipelines.formats.arrow_text import text_of, uuid_text
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
-from bulk_pipelines.imports.plan import archives, conversion, encodings, expressions, landing, layout, naming, ranges
+from bulk_pipelines.imports.plan import expressions
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.naming import FieldMapping, Unfit
+from bulk_pipelines.imports.plan.inspect import layout, naming
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
+from bulk_pipelines.imports.plan.land import archives, conversion, encodings, landing
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile

@@ -13,7 +13,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, OverQuota
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.plan import landing as landed_files
+from bulk_pipelines.imports.plan.land import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.digests import DigestMismatch

@@ -9,7 +9,7 @@ from bulk_pipelines import settings
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.sent import uploads
 from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.settings import Settings

@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.imports.plan import landing as landed_files
+from bulk_pipelines.imports.plan.land import landing as landed_files
 from bulk_pipelines.imports.sent import digests, uploads
 from bulk_pipelines.imports.sent.uploads import Upload
 from bulk_pipelines.settings import Settings

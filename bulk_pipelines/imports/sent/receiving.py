@@ -15,7 +15,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.plan import landing as landed_files
+from bulk_pipelines.imports.plan.land import landing as landed_files
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import clearing, uploads
 from bulk_pipelines.imports.sent.uploads import Upload
@@ -171,16 +171,7 @@ def become(
     sender = replace(sender, file=upload.file, priority=arrival.priority)
     submitted = submit(connection, arrival.options(), content, sender)
     if submitted.created:
-        uploads.submit(
-            connection,
-            upload,
-            landed=landed.url,
-            landed_version=landed.version,
-            landed_bytes=landed.bytes,
-            sha256=landed.sha256,
-            sent=landed.source_bytes,
-            name=arrival.name,
-        )
+        uploads.submit(connection, upload, sent=landed.source_bytes, landed=landed, name=arrival.name)
     return submitted
 
 

@@ -18,6 +18,7 @@ from bulk_pipelines.engine.jobs import submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import SentFile
 from bulk_pipelines.errors import Conflict, NotFound
+from bulk_pipelines.storage.landing import Landed
 
 SENDING_SECONDS = 30.0
 """For how long an upload in one piece, or the first request of a resumable one, is waited for when its sender is
@@ -199,20 +200,18 @@ def submit(
     upload: Upload,
     *,
     sent: int,
-    landed: str | None = None,
-    landed_version: str | None = None,
-    landed_bytes: int | None = None,
-    sha256: str | None = None,
+    landed: Landed | None = None,
     name: str | None = None,
 ) -> None:
-    """Note in the transaction that submits the import that the upload is over."""
+    """Note in the transaction that submits a job that the upload is over. `landed` is the file that its bytes have
+    become, unless the job's plan makes it."""
     values = {
         "upload_id": upload.upload_id,
         "term": upload.term,
-        "landed": landed,
-        "landed_version": landed_version,
-        "landed_bytes": landed_bytes,
-        "sha256": sha256,
+        "landed": landed and landed.url,
+        "landed_version": landed and landed.version,
+        "landed_bytes": landed and landed.bytes,
+        "sha256": landed and landed.sha256,
         "bytes": sent,
         "name": shown_name(name),
     }

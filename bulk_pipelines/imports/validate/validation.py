@@ -12,7 +12,7 @@ from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute, nothing
 from bulk_pipelines.columns.binary_copy import Encoded
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.imports.context import ImportContext, Mode
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.records import csv_parsing, json_parsing, mapping, rows_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown

@@ -3,10 +3,7 @@
 The settings say all the rest. With a point it is killed there, the COUNTth time it comes to it, as by `kill -9`.
 """
 
-import os
-import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from bulk_pipelines import settings
@@ -22,6 +19,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler import Settler
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines.storage.s3.storage import S3Storage
+from bulk_pipelines_tests.chaos.deadly import kill_after
 
 POINTS: dict[str, list[tuple[Any, str]]] = {
     "claimed": [(work.Distributor, "prepare")],
@@ -34,20 +32,6 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "ended": [(end, "end")],
 }
 """Where a process can die: after each of these."""
-
-
-def kill_after(owner: Any, name: str, count: int) -> None:
-    original: Callable[..., Any] = getattr(owner, name)
-    left = [count]
-
-    def deadly(*arguments: Any, **options: Any) -> Any:
-        answer = original(*arguments, **options)
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-    setattr(owner, name, deadly)
 
 
 def main(job_key: str, point: str = "", count: str = "1") -> None:

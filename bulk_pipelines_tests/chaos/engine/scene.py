@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool, queries
+from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
@@ -22,6 +22,7 @@ from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.kinds import KINDS
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters
 from bulk_pipelines_tests.scenes.waiting import until
 
 PATIENCE = 120.0
@@ -131,18 +132,11 @@ class Scene:
         expected_dlq = set(buried)
         assert set(found) == set(keys)
         assert ended.status is (JobState.COMPLETED_WITH_ERRORS if expected_dlq else JobState.COMPLETED)
-        self.check_counters(ended)
+        check_counters(self.pool, ended)
         for key, row in found.items():
             assert row.status == (ItemState.DLQ if key in expected_dlq else ItemState.SUCCEEDED), (key, row)
         self.check_effects(found)
         return found
-
-    def check_counters(self, job: Job) -> None:
-        with transaction(self.pool) as connection:
-            counted = dict(connection.execute(queries.text("items", "recount_items"), {"job_id": job.job_id}))
-        kept = {state: getattr(job, f"{state.lower()}_items") for state in ItemState}
-        assert kept == {state: counted.get(state, 0) for state in ItemState}
-        assert job.total_items == sum(counted.values())
 
     def check_effects(self, rows: dict[str, Row]) -> None:
         done = Counter((each.item_key, each.term) for each in self.marks("done"))

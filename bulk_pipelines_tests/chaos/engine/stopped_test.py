@@ -5,6 +5,7 @@ import pytest
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines_tests.chaos.engine.crew import Crew
 from bulk_pipelines_tests.chaos.engine.scene import Scene, items, keys
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters
 from bulk_pipelines_tests.scenes.waiting import until
 
 
@@ -29,7 +30,7 @@ def test_a_stopped_worker_gives_back_what_it_has_not_begun(kind: str, at_once: i
             else:
                 assert (row.status, row.attempt_count, row.death_count) == (ItemState.PENDING, 0, 0)
         assert sum(row.lease_term for row in rows.values()) == held
-        scene.check_counters(scene.find(job.job_key))
+        check_counters(scene.pool, scene.find(job.job_key))
         crew.hire(3)
         scene.finish(crew, job)
     rows = scene.check(job, keys(work))

@@ -3,7 +3,6 @@
 import hashlib
 import signal
 import subprocess
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool, samples
+from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.items import rescue
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import completion
+from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in
 from bulk_pipelines_tests.scenes.exports import QUICK, found, process, rows_so_far, slow_down, speed_up, started
 from bulk_pipelines_tests.scenes.waiting import until
@@ -59,25 +59,16 @@ class Place:
 @pytest.fixture
 def place(victim: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("BULK_HOME", str(tmp_path))
-    victim.start()
-    name = f"exports_{uuid.uuid4().hex[:16]}"
-    with pool.single(victim.url()) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    url = victim.url(name)
-    migrations.apply(url)
-    samples.furnish(url)
-    made = Place(victim, url, pool.connect(url, application="test"), tmp_path)
-    insert_users(made.engine, ROWS)
-    with made.single() as connection:
-        slow_down(connection)
-    yield made
-    for each in made.processes:
-        each.kill()
-        each.wait()
-    made.engine.dispose()
-    victim.start()
-    with pool.single(victim.url()) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with databases.on_a_victim(victim) as url:
+        made = Place(victim, url, pool.connect(url, application="test"), tmp_path)
+        insert_users(made.engine, ROWS)
+        with made.single() as connection:
+            slow_down(connection)
+        yield made
+        for each in made.processes:
+            each.kill()
+            each.wait()
+        made.engine.dispose()
     print((tmp_path / "worker.log").read_text())
 
 

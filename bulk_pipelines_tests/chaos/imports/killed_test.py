@@ -2,7 +2,6 @@
 
 import random
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import migrations, pool, samples
+from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines_tests.scenes import imports
+from bulk_pipelines_tests.scenes import databases, imports
 from bulk_pipelines_tests.scenes.imports import differences, found, submitted, user_file, worker
 from bulk_pipelines_tests.scenes.today import one_of
 from bulk_pipelines_tests.scenes.waiting import until
@@ -32,19 +31,10 @@ class Place:
 
 @pytest.fixture
 def place(victim: Server, tmp_path: Path) -> Iterator[Place]:
-    victim.start()
-    name = f"imports_{uuid.uuid4().hex[:16]}"
-    with pool.single(victim.url()) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    url = victim.url(name)
-    migrations.apply(url)
-    samples.furnish(url)
-    engine = pool.connect(url, application="test")
-    yield Place(victim, url, engine, tmp_path)
-    engine.dispose()
-    victim.start()
-    with pool.single(victim.url()) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with databases.on_a_victim(victim) as url:
+        engine = pool.connect(url, application="test")
+        yield Place(victim, url, engine, tmp_path)
+        engine.dispose()
 
 
 def read(place: Place, job: Job) -> int:

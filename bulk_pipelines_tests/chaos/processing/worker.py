@@ -4,8 +4,6 @@ It plans the job if nobody has, and works it. With a point it is killed there, t
 `kill -9`.
 """
 
-import os
-import signal
 import sys
 from typing import Any
 
@@ -24,6 +22,7 @@ from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.match import matching
 from bulk_pipelines.processing.providers import answers
 from bulk_pipelines.processing.providers.client import Client
+from bulk_pipelines_tests.chaos.deadly import kill_after
 
 POINTS: dict[str, list[tuple[Any, str]]] = {
     "landed": [(sources, "land")],
@@ -42,19 +41,6 @@ POINTS: dict[str, list[tuple[Any, str]]] = {
     "doubles found": [(doubles, "note")],
 }
 """Where a process can die: after each of these."""
-
-
-def kill_after(owner: Any, name: str, count: int) -> None:
-    original, left = getattr(owner, name), [count]
-
-    def deadly(*arguments: Any, **options: Any) -> Any:
-        answer = original(*arguments, **options)
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-    setattr(owner, name, deadly)
 
 
 def main(job_key: str, point: str = "", count: str = "1") -> None:

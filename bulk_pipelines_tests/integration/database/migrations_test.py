@@ -121,6 +121,14 @@ def real_files() -> list[Path]:
     return sorted(migrations.MIGRATIONS.glob("*.sql"))
 
 
+def apply_before(number: str, url: str, folder: Path) -> None:
+    """Apply the migrations before the one with this number."""
+    for file in real_files():
+        if file.name < number:
+            shutil.copy(file, folder)
+    migrations.apply(url, folder)
+
+
 def schema(url: str) -> list[tuple[object, ...]]:
     """Every table, column, constraint, index and function of ours, as the database describes them."""
     return query(
@@ -160,10 +168,7 @@ FROM job, (VALUES ('d', 'PENDING', NULL), ('e', 'RETRY_WAIT', now())) AS waiting
 
 
 def test_what_was_running_when_claims_came_is_held_and_found(empty_database_url: str, tmp_path: Path) -> None:
-    for file in migrations.MIGRATIONS.glob("*.sql"):
-        if file.name < "0012":
-            shutil.copy(file, tmp_path)
-    migrations.apply(empty_database_url, tmp_path)
+    apply_before("0012", empty_database_url, tmp_path)
     with pool.single(empty_database_url) as connection:
         connection.execute(BEFORE_CLAIMS)
     assert "0012_claims" in migrations.apply(empty_database_url)
@@ -202,10 +207,7 @@ WHERE owner = 'box'
 
 
 def test_what_was_submitted_when_files_became_rows_goes_on(empty_database_url: str, tmp_path: Path) -> None:
-    for file in migrations.MIGRATIONS.glob("*.sql"):
-        if file.name < "0015":
-            shutil.copy(file, tmp_path)
-    migrations.apply(empty_database_url, tmp_path)
+    apply_before("0015", empty_database_url, tmp_path)
     with pool.single(empty_database_url) as connection:
         connection.execute(BEFORE_FILES)
     assert "0015_import_files" in migrations.apply(empty_database_url)

@@ -1,7 +1,6 @@
 """Who may write to an inbox gets nothing read that lies elsewhere: not by a link, whenever it is put there."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.drops.sources import Rule
 from bulk_pipelines.imports.plan import planning
-from bulk_pipelines.storage.local import beneath
 from bulk_pipelines_tests.scenes import drops as drop_scene
 from bulk_pipelines_tests.scenes.drop_imports import Drops
 from bulk_pipelines_tests.scenes.drops import folder_box
+from bulk_pipelines_tests.scenes.opening import before_opening
 
 MINE = {"users.csv": drop_scene.users("here", 2), "users-in/users.csv": drop_scene.users("deep", 2)}
 SECRET = drop_scene.users("else", 2)
@@ -61,20 +60,9 @@ def test_a_link_between_the_look_and_landing(drops: Drops, name: str) -> None:
 def test_a_link_while_it_is_landed(drops: Drops, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put there after the path was looked at, and before the file is opened."""
     job = drops.taken()
-    inbox = Path(drops.box.url)
-    look = beneath.within
-    swaps: list[Callable[[Path], None]] = [SWAPS[name]]
-
-    def then_swapped(root: Path, key: str, follow: bool) -> tuple[str, ...]:
-        found = look(root, key, follow)
-        if root == inbox and key == name and swaps:
-            swaps.pop()(inbox)
-        return found
-
-    monkeypatch.setattr(beneath, "within", then_swapped)
     monkeypatch.setattr(planning, "FILES_AT_ONCE", 1)
-    drops.work(job)
-    assert not swaps, "the hook was reached"
+    with before_opening(name.split("/", maxsplit=1)[0], lambda: SWAPS[name](Path(drops.box.url))):
+        drops.work(job)
     left_alone(drops, name)
 
 

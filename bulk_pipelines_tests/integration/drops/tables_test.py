@@ -11,7 +11,6 @@ from bulk_pipelines.drops.sources import Rule
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.inbox import Inbox
 from bulk_pipelines_tests.scenes.shop import Shop
 from bulk_pipelines_tests.scenes.whole_imports import begun, worked
@@ -21,11 +20,6 @@ CUSTOMERS, ORDERS = (
     Rule("orders*", table="shop.orders", reading=Reading.of({"delimiter": "semicolon", "decimal": ","})),
 )
 ORDER = "id;customer_id;total;ordered\n1;100;9,50;2026-01-10\n"
-
-
-@pytest.fixture
-def shop(engine: Engine) -> Shop:
-    return shops.opened(engine)
 
 
 @pytest.fixture

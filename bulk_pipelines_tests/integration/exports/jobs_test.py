@@ -1,10 +1,6 @@
 """Exports as jobs of the engine: published once, told of on the job, called off without a trace."""
 
 import hashlib
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +9,29 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.engine.errors import IdempotencyConflict
-from bulk_pipelines.engine.items import rescue
-from bulk_pipelines.engine.jobs import cut_short, jobs, redrive
-from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.jobs import redrive
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.exports import completion, progress, work
+from bulk_pipelines.exports import completion, progress
 from bulk_pipelines.exports.publish import recount
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
-from bulk_pipelines.exports.work import Point
-from bulk_pipelines.storage import locations, paths
+from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
 from bulk_pipelines_tests.scenes.export_files import (
-    exporting,
     files_of_at_most,
     insert,
     insert_users,
     names_in,
-    watching,
 )
 from bulk_pipelines_tests.scenes.exports import (
-    QUICK,
     exported,
-    found,
-    rows_so_far,
-    slow_down,
-    speed_up,
     started,
     submitted,
     worked,
 )
-from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.processes import Place
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
+pytestmark = pytest.mark.usefixtures("home")
 
 ENDINGS = {Format.ARROW: "arrows"}
 
@@ -143,227 +122,6 @@ def test_what_is_asked_for_survives_the_job(tmp_path: Path) -> None:
     )
     assert asked.to == str(Path("x").absolute()) + "/"
     assert ExportRequest.parse(asked.as_params()) == asked
-
-
-@contextmanager
-def in_the_middle(engine: Engine, rows: int = 20_000, **params: Any) -> Iterator[Job]:
-    """An export at work in a thread, some of its rows written; the caller decides what happens then."""
-    insert_users(engine, rows)
-    job = started(engine, **params)
-    thread = threading.Thread(target=worked, args=(engine, job))
-    with watching(engine) as connection:
-        slow_down(connection)
-        thread.start()
-        try:
-            until(lambda: rows_so_far(connection, job) > 0, "it has written some rows")
-            yield job
-        finally:
-            speed_up(connection)
-            thread.join(60)
-            assert not thread.is_alive()
-
-
-def test_a_cancel_stops_the_query_and_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
-    with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
-        assert names_in(tmp_path / "out") != []
-        jobs.cancel(engine, job.job_key)
-        until(lambda: exporting(connection) == 0, "the query is cancelled", 10)
-    assert found(engine, job).status is JobState.CANCELLED
-    assert names_in(tmp_path / "out") == []
-    completion.wind_up(engine, job.job_key)
-    assert completion.wind_up_all(engine) == 0
-
-
-def test_a_cancel_is_heard_while_the_first_rows_are_looked_for(engine: Engine, tmp_path: Path) -> None:
-    """The preview of an export that is ordered, or whose filter finds little, reads the whole table first."""
-    insert_users(engine, 20_000)
-    job = started(engine, to=str(tmp_path / "out"), order="name")
-    thread = threading.Thread(target=worked, args=(engine, job), daemon=True)
-    with watching(engine) as connection:
-        slow_down(connection, seconds=0.005)
-        thread.start()
-        at_work = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%LIMIT 10%'"
-        looking = f"{at_work} AND state = 'active' AND pid <> pg_backend_pid()".encode()
-        until(lambda: connection.execute(looking).fetchone() == (1,), "PostgreSQL looks for the first rows")
-        jobs.cancel(engine, job.job_key)
-        thread.join(20)
-        assert not thread.is_alive()
-        assert connection.execute(looking).fetchone() == (0,)
-    assert found(engine, job).status is JobState.CANCELLED
-    assert names_in(tmp_path / "out") == []
-
-
-def test_a_pause_leaves_nothing_and_a_resume_begins_anew(engine: Engine, tmp_path: Path) -> None:
-    with in_the_middle(engine, to=str(tmp_path / "out")) as job, pool.transaction(engine) as connection:
-        jobs.pause(connection, job.job_key)
-    assert names_in(tmp_path / "out") == []
-    with pool.transaction(engine) as connection:
-        jobs.resume(connection, job.job_key)
-        jobs.start(connection, job.job_key)
-    ended = worked(engine, job)
-    assert ended.status is JobState.COMPLETED
-    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
-    assert ended.result is not None
-    assert ended.result["rows"] == 20_000
-
-
-@pytest.mark.long
-def test_progress_is_no_checkpoint(engine: Engine, tmp_path: Path) -> None:
-    """A checkpoint would begin the tries anew, and an export that fails at its end be tried for ever."""
-    with in_the_middle(engine, to=str(tmp_path / "out")) as job, watching(engine) as connection:
-        before = rows_so_far(connection, job)
-        until(lambda: rows_so_far(connection, job) > before, "it goes on")
-        row = connection.execute("SELECT checkpoint, attempt_count FROM job_item").fetchone()
-    assert row == (None, 1)
-    assert found(engine, job).status is JobState.COMPLETED
-
-
-def taken_away(engine: Engine) -> bool:
-    """As if its worker had been silent for too long; a renewal may come between."""
-    with pool.transaction(engine) as connection:
-        connection.execute(ALL_RUN_OUT)
-    return rescue.run_once(engine, QUICK, lambda: 0.0).items == 1
-
-
-@pytest.mark.long
-def test_who_lost_the_lease_publishes_nothing(engine: Engine, tmp_path: Path) -> None:
-    with in_the_middle(engine, to=str(tmp_path / "out")) as job:
-        (first,) = names_in(tmp_path / "out")
-        until(lambda: taken_away(engine), "its item is rescued")
-        until(lambda: first not in names_in(tmp_path / "out"), "its next word of progress is refused", 10)
-    assert found(engine, job).status is JobState.COMPLETED
-    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
-
-
-def test_a_cancel_between_the_last_byte_and_the_name(engine: Engine, tmp_path: Path) -> None:
-    insert_users(engine, 100)
-    job = started(engine, to=str(tmp_path / "out"))
-    ended = worked(engine, job, {Point.NOTED: lambda: jobs.cancel(engine, job.job_key)})
-    assert ended.status is JobState.CANCELLED
-    assert names_in(tmp_path / "out") == []
-
-
-@pytest.mark.parametrize("to", ["out", "out/all.csv"])
-def test_a_cancel_after_the_name_takes_the_file_back(engine: Engine, tmp_path: Path, to: str) -> None:
-    insert_users(engine, 100)
-    job = started(engine, to=str(tmp_path / to))
-    ended = worked(engine, job, {Point.PUBLISHED: lambda: jobs.cancel(engine, job.job_key)})
-    assert ended.status is JobState.CANCELLED
-    assert len(names_in(tmp_path / "out")) == 1
-    assert completion.wind_up_all(engine) == 1
-    assert names_in(tmp_path / "out") == []
-    assert completion.wind_up_all(engine) == 0
-
-
-def test_an_export_that_cannot_be_wound_up_keeps_no_other_from_it(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cut_short, "AT_A_TIME", 1)
-    insert_users(engine, 100)
-    broken, whole = (started(engine, to=str(tmp_path / name)) for name in ("broken", "whole"))
-    for job in (broken, whole):
-        worked(engine, job, {Point.PUBLISHED: partial(jobs.cancel, engine, job.job_key)})
-    with pool.transaction(engine) as connection:
-        connection.execute("UPDATE job SET params = '{}' WHERE job_id = %s", [broken.job_id])
-    assert completion.wind_up_all(engine) == 1
-    assert (len(names_in(tmp_path / "broken")), names_in(tmp_path / "whole")) == (1, [])
-
-
-def test_a_file_of_somebody_else_stays(engine: Engine, tmp_path: Path) -> None:
-    """The name was given, and written by another since."""
-    insert_users(engine, 100)
-    path = tmp_path / "out" / "all.csv"
-    job = started(engine, to=str(path))
-
-    def cancel() -> None:
-        jobs.cancel(engine, job.job_key)
-        path.write_text("theirs")
-
-    worked(engine, job, {Point.PUBLISHED: cancel})
-    completion.wind_up_all(engine)
-    assert path.read_text() == "theirs"
-
-
-@pytest.mark.parametrize("same", [False, True])
-@pytest.mark.parametrize("when", [Point.NOTED, Point.PUBLISHED])
-def test_an_earlier_file_is_never_lost(engine: Engine, tmp_path: Path, when: Point, same: bool) -> None:
-    """Paused around the publication and cancelled then: there is the earlier file or the new one, never none."""
-    insert_users(engine, 100)
-    path = tmp_path / "out" / "all.csv"
-    assert exported(engine, to=str(path), order="id").status is JobState.COMPLETED
-    earlier = path.read_text()
-    if not same:
-        with pool.transaction(engine) as connection:
-            connection.execute("UPDATE users SET name = 'another'")
-    job = started(engine, to=str(path), order="id")
-
-    def pause() -> None:
-        with pool.transaction(engine) as connection:
-            jobs.pause(connection, job.job_key)
-
-    assert worked(engine, job, {when: pause}).status is JobState.PAUSED
-    jobs.cancel(engine, job.job_key)
-    assert completion.wind_up_all(engine) == 1
-    assert (path.read_text() == earlier) == (same or when is Point.NOTED)
-    assert len(path.read_text().splitlines()) == 101
-    assert completion.wind_up_all(engine) == 0
-
-
-def test_a_file_of_somebody_else_that_comes_while_ours_is_taken_back_stays(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    insert_users(engine, 100)
-    path = tmp_path / "all.csv"
-    job = started(engine, to=str(path))
-    look = work.written_version
-
-    def then_replaced(*arguments: Any) -> str | None:
-        found = look(*arguments)
-        assert found is not None, "it is ours when it is looked at"
-        path.write_text("theirs")
-        return found
-
-    monkeypatch.setattr(work, "written_version", then_replaced)
-    worked(engine, job, {Point.PUBLISHED: lambda: jobs.cancel(engine, job.job_key)})
-    completion.wind_up_all(engine)
-    assert path.read_text() == "theirs"
-
-
-def test_who_died_after_publishing_is_believed_by_the_next(engine: Engine, tmp_path: Path) -> None:
-    insert_users(engine, 100)
-    job = started(engine, to=str(tmp_path / "out"))
-    path = tmp_path / "out" / f"users-{job.job_key}.csv"
-    published: list[bytes] = []
-
-    def fail() -> None:
-        published.append(path.read_bytes())
-        raise OSError("as if the process had died")
-
-    ended = worked(engine, job, {Point.PUBLISHED: fail})
-    assert ended.status is JobState.COMPLETED
-    assert len(published) == 1, "the file was found, not written again"
-    assert ended.result is not None
-    assert ended.result["sha256"] == hashlib.sha256(published[0]).hexdigest()
-    assert names_in(tmp_path / "out") == [f"users-{job.job_key}.csv"]
-
-
-def test_what_a_killed_try_left_goes_with_the_next(engine: Engine, tmp_path: Path) -> None:
-    insert_users(engine, 100)
-    folder = tmp_path / "out"
-    job = started(engine, to=str(folder))
-    left = folder / paths.unfinished(f"users-{job.job_key}.csv", "0123456789abcdef")
-    others = folder / paths.unfinished("users-J1.csv", "0123456789abcdef")
-
-    def fail_once() -> None:
-        if not folder.exists():
-            folder.mkdir()
-            left.write_text("half")
-            others.write_text("half")
-            raise OSError("as if the process had died")
-
-    assert worked(engine, job, {Point.BEGUN: fail_once}).status is JobState.COMPLETED
-    assert not left.exists()
-    assert others.exists()
 
 
 def test_a_failure_says_why_and_a_redrive_begins_anew(engine: Engine, tmp_path: Path) -> None:

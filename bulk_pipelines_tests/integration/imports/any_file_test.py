@@ -18,7 +18,8 @@ from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import outcomes
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan import landing, planning
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.report.preview import preview
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.storage.access import access_of

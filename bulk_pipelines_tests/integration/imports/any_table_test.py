@@ -1,38 +1,23 @@
 """Imports into tables that somebody else has made, and that nobody has declared."""
 
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 from bulk_pipelines_tests.scenes.shop import Shop
+from bulk_pipelines_tests.scenes.shop_imports import loaded
 
 DATES = ("2026-01-10", "2026-01-10 10:00:00+00")
 HEADER = "id,customer_id,number,total,tax,ordered,paid_at,status,details,weight,items,tags,during\n"
 
 
 @pytest.fixture
-def shop(engine: Engine) -> Shop:
-    return shops.opened(engine)
-
-
-@pytest.fixture
 def imports(engine: Engine, tmp_path: Path) -> Imports:
     return Imports(engine, tmp_path)
-
-
-def loaded(shop: Shop, imports: Imports, table: str, *texts: str, **options: Any) -> Job:
-    declared = shop.declared(table)
-    job = imports.planned(*texts, resource=declared.name, declaration=declared, **options)
-    job = imports.worked(job)
-    assert not shop.left_over()
-    return job
 
 
 def order(number: int, /, **values: str) -> str:
@@ -52,10 +37,6 @@ def order(number: int, /, **values: str) -> str:
         "during": "",
     }
     return ",".join((given | values).values()) + "\n"
-
-
-def codes(imports: Imports, job: Job) -> dict[int, list[str]]:
-    return {line: found for line, (_, found) in imports.rejects(job).items()}
 
 
 def test_a_table_is_loaded_that_was_never_declared(shop: Shop, imports: Imports) -> None:
@@ -90,7 +71,7 @@ FAULTY = {
 def test_every_value_that_does_not_fit_is_named(shop: Shop, imports: Imports) -> None:
     faulty = [order(number, **{name: value}) for number, (name, (value, _)) in enumerate(FAULTY.items(), 1)]
     job = loaded(shop, imports, "shop.orders", HEADER + "".join(faulty) + order(100))
-    assert codes(imports, job) == {line: [code] for line, (_, code) in enumerate(FAULTY.values(), 2)}
+    assert imports.codes(job) == {line: [code] for line, (_, code) in enumerate(FAULTY.values(), 2)}
     assert shop.query("SELECT id FROM shop.orders") == [(100,)]
     reasons = dict(imports.query("SELECT line, reasons -> 0 FROM rejected_row"))
     assert reasons[2] == {
@@ -101,7 +82,7 @@ def test_every_value_that_does_not_fit_is_named(shop: Shop, imports: Imports) ->
     }
     assert "money_check" in reasons[6]["detail"]
     job = loaded(shop, imports, "shop.orders", HEADER + order(200, total="1.005") + order(201, total="x"))
-    assert codes(imports, job) == {2: ["does_not_fit"], 3: ["invalid_number"]}
+    assert imports.codes(job) == {2: ["does_not_fit"], 3: ["invalid_number"]}
 
 
 def test_constraints_that_only_the_table_can_judge_are_named(shop: Shop, imports: Imports) -> None:
@@ -114,7 +95,7 @@ def test_constraints_that_only_the_table_can_judge_are_named(shop: Shop, imports
         HEADER + "".join(clean),
         HEADER + order(300, during=held) + order(301, paid_at="") + order(302, during=held) + order(303),
     )
-    assert sorted(codes(imports, job).values()) == [["refused_by_table"], ["refused_by_table"]]
+    assert sorted(imports.codes(job).values()) == [["refused_by_table"], ["refused_by_table"]]
     details = {row[0] for row in imports.query("SELECT reasons -> 0 ->> 'detail' FROM rejected_row")}
     assert any("orders_paid_have_a_time" in each for each in details)
     assert any("orders_never_at_once" in each for each in details)
@@ -143,7 +124,7 @@ def test_the_first_record_of_a_key_wins_without_provenance_and_with(
     assert weights == {n: None if n == 7 else 1.0 if n < 40 else 2.0 for n in range(1, 60)}
     assert job.result
     assert (job.result["loaded"], job.result["rejected"]) == (58, 13)
-    assert set(map(tuple, codes(imports, job).values())) == {("duplicate_key",), ("duplicate_key", "duplicate_key")}
+    assert set(map(tuple, imports.codes(job).values())) == {("duplicate_key",), ("duplicate_key", "duplicate_key")}
 
 
 def test_an_upsert_matches_on_any_key(shop: Shop, imports: Imports) -> None:
@@ -162,7 +143,7 @@ def test_keys_of_several_columns_and_names_in_quotes(shop: Shop, imports: Import
     loaded(shop, imports, "shop.orders", HEADER + order(1) + order(2))
     header = 'order_id,line,"What It Is"\n'
     job = loaded(shop, imports, "shop.lines", header + "1,1,a\n1,2,b\n2,1,c\n1,1,d\n3,1,e\n")
-    assert codes(imports, job) == {5: ["duplicate_key"], 6: ["invalid_reference"]}
+    assert imports.codes(job) == {5: ["duplicate_key"], 6: ["invalid_reference"]}
     job = loaded(shop, imports, "shop.lines", header + "1,1,z\n2,2,y\n", mode="upsert")
     assert shop.query('SELECT "What It Is" FROM shop.lines ORDER BY order_id, line') == [("z",), ("b",), ("c",), ("y",)]
     loaded(shop, imports, 'shop."Order Log"', 'Said\nhello\n\n"a\nb"\n')
@@ -171,7 +152,7 @@ def test_keys_of_several_columns_and_names_in_quotes(shop: Shop, imports: Import
 
 def test_a_table_without_a_key_only_takes_inserts(shop: Shop, imports: Imports) -> None:
     job = loaded(shop, imports, "shop.notes", "body,missing,held\na,b,1\na,b,1\na,b,x\n")
-    assert codes(imports, job) == {4: ["invalid_number"]}
+    assert imports.codes(job) == {4: ["invalid_number"]}
     assert len(shop.query("SELECT FROM shop.notes")) == 2
     with pytest.raises(Exception, match="no key that an upsert could match on"):
         loaded(shop, imports, "shop.notes", "body\na\n", mode="upsert")
@@ -180,7 +161,7 @@ def test_a_table_without_a_key_only_takes_inserts(shop: Shop, imports: Imports) 
 def test_partitions(shop: Shop, imports: Imports) -> None:
     text = "at,id,what\n2025-05-01,1,a\n2026-05-01,1,b\n2027-05-01,1,c\n2026-05-01,1,d\n"
     job = loaded(shop, imports, "shop.events", text)
-    assert codes(imports, job) == {4: ["refused_by_table"], 5: ["duplicate_key"]}
+    assert imports.codes(job) == {4: ["refused_by_table"], 5: ["duplicate_key"]}
     assert shop.query("SELECT what FROM shop.events_2026") == [("b",)]
 
 
@@ -189,7 +170,7 @@ def test_validating_loads_nothing_and_reports_the_same(shop: Shop, imports: Impo
     declared = shop.declared("shop.orders")
     job = loaded(shop, imports, "shop.orders", text, validate_only=True)
     expected = {3: ["invalid_number"], 4: ["duplicate_key", "duplicate_key"], 5: ["refused_by_table"]}
-    assert codes(imports, job) == expected | {6: ["invalid_reference"]}
+    assert imports.codes(job) == expected | {6: ["invalid_reference"]}
     assert not shop.query("SELECT FROM shop.orders")
     assert declared.keys
 
@@ -229,7 +210,7 @@ def test_a_check_is_named_as_postgresql_names_it(
                 said[line] = error.diag.message_primary
     text = "".join(f"{line},{','.join(values)}\n" for line, values in enumerate(records, 2))
     job = loaded(shop, imports, "shop.checked", "id,code,share,word\n" + text)
-    assert {line: ["refused_by_table"] for line in said} == codes(imports, job)
+    assert {line: ["refused_by_table"] for line in said} == imports.codes(job)
     assert dict(imports.query("SELECT line, reasons -> 0 ->> 'detail' FROM rejected_row")) == said
     assert len(shop.query("SELECT FROM shop.checked")) == len(records) - len(said)
     assert len(said) == (2 if triggered else 3) + len(more)

@@ -12,9 +12,10 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Permanent
 from bulk_pipelines.imports import progress
-from bulk_pipelines.imports.plan import landing, planning
+from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LocalFile
+from bulk_pipelines.imports.plan.land import landing
+from bulk_pipelines.imports.plan.land.landed_file import LocalFile
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.errors import SourceChanged

@@ -58,7 +58,7 @@ def test_a_value_is_kept_whole_or_rejected(shop: Shop, imports: Imports, kind: s
     job = imports.worked(
         imports.planned("id,value\n" + "".join(lines), resource=declared.name, declaration=declared, mode=mode)
     )
-    rejected = {line: found for line, (_, found) in imports.rejects(job).items()}
+    rejected = imports.codes(job)
     assert rejected == {line: ["does_not_fit"] for line in range(2 + len(kept), 2 + len(kept) + len(lost))}
     assert shop.query("SELECT id FROM shop.kept ORDER BY id") == [(place,) for place in range(2, 2 + len(kept))]
 
@@ -74,7 +74,7 @@ def test_tables_of_arrow_lose_nothing_either(shop: Shop, engine: Engine, tmp_pat
     }
     pyarrow.parquet.write_table(pa.table(columns), tmp_path / "narrow.parquet")
     job = imported(engine, declared.name, tmp_path / "narrow.parquet", declaration=declared)
-    assert {line: found for line, (_, found) in Imports(engine, tmp_path).rejects(job).items()} == {
+    assert Imports(engine, tmp_path).codes(job) == {
         2: ["invalid_number"],
         3: ["invalid_number"],
         5: ["does_not_fit"],
@@ -87,7 +87,7 @@ def test_a_type_that_the_server_cannot_read(shop: Shop, imports: Imports) -> Non
     shop.do("CREATE TABLE shop.torn (id integer PRIMARY KEY, page xml)")
     declared = shop.declared("shop.torn")
     job = imports.worked(imports.planned("id,page\n1,<a>\n2,\n", resource=declared.name, declaration=declared))
-    assert {line: found for line, (_, found) in imports.rejects(job).items()} == {2: ["invalid_value"]}
+    assert imports.codes(job) == {2: ["invalid_value"]}
     assert shop.query("SELECT id FROM shop.torn") == [(2,)]
 
 

@@ -13,7 +13,6 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import InvalidInput
@@ -24,9 +23,9 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.plan import agreement, planning
 from bulk_pipelines.resources import adoption, reflection
 from bulk_pipelines.settings.engine import EngineSettings
-from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports
 from bulk_pipelines_tests.scenes.shop import Shop
+from bulk_pipelines_tests.scenes.shop_imports import loaded, planned
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -53,28 +52,8 @@ HOSTILE = [
 
 
 @pytest.fixture
-def shop(engine: Engine) -> Shop:
-    return shops.opened(engine)
-
-
-@pytest.fixture
 def imports(engine: Engine, tmp_path: Path) -> Imports:
     return Imports(engine, tmp_path)
-
-
-def planned(shop: Shop, imports: Imports, table: str, *texts: str, **options: Any) -> Job:
-    declared = shop.declared(table)
-    return imports.planned(*texts, resource=declared.name, declaration=declared, **options)
-
-
-def loaded(shop: Shop, imports: Imports, table: str, *texts: str, **options: Any) -> Job:
-    job = imports.worked(planned(shop, imports, table, *texts, **options))
-    assert not shop.left_over()
-    return job
-
-
-def codes(imports: Imports, job: Job) -> dict[int, list[str]]:
-    return {line: found for line, (_, found) in imports.rejects(job).items()}
 
 
 def exported(shop: Shop, table: str, format_: Format = Format.CSV) -> bytes:
@@ -102,7 +81,7 @@ def test_rows_that_refer_to_rows_of_their_own_table(
     text = "id,up,said\n" + "".join(chain) + "30,,x\n40,99,x\n41,40,x\n50,50,x\n51,52,x\n52,51,x\n60,61,x\n61,1,\n"
     options: dict[str, Any] = {"validate_only": True} if mode == "validate" else {"mode": mode}
     job = loaded(shop, imports, "shop.tree", text, **options)
-    assert codes(imports, job) == {
+    assert imports.codes(job) == {
         32: ["invalid_reference"],
         33: ["invalid_reference"],
         37: ["invalid_reference"],
@@ -120,7 +99,7 @@ def test_three_hundred_columns(shop: Shop, imports: Imports) -> None:
     values = ["7", "text, as it is", "1.50", "2026-01-10T00:00:00Z", "true"] * 60
     header, first, second = names, values, ["8", *values[1:]]
     job = loaded(shop, imports, "shop.wide", csv_of(header, first, second, first))
-    assert codes(imports, job) == {4: ["duplicate_key"]}
+    assert imports.codes(job) == {4: ["duplicate_key"]}
     (_, *found) = csv.reader(io.StringIO(exported(shop, "shop.wide").decode()))
     assert [row[:3] for row in sorted(found)] == [["7", "text, as it is", "1.50"], ["8", "text, as it is", "1.50"]]
     assert all(row[295:] == ["7", "text, as it is", "1.50", "2026-01-10 00:00:00+00", "true"] for row in found)
@@ -139,7 +118,7 @@ def test_names_of_every_kind(shop: Shop, imports: Imports, mode: str, provenance
     rows = [[str(n), *(str(n * 10 + k) for k in range(len(HOSTILE))), "x"] for n in (1, 2)]
     bad = [["3", *["y"] * len(HOSTILE), "z"], rows[0]]
     job = loaded(shop, imports, place, csv_of(header, *rows, *bad), mode=mode)
-    assert codes(imports, job)[4] == ["invalid_number"] * len(HOSTILE)
+    assert imports.codes(job)[4] == ["invalid_number"] * len(HOSTILE)
     for format_ in (Format.CSV, Format.NDJSON):
         shown = exported(shop, place, format_).decode()
         assert all(name in shown.replace('""', '"').replace('\\"', '"').replace("\\\\", "\\") for name in HOSTILE)
@@ -319,7 +298,7 @@ def test_a_table_with_rules_is_refused(shop: Shop, imports: Imports) -> None:
             planned(shop, imports, "shop.ruled", "id,v\n1,5\n", mode=mode)
     shop.do("""ALTER TABLE shop.ruled DISABLE RULE "no fives";
         CREATE RULE kept AS ON DELETE TO shop.ruled DO INSTEAD NOTHING""")
-    assert not codes(imports, loaded(shop, imports, "shop.ruled", "id,v\n1,5\n"))
+    assert not imports.codes(loaded(shop, imports, "shop.ruled", "id,v\n1,5\n"))
     with pytest.raises(InvalidInput, match="has the rule kept"):
         planned(shop, imports, "shop.ruled", "id,v\n1,6\n", mode="upsert")
 
@@ -334,7 +313,7 @@ def test_references_that_are_no_equality(shop: Shop, imports: Imports) -> None:
             FOREIGN KEY (price, PERIOD held) REFERENCES shop.prices (id, PERIOD held),
             FOREIGN KEY (who) REFERENCES shop.customers NOT ENFORCED)""")
     text = 'id,price,held,who\n1,1,"[2026-01-05,2026-02-20)",999\n2,1,"[2026-01-05,2026-04-01)",1\n'
-    assert codes(imports, loaded(shop, imports, "shop.sales", text)) == {3: ["refused_by_table"]}
+    assert imports.codes(loaded(shop, imports, "shop.sales", text)) == {3: ["refused_by_table"]}
     assert shop.query("SELECT id, who FROM shop.sales") == [(1, 999)]
     assert shop.declared("shop.sales").references == ()
     assert shop.declared("shop.prices").referrers == ()

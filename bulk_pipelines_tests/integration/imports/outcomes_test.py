@@ -14,7 +14,7 @@ from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import winding_up
 from bulk_pipelines.imports.afterwards import outcomes
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
 from bulk_pipelines.storage.errors import Missing

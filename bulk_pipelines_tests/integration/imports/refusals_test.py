@@ -19,7 +19,7 @@ from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.resources.users import USERS
-from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of, imports_of
+from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of
 from bulk_pipelines_tests.scenes.import_runs import Run, finished, prepared, rows
 
 COUNT = 60
@@ -251,11 +251,6 @@ def test_a_table_that_gives_no_row_back(engine: Engine, tmp_path: Path, how: str
 
 
 # Whole imports
-
-
-@pytest.fixture
-def imports(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imports:
-    return imports_of(engine, tmp_path, monkeypatch)
 
 
 PEOPLE = [(f"{'bad' if number == 3 else 'user'}{number}@x.org", "Name", "reader") for number in range(6)]

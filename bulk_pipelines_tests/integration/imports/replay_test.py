@@ -18,7 +18,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import submission, work
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan import landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked

@@ -12,10 +12,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.imports import work
-from bulk_pipelines.imports.kind import KINDS
-from bulk_pipelines.imports.work import Loader
-from bulk_pipelines_tests.scenes.whole_imports import batches_of, begun, refreshed, submitted, worked
+from bulk_pipelines.imports.work import Read
+from bulk_pipelines_tests.scenes.whole_imports import batches_of, begun, kinds_by, refreshed, submitted, worked
 
 ROWS = 3_000
 
@@ -34,23 +32,18 @@ def test_a_dump_in_the_middle_of_an_import(
     mode: str,
 ) -> None:
     monkeypatch.setenv("BULK_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(Loader, "sizer", batches_of(250))
     source = tmp_path / "users.csv"
     source.write_text("email,name,role\n" + "".join(f"u{number}@x.org,N,reader\n" for number in range(ROWS)))
     job = begun(engine, submitted(engine, "users", [source], mode=mode))
-    written = work.written
-    blocks: list[int] = []
+    blocks: list[Read] = []
 
-    def cut_off(*arguments: object) -> object:
+    def cut_off(read: Read) -> None:
         if len(blocks) == 4:
             raise PowerCut
-        blocks.append(1)
-        return written(*arguments)  # type: ignore[arg-type]
+        blocks.append(read)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(work, "written", cut_off)
-        with pytest.raises(PowerCut), Worker(engine, KINDS, job) as worker:
-            drain(worker)
+    with pytest.raises(PowerCut), Worker(engine, kinds_by(batches_of(250), cut_off), job) as worker:
+        drain(worker)
     half = refreshed(engine, job)
     assert half.status is JobState.RUNNING
     url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,31 +82,33 @@ def by_file(scene: Scene, job: Any) -> dict[str, dict[str, str]]:
     return {row["File"]: row for row in scene.grid(job)}
 
 
-GOOD = {
-    "photo.jpg": pictures.telling(),
-    "sub/plain.png": pictures.saved(pictures.drawn(seed=2), "PNG"),
-    "animated.gif": pictures.animated(),
-    "cmyk.jpg": pictures.saved(pictures.drawn(seed=3, mode="CMYK")),
-    "deep.png": pictures.saved(
-        pictures.drawn(seed=4, mode="L").convert("I").point(lambda v: v * 257).convert("I;16"), "PNG"
-    ),
-    "clear.webp": pictures.saved(pictures.drawn(seed=5, mode="RGBA"), "WEBP"),
-    "really a.png": pictures.saved(pictures.drawn(seed=6)),
-    "small.avif": pictures.saved(pictures.drawn(seed=7), "AVIF"),
-    "scan.tif": pictures.saved(pictures.drawn(seed=8, mode="1"), "TIFF"),
-    "notes.txt": b"these are my holidays",
-    ".DS_Store": b"\0\1",
-}
+@cache
+def good() -> dict[str, bytes]:
+    return {
+        "photo.jpg": pictures.telling(),
+        "sub/plain.png": pictures.saved(pictures.drawn(seed=2), "PNG"),
+        "animated.gif": pictures.animated(),
+        "cmyk.jpg": pictures.saved(pictures.drawn(seed=3, mode="CMYK")),
+        "deep.png": pictures.saved(
+            pictures.drawn(seed=4, mode="L").convert("I").point(lambda v: v * 257).convert("I;16"), "PNG"
+        ),
+        "clear.webp": pictures.saved(pictures.drawn(seed=5, mode="RGBA"), "WEBP"),
+        "really a.png": pictures.saved(pictures.drawn(seed=6)),
+        "small.avif": pictures.saved(pictures.drawn(seed=7), "AVIF"),
+        "scan.tif": pictures.saved(pictures.drawn(seed=8, mode="1"), "TIFF"),
+        "notes.txt": b"these are my holidays",
+        ".DS_Store": b"\0\1",
+    }
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_files_of_a_folder_and_of_an_archive(scene: Scene, folder: Path, tmp_path: Path, packed: bool) -> None:
     scene.declare(RECIPE.format(recipe=""))
-    source = zipped(tmp_path / "all.ZIP", GOOD) if packed else filled(folder, GOOD)
+    source = zipped(tmp_path / "all.ZIP", good()) if packed else filled(folder, good())
     job = scene.done("pictures", source=source)
     assert job.status == "COMPLETED", job.last_error
     rows = by_file(scene, job)
-    assert set(rows) == set(GOOD) - {".DS_Store"}
+    assert set(rows) == set(good()) - {".DS_Store"}
     assert rows.pop("notes.txt")["Outcome"] == "skipped"
     assert {row["Outcome"] for row in rows.values()} == {"matched"}
     photo = rows["photo.jpg"]
@@ -138,40 +141,46 @@ def test_nothing_of_the_metadata_is_in_thumbnails_of_other_formats(scene: Scene,
             assert sign not in data
 
 
-HOSTILE = {
-    "bomb.png": (pictures.bomb(), "more than 100,000,000 pixels"),
-    "cut.jpg": (pictures.saved(pictures.drawn(2_000, 1_500))[:20_000], "broken"),
-    "cut.png": (pictures.saved(pictures.drawn(), "PNG")[:2_000], "broken"),
-    "page.svg": (pictures.SVG, "no picture"),
-    "page.jpg": (pictures.EPS, "no picture"),
-    "empty.jpg": (b"", "no picture"),
-    "noise.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "no picture"),
-    "text.png": (pictures.png(pictures.inflated(b"zTXt", 200_000_000)), "broken"),
-    "profiles.png": (pictures.png(pictures.inflated(b"iCCP", 50_000_000)), "broken"),
-    "old.psd": (b"8BPS\0\1" + b"\0" * 100, "no picture"),
-}
-HARMLESS = {
-    "profile.png": pictures.png(pictures.inflated(b"iCCP", 500_000)),
-    "exif.jpg": pictures.saved(pictures.drawn(seed=9))[:2]
-    + b"".join(b"\xff\xe1\xff\xff" + b"Exif\0\0" + b"A" * 65_527 for _ in range(16))
-    + pictures.saved(pictures.drawn(seed=9))[2:],
-    "polyglot.jpg": pictures.saved(pictures.drawn(seed=10))
-    + b"PK\x03\x04<script>alert('SECRET')</script><?php SECRET ?>",
-    "one pixel.png": pictures.png(width=1, height=1),
-    "line.png": pictures.png(width=1, height=9_000),
-}
+@cache
+def hostile() -> dict[str, tuple[bytes, str]]:
+    return {
+        "bomb.png": (pictures.bomb(), "more than 100,000,000 pixels"),
+        "cut.jpg": (pictures.saved(pictures.drawn(2_000, 1_500))[:20_000], "broken"),
+        "cut.png": (pictures.saved(pictures.drawn(), "PNG")[:2_000], "broken"),
+        "page.svg": (pictures.SVG, "no picture"),
+        "page.jpg": (pictures.EPS, "no picture"),
+        "empty.jpg": (b"", "no picture"),
+        "noise.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "no picture"),
+        "text.png": (pictures.png(pictures.inflated(b"zTXt", 200_000_000)), "broken"),
+        "profiles.png": (pictures.png(pictures.inflated(b"iCCP", 50_000_000)), "broken"),
+        "old.psd": (b"8BPS\0\1" + b"\0" * 100, "no picture"),
+    }
+
+
+@cache
+def harmless() -> dict[str, bytes]:
+    return {
+        "profile.png": pictures.png(pictures.inflated(b"iCCP", 500_000)),
+        "exif.jpg": pictures.saved(pictures.drawn(seed=9))[:2]
+        + b"".join(b"\xff\xe1\xff\xff" + b"Exif\0\0" + b"A" * 65_527 for _ in range(16))
+        + pictures.saved(pictures.drawn(seed=9))[2:],
+        "polyglot.jpg": pictures.saved(pictures.drawn(seed=10))
+        + b"PK\x03\x04<script>alert('SECRET')</script><?php SECRET ?>",
+        "one pixel.png": pictures.png(width=1, height=1),
+        "line.png": pictures.png(width=1, height=9_000),
+    }
 
 
 def test_hostile_pictures_cost_their_own_rows(scene: Scene, folder: Path) -> None:
     scene.declare(RECIPE.format(recipe=""))
-    files = {name: data for name, (data, _) in HOSTILE.items()} | HARMLESS | {"photo.jpg": pictures.telling()}
+    files = {name: data for name, (data, _) in hostile().items()} | harmless() | {"photo.jpg": pictures.telling()}
     job = scene.done("pictures", source=filled(folder, files))
     rows = by_file(scene, job)
     assert job.status == "FAILED"
-    for name, (_, why) in HOSTILE.items():
+    for name, (_, why) in hostile().items():
         assert rows[name]["Outcome"] == "failed", name
         assert why in rows[name]["Why"], (name, rows[name]["Why"])
-    for name in (*HARMLESS, "photo.jpg"):
+    for name in (*harmless(), "photo.jpg"):
         assert rows[name]["Outcome"] == "matched", (name, rows[name]["Why"])
     thumbnail = Path(rows["polyglot.jpg"]["Thumbnail"].removeprefix("file://")).read_bytes()
     assert b"SECRET" not in thumbnail
@@ -442,7 +451,7 @@ def test_titles_of_commons(scene: Scene) -> None:
 def test_trying_a_folder_writes_nothing(scene: Scene, folder: Path) -> None:
     scene.declare(RECIPE.format(recipe=""))
     found = library.load(current())
-    tried = trial.run(scene.pool, found, found.recipe("pictures"), filled(folder, GOOD), 3, current())
+    tried = trial.run(scene.pool, found, found.recipe("pictures"), filled(folder, good()), 3, current())
     lines = [line for row in tried for line in trial.lines(row)]
     assert len(lines) == 3
     assert not (scene.folder / "home" / "thumbnails").exists()

@@ -7,8 +7,8 @@ import pytest
 
 from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage.errors import SourceChanged
-from bulk_pipelines.storage.local import beneath
 from bulk_pipelines.storage.local.storage import LocalStorage
+from bulk_pipelines_tests.scenes.opening import before_opening
 
 SECRET = b"email,name\nsecret@example.org,Secret\n"
 
@@ -48,52 +48,29 @@ ATTEMPTS: dict[str, Callable[[LocalStorage], object]] = {
 @pytest.mark.parametrize("swap", [swap_file, swap_folder])
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_a_link_that_comes_after_the_path_was_looked_at(
-    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, attempt: str, swap: Callable[[LocalStorage], None]
+    storage: LocalStorage, attempt: str, swap: Callable[[LocalStorage], None]
 ) -> None:
     storage.put("other", b"other")
     outside = storage.root.parent / "outside"
     before = listing(outside)
-    look = beneath.within
-    swaps = iter([swap])
-
-    def then_swapped(root: Path, key: str, follow: bool) -> tuple[str, ...]:
-        found = look(root, key, follow)
-        if key == "in/file":
-            for each in swaps:
-                each(storage)
-        return found
-
-    monkeypatch.setattr(beneath, "within", then_swapped)
-    try:
-        came = ATTEMPTS[attempt](storage)
-    except Permanent:
-        came = None
-    assert next(swaps, None) is None, "the hook was reached"
+    with before_opening("in", lambda: swap(storage)):
+        try:
+            came = ATTEMPTS[attempt](storage)
+        except Permanent:
+            came = None
     assert came != SECRET
     assert listing(outside) == before
 
 
 @pytest.mark.parametrize("swap", [swap_file, swap_folder])
-def test_a_link_that_comes_when_the_folder_is_open(
-    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, swap: Callable[[LocalStorage], None]
-) -> None:
+def test_a_link_that_comes_when_the_folder_is_open(storage: LocalStorage, swap: Callable[[LocalStorage], None]) -> None:
     """The file that was there is read, or none."""
-    reached = beneath.opened
-    swaps = iter([swap])
-
-    def then_swapped(name: str, folder: int, make: int | None) -> int:
-        found = reached(name, folder, make)
-        for each in swaps:
-            each(storage)
-        return found
-
-    monkeypatch.setattr(beneath, "opened", then_swapped)
-    try:
-        came = storage.read("in/file")
-    except (Permanent, SourceChanged):
-        came = None
+    with before_opening("file", lambda: swap(storage)):
+        try:
+            came = storage.read("in/file")
+        except (Permanent, SourceChanged):
+            came = None
     assert came in (None, b"x" * len(SECRET))
-    assert next(swaps, None) is None, "the hook was reached"
 
 
 def test_folders_on_the_way_are_made_and_no_descriptor_is_left(storage: LocalStorage) -> None:

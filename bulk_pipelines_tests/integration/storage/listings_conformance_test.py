@@ -194,14 +194,8 @@ def test_folders_that_are_put_aside_are_not_looked_into(place: Place, behind: Pa
     assert left_out == []
 
 
-def test_a_bucket_that_is_not_to_be_listed(
-    s3_server: S3Server, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+@pytest.mark.usefixtures("without_aws")
+def test_a_bucket_that_is_not_to_be_listed(s3_server: S3Server, s3_bucket: Place) -> None:
     wrong = replace(s3_bucket.access.s3, secret_access_key="n0t-to-be-shown")
     cases: list[tuple[str, S3Access, type[Failure], str]] = [
         (s3_bucket.url, S3Access(s3_server.endpoint), Refused, "needs credentials, and none were given"),

@@ -7,7 +7,6 @@ checked. Time does not pass by itself: leases and waits run out when the test sa
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -30,7 +29,6 @@ from bulk_pipelines.engine.errors import IdempotencyConflict, LeaseLost, WrongSt
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer
 from bulk_pipelines.engine.items import leases, rescue, settling
-from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.items.settling import Settled
 from bulk_pipelines.engine.jobs import dlq, end, jobs, redrive, submission
 from bulk_pipelines.engine.jobs.end import verdict
@@ -49,31 +47,31 @@ from bulk_pipelines.engine.states import (
     sources,
 )
 from bulk_pipelines.engine.worker import retry
-from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy, Tries
+from bulk_pipelines.engine.worker.retry import Backoff, RetryPolicy
 from bulk_pipelines.errors import Conflict, ErrorClass
+from bulk_pipelines_tests.property.engine.model import Held, Model, Thing, check_row
 from bulk_pipelines_tests.scenes import engine_log
 from bulk_pipelines_tests.scenes.engine_jobs import FAR, HELD_AND_NOT_FOUND, Row, done, rows_of, run_out
 from bulk_pipelines_tests.scenes.today import examples
 
 WORKERS = 3
+
+
 # A wait is over at once or never: the draw says which.
 POLICY = RetryPolicy(
     max_attempts=3, not_found_attempts=2, max_deaths=2, backoffs=dict.fromkeys(ErrorClass, Backoff(FAR, FAR))
 )
+
+
 draws = st.sampled_from([0.0, 0.9])
 KINDS = Kinds([Kind("work", done, retry=POLICY), Kind("hasty", done, retry=POLICY, fail_fast=True)])
-
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 WAITING = (ItemState.PENDING, ItemState.RETRY_WAIT)
-
 places = st.integers(0, 1_000)
 """Which of what there is; the rest of the division says."""
-
 lengths = st.sampled_from([FAR, FAR / 2])
 """Of leases: workers that grow quicker ask for shorter ones."""
-
 leases_chosen = st.lists(places, min_size=1, max_size=6)
-
 outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Done, st.fixed_dictionaries({"mark": st.integers(0, 10**9)})),
     st.just(NotFound()),
@@ -82,64 +80,6 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.just(Bury("bad")),
     st.just(Unfinished()),
 )
-
-
-@dataclass
-class Thing:
-    """An item as it must be."""
-
-    key: str
-    status: ItemState = ItemState.PENDING
-    term: int = 0
-    attempts: int = 0
-    misses: int = 0
-    deaths: int = 0
-    due: bool = False
-    """In RETRY_WAIT: whether the wait is over."""
-    expired: bool = False
-    """In RUNNING: whether the lease has run out."""
-    owner: str | None = None
-    result: dict[str, Any] | None = None
-    checkpoint: dict[str, Any] | None = None
-
-    @property
-    def claimable(self) -> bool:
-        return self.status is ItemState.PENDING or (self.status is ItemState.RETRY_WAIT and self.due)
-
-    @property
-    def tries(self) -> Tries:
-        return Tries(self.attempts, self.misses, self.deaths)
-
-
-@dataclass
-class Model:
-    """A job as it must be."""
-
-    job_id: int
-    job_key: str
-    fail_fast: bool
-    state: JobState = JobState.SUBMITTED
-    planned: bool = False
-    things: dict[str, Thing] = field(default_factory=dict)
-
-    def count(self, *states: ItemState) -> int:
-        return sum(thing.status in states for thing in self.things.values())
-
-
-@dataclass(frozen=True)
-class Held:
-    """A lease that somebody got once: perhaps it still is one."""
-
-    model: Model
-    lease: Lease
-
-    @property
-    def thing(self) -> Thing:
-        return self.model.things[self.lease.item_key]
-
-    @property
-    def valid(self) -> bool:
-        return self.thing.status is ItemState.RUNNING and self.thing.term == self.lease.lease_term
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -576,17 +516,6 @@ class Lifecycle(RuleBasedStateMachine):
         mine = [held for held in there if held.model is first.model]
         chosen = {id(held): held for held in (first, *(mine[each % len(mine)] for each in which[1:]))}
         return list(chosen.values())
-
-
-def check_row(row: Row, thing: Thing) -> None:
-    assert row.status == thing.status, thing
-    assert row.lease_term == thing.term, thing
-    assert Tries(row.attempt_count, row.not_found_count, row.death_count) == thing.tries, thing
-    assert row.checkpoint == thing.checkpoint, thing
-    assert row.result == thing.result, thing
-    assert (row.lease_until is not None) == (row.status == ItemState.RUNNING)
-    if row.status == ItemState.DLQ:
-        assert row.error_message
 
 
 @pytest.fixture

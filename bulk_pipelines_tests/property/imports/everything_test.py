@@ -63,15 +63,15 @@ def happen(engine: Engine, job: Job, size: Sizes, lines: list[int], event: Event
 
     match kind:
         case "kill":
-            killed_process(engine, job, size, hasty(10), at)
+            killed_process(engine, job, size, hasty(10, size.rows), at)
         case "pause":
-            disturbed_process(engine, job, size, hasty(10), at, pause)
+            disturbed_process(engine, job, size, hasty(10, size.rows), at, pause)
             if refreshed(engine, job).status is JobState.PAUSED:
                 with transaction(engine) as connection:
                     jobs.resume(connection, job.job_key)
         case "bury":
             buried = [lines[number % len(lines)] for number in numbers if lines]
-            killed_process(engine, job, size, hasty(1, not_loaded=buried), 3 * at)
+            killed_process(engine, job, size, hasty(1, size.rows, not_loaded=buried), 3 * at)
             if ended(engine, job).dlq_items:
                 redrive(engine, job.job_key)
 
@@ -93,7 +93,7 @@ def test_everything_at_once(engine: Engine, tmp_path: Path, way: str) -> None:
             for event in events:
                 if refreshed(engine, job).status is JobState.RUNNING:
                     happen(engine, job, size, lines, event)
-            process(engine, engine, job, size, hasty(10))
+            process(engine, engine, job, size, hasty(10, size.rows))
         if limit == "continue" or is_accepted(limited, refused):
             compare(engine, limited, job, refused)
         else:

@@ -61,9 +61,9 @@ def test_undisturbed(engine: Engine, tmp_path: Path, examples: settings) -> None
         with small(size):
             if not can_be_read(drawn):
                 with pytest.raises(InvalidInput):
-                    process(engine, engine, job, size, hasty(3))
+                    process(engine, engine, job, size, hasty(3, size.rows))
                 return
-            process(engine, engine, job, size, hasty(3))
+            process(engine, engine, job, size, hasty(3, size.rows))
         compare(engine, drawn, job)
 
     check()
@@ -77,8 +77,8 @@ def test_killed_at_any_transaction(engine: Engine, tmp_path: Path, examples: set
         job = submitted(engine, tmp_path, drawn)
         with small(size):
             for at in kills:
-                killed_process(engine, job, size, hasty(10), at)
-            process(engine, engine, job, size, hasty(10))
+                killed_process(engine, job, size, hasty(10, size.rows), at)
+            process(engine, engine, job, size, hasty(10, size.rows))
         compare(engine, drawn, job)
 
     check()
@@ -96,11 +96,11 @@ def test_paused_and_resumed_at_any_transaction(engine: Engine, tmp_path: Path, e
                 jobs.pause(connection, job.job_key)
 
         with small(size):
-            disturbed_process(engine, job, size, hasty(3), at, pause)
+            disturbed_process(engine, job, size, hasty(3, size.rows), at, pause)
             if refreshed(engine, job).status is JobState.PAUSED:
                 with transaction(engine) as connection:
                     jobs.resume(connection, job.job_key)
-                process(engine, engine, job, size, hasty(3))
+                process(engine, engine, job, size, hasty(3, size.rows))
         compare(engine, drawn, job)
 
     check()
@@ -113,7 +113,7 @@ def test_cancelled_at_any_transaction(engine: Engine, tmp_path: Path, examples: 
         prepare(engine, drawn.before)
         job = submitted(engine, tmp_path, drawn)
         with small(size):
-            disturbed_process(engine, job, size, hasty(3), at, lambda: jobs.cancel(engine, job.job_key))
+            disturbed_process(engine, job, size, hasty(3, size.rows), at, lambda: jobs.cancel(engine, job.job_key))
             if refreshed(engine, job).status is JobState.CANCELLED:
                 compare_cut_short(engine, drawn, job)
             else:
@@ -131,10 +131,10 @@ def test_with_buried_ranges_that_are_redriven(engine: Engine, tmp_path: Path, ex
         lines = [each.line for each in slow_import.candidates(drawn.asked())]
         with small(size):
             buried = [lines[number % len(lines)] for number in numbers if lines]
-            process(engine, engine, job, size, hasty(1, not_loaded=buried))
+            process(engine, engine, job, size, hasty(1, size.rows, not_loaded=buried))
             if refreshed(engine, job).dlq_items:
                 redrive(engine, job.job_key)
-                process(engine, engine, job, size, hasty(1))
+                process(engine, engine, job, size, hasty(1, size.rows))
         compare(engine, drawn, job)
 
     check()
@@ -150,7 +150,7 @@ def test_with_rows_that_the_table_refuses(engine: Engine, tmp_path: Path, exampl
         prepare(engine, drawn.before)
         job = submitted(engine, tmp_path, drawn)
         with small(size):
-            process(engine, engine, job, size, hasty(1))
+            process(engine, engine, job, size, hasty(1, size.rows))
         compare(engine, drawn, job, refused_of(drawn.name))
 
     check()
@@ -170,8 +170,8 @@ def test_with_a_limit_of_rejects(engine: Engine, tmp_path: Path, examples: setti
         job = submitted(engine, tmp_path, limited)
         with small(size):
             for at in kills:
-                killed_process(engine, job, size, hasty(10), at)
-            process(engine, engine, job, size, hasty(10))
+                killed_process(engine, job, size, hasty(10, size.rows), at)
+            process(engine, engine, job, size, hasty(10, size.rows))
         if is_accepted(limited, refused):
             compare(engine, limited, job, refused)
         else:

@@ -14,10 +14,11 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.afterwards import replaying
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.load.rejects import Rejected
-from bulk_pipelines.imports.plan import layout, ranges
+from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LocalFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LocalFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.request import RequestedFile
 from bulk_pipelines.imports.validate.validation import Reject, validate

@@ -208,7 +208,7 @@ class Upsert:
 
     def is_held(self, before: dict[str, Row], key: Key, each: Candidate, about: Row | None) -> bool:
         """By a row that the record is not about. A row keeps its id, so the one in a record about it does not count."""
-        if key == self.asked.resource.id_key and about is not None:
+        if key == self.asked.resource.keys[0] and about is not None:
             return False
         return any(key_of(key, row) == key_of(key, each.values) for row in before.values() if row is not about)
 

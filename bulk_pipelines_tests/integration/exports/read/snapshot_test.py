@@ -1,5 +1,6 @@
 """One export shows one moment, however many connections read it and whatever others write meanwhile."""
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ def test_an_order_that_was_asked_for_holds_over_many_connections(
     assert [number_of(row[1]) for row in rows] == list(range(2_000, 0, -1))
 
 
+@pytest.mark.skipif(os.environ.get("SESSIONS") == "pgbouncer", reason="PgBouncer reads ahead of its client")
 def test_the_parts_are_read_at_the_same_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connection is in the middle of a part of its own, none of which fits into what is held ready."""
     cut_small(monkeypatch, blocks=512)

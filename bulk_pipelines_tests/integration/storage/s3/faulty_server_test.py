@@ -264,22 +264,16 @@ UNKNOWN = b"<Error><Code>NotImplemented</Code></Error>"
 
 
 @pytest.mark.parametrize("to", [None, "done/file"])
-def test_a_removal_names_the_version(
-    faulty_s3: FaultyProxy, place: Place, storage: Storage, to: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removal_names_the_version(faulty_s3: FaultyProxy, place: Place, storage: Storage, to: str | None) -> None:
     """The newer one comes after the last look; a server that knows conditions, as Amazon's does, refuses then."""
     storage.put("file", b"v1")
     version = storage.stat("file").version
-    faulty_s3.add(Fault("status", method="DELETE", status=412, body=CONFLICT, times=1))
-    assert isinstance(storage, S3Storage)
-    delete = storage.plain.delete
 
-    def late(name: str, expected: str) -> None:
+    def write_newer() -> None:
         with locations.folder(place.url, place.access) as other:
             other.put("file", b"newer")
-        delete(name, expected)
 
-    monkeypatch.setattr(storage.plain, "delete", late)
+    faulty_s3.add(Fault("status", method="DELETE", status=412, body=CONFLICT, times=1, meanwhile=write_newer))
     with pytest.raises(SourceChanged):
         storage.take_away("file", version, to)
     assert faulty_s3.conditions == [("DELETE", f'"{version}"')]

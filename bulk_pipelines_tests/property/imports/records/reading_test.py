@@ -12,10 +12,10 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bulk_pipelines.imports.plan import layout
-from bulk_pipelines.imports.plan import ranges as cutting
-from bulk_pipelines.imports.plan.landed_file import LocalFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.cut import ranges as cutting
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LocalFile
 from bulk_pipelines.imports.records import blocks, csv_parsing, json_parsing
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.resources.articles import ARTICLES

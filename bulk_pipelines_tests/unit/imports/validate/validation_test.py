@@ -13,8 +13,9 @@ from bulk_pipelines.columns import arrow, uuids
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.context import ImportContext, Mode
-from bulk_pipelines.imports.plan import layout, ranges
-from bulk_pipelines.imports.plan.landed_file import LocalFile
+from bulk_pipelines.imports.plan.cut import ranges
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.land.landed_file import LocalFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.validate.validation import Reject, validate
 from bulk_pipelines_tests.scenes.import_runs import SUBMITTED, Pace

@@ -10,10 +10,11 @@ from lzma import LZMAError
 from pathlib import PurePosixPath
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.storage.compression import HARMLESS, PIECE
 from bulk_pipelines.storage.errors import BadCompression, OverLimit
 from bulk_pipelines.storage.landing import Limits
+from bulk_pipelines.storage.seeking import SeekableFile
 
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 MOST_FILES = 1_000
@@ -42,7 +43,7 @@ class Archive:
     def __post_init__(self) -> None:
         self.refuse_long_directory()
         try:
-            self.zip = zipfile.ZipFile(Readable(self.source))
+            self.zip = zipfile.ZipFile(SeekableFile(self.source.size, self.source.read))
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
             raise BadCompression("source", f"{self.shown}: the zip archive is damaged: {error}") from None
 

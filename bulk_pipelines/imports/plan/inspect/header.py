@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.formats.sheets import Sheet
-from bulk_pipelines.imports.plan import naming
-from bulk_pipelines.imports.plan.dialect import Dialect
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.imports.plan.inspect import naming
+from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 LONGEST_HEADER = 1024 * 1024

@@ -13,7 +13,7 @@ from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up import home
 from bulk_pipelines.up.home import LOCATION
-from bulk_pipelines.up.services import MODULE
+from bulk_pipelines.up.programs import MODULE
 
 PASSES = ("sweep", "finalize", "prune")
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 from bulk_pipelines import settings
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, Permanent, Unavailable
-from bulk_pipelines.imports.plan import conversion
-from bulk_pipelines.imports.plan.conversion import Conversion
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.landed_file import LandedFile, LocalFile, StoredFile
+from bulk_pipelines.imports.plan.land import conversion
+from bulk_pipelines.imports.plan.land.conversion import Conversion
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile, LocalFile, StoredFile
 from bulk_pipelines.imports.request import ImportRequest, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations

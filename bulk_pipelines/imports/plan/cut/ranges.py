@@ -9,9 +9,9 @@ import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows
-from bulk_pipelines.imports.plan import csv_ends, json_ends
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
+from bulk_pipelines.imports.plan.cut import csv_ends, json_ends
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 
 BLOCK = 4 * 1024 * 1024
 EVENLY = 4
@@ -134,7 +134,7 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
 
 
 def row_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
-    """Cut between batches."""
+    """Return the borders of ranges of a file of rows, which lie between its batches."""
     target, shift, line = layout.start, None, layout.first_line
     for place in rows.places(source, layout.start):
         shift = layout.first_line - place.first if shift is None else shift

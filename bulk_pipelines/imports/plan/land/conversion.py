@@ -16,14 +16,15 @@ from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
 from bulk_pipelines.formats.reading import FileFormat, Reading
 from bulk_pipelines.formats.xlsx_book import Book
 from bulk_pipelines.formats.xlsx_rows import Reader
-from bulk_pipelines.imports.plan import archives, encodings
-from bulk_pipelines.imports.plan.archives import Archive
-from bulk_pipelines.imports.plan.landed_file import LandedFile, Readable
-from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.imports.plan.land import archives, encodings
+from bulk_pipelines.imports.plan.land.archives import Archive
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.landing import Landed, Limits
+from bulk_pipelines.storage.seeking import SeekableFile
 
 HEAD = 64 * 1024
 PIECE = 1 << 20
@@ -100,7 +101,7 @@ class Conversion:
         self, source: LandedFile, read: Callable[[BinaryIO], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
     ) -> Iterator[bytes]:
         try:
-            schema, batches = read(cast(BinaryIO, io.BufferedReader(Readable(source), PIECE)))
+            schema, batches = read(cast(BinaryIO, io.BufferedReader(SeekableFile(source.size, source.read), PIECE)))
             yield from rows.written(schema, batches)
         except BulkError:
             raise
@@ -165,5 +166,6 @@ def listed(names: list[str]) -> str:
 
 
 def named(raw: str, reading: Reading) -> str:
-    """Return the mark of what a landed file becomes if it is read like this: another one for another way."""
+    """Return a mark for the name of what a landed file becomes. It differs for each way to read the file, so that a
+    result of another way is never taken for this one."""
     return hashlib.sha256(f"{raw}\n{json.dumps(reading.as_params(), sort_keys=True)}".encode()).hexdigest()[:12]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports.plan import naming
-from bulk_pipelines.imports.plan.header import LONGEST_HEADER
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.inspect import naming
+from bulk_pipelines.imports.plan.inspect.header import LONGEST_HEADER
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.resources.declaration import Resource
 
 

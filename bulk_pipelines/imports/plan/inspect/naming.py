@@ -12,29 +12,12 @@ from typing import Any
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 SHOWN = 10
 """How many of the fields that do not fit an error names."""
 LONGEST_SHOWN = 80
-
-
-class Unfit(InvalidInput):
-    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might;
-    `fields` are the names of its fields, and `columns` where each would go, as far as that was found out."""
-
-    def __init__(
-        self,
-        field: str,
-        message: str,
-        remedy: Mapping[str, Any],
-        fields: Sequence[str] = (),
-        columns: Sequence[str] = (),
-    ) -> None:
-        super().__init__(field, message)
-        self.remedy = dict(remedy)
-        self.fields = tuple(fields)
-        self.columns = tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -125,7 +108,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
 
 
 def check_columns(resource: Resource, reading: Reading) -> None:
-    """Refuse what was told of columns that there are none of."""
+    """Refuse options that name columns which the resource does not have."""
     known = resource.column_names
     for option in ("map", "constants", "expressions", "dates"):
         for column, _ in getattr(reading, option):

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Iterator
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.plan.naming import Unfit
+from bulk_pipelines.imports.plan.unfit import Unfit
 
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -15,8 +15,7 @@ MARKS = {
 }
 """The byte order marks, a longer one before one that it begins with."""
 KEPT = "kept"
-"""The name of the way to deal with bytes that are wrong: they stay wrong, so that only their record is rejected."""
-LEAST_TEXT = 4
+"""The name under which `kept` deals with wrong bytes: they stay wrong, so that only their record is rejected."""
 FIRST_BYTES = 16
 """By so many bytes UTF-16 is recognised that has no byte order mark."""
 LETTERS = frozenset(b"\x8a\x8c\x8e\x9a\x9c\x9e\x9f" + bytes(range(0xC0, 0x100))) - frozenset(b"\xd7\xf7")

@@ -7,11 +7,11 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import arrow_text, rows, sheets
 from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
 from bulk_pipelines.formats.reading import FileFormat, Reading
-from bulk_pipelines.imports.plan import header as headers
-from bulk_pipelines.imports.plan import json_fields, naming
-from bulk_pipelines.imports.plan.dialect import STANDARD, Dialect
-from bulk_pipelines.imports.plan.landed_file import LandedFile
-from bulk_pipelines.imports.plan.naming import FieldMapping
+from bulk_pipelines.imports.plan.inspect import header as headers
+from bulk_pipelines.imports.plan.inspect import json_fields, naming
+from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
+from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.resources.declaration import Resource
 
 BOM = b"\xef\xbb\xbf"

@@ -7,11 +7,11 @@ import pytest
 from bulk_pipelines import resources
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.imports.context import matching_key
-from bulk_pipelines.imports.plan import layout
-from bulk_pipelines.imports.plan import ranges as cutting
-from bulk_pipelines.imports.plan.landed_file import LocalFile
-from bulk_pipelines.imports.plan.layout import Format, Layout
-from bulk_pipelines.imports.plan.ranges import Range
+from bulk_pipelines.imports.plan.cut import ranges as cutting
+from bulk_pipelines.imports.plan.cut.ranges import Range
+from bulk_pipelines.imports.plan.inspect import layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.land.landed_file import LocalFile
 
 USERS = resources.find("users")
 HEAD = "email,name,role\n"

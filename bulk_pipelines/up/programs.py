@@ -17,7 +17,7 @@ from bulk_pipelines.up.home import LOCATION, Home
 LOOPBACK = "127.0.0.1"
 MODULE = "bulk_pipelines.definitions"
 STEADY = 30
-"""How many seconds a service must have lived for its end to count as an accident, and not as a mistake in the
+"""How many seconds a program must have lived for its end to count as an accident, and not as a mistake in the
 set-up."""
 
 EARLY_ENDS = 4
@@ -25,7 +25,7 @@ EARLY_ENDS = 4
 
 
 @dataclass
-class Service:
+class Program:
     """One program that is kept running, with its output in a log file."""
 
     name: str
@@ -40,7 +40,7 @@ class Service:
     def start(self) -> None:
         logs.shorten(self.log)
         with open(self.log, "ab", opener=folders.owner_only) as output:
-            # The service gets a session of its own, because a Ctrl-C at the terminal is for the supervisor alone.
+            # The program gets a session of its own, because a Ctrl-C at the terminal is for the supervisor alone.
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ class Service:
         self.started = time.monotonic()
 
     def ensure_running(self, endured: int = EARLY_ENDS) -> bool:
-        """Start the service again if it has ended, and return whether that was needed. A service that keeps ending is
+        """Start the program again if it has ended, and return whether that was needed. A program that keeps ending is
         an error."""
         if self.process is None or self.process.poll() is None:
             return False
@@ -69,8 +69,8 @@ class Service:
         return logs.error_in(logs.end_of(self.log)) or "it said nothing"
 
 
-def services(home: Home, port: int, api: tuple[str, int], environment: Mapping[str, str]) -> list[Service]:
-    """Return the services of this installation, in the order in which to start them."""
+def programs(home: Home, port: int, api: tuple[str, int], environment: Mapping[str, str]) -> list[Program]:
+    """Return the programs of this installation, in the order in which to start them."""
     workspace = ["--workspace", str(home.workspace)]
     commands = {
         "code server": [
@@ -88,7 +88,7 @@ def services(home: Home, port: int, api: tuple[str, int], environment: Mapping[s
         "API": lambda: found_at(*api) is not None,
     }
     return [
-        Service(
+        Program(
             name,
             [sys.executable, *command],
             home.logs / f"{name.lower().replace(' ', '-')}.log",

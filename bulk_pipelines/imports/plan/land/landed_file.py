@@ -1,11 +1,10 @@
 """Landed files: plain bytes that can be read in any order, in whatever storage they lie."""
 
-import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.storage.contract import Storage
@@ -88,34 +87,3 @@ def whole(data: bytes, start: int, stop: int, name: str) -> bytes:
     if len(data) < stop - start:
         raise Unavailable(f"the landed file {name} was cut short: it ends at byte {start + len(data)}, before {stop}")
     return data
-
-
-class Readable(io.RawIOBase):
-    """A landed file as the libraries want it that read archives and tables."""
-
-    def __init__(self, source: LandedFile) -> None:
-        self.source = source
-        self.position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.source.size}[whence]
-        if base + offset < 0:
-            raise OSError("a position before the beginning of the file")
-        self.position = base + offset
-        return self.position
-
-    def readinto(self, target: Any) -> int:
-        length = max(0, min(len(target), self.source.size - self.position))
-        if length:
-            target[:length] = self.source.read(self.position, self.position + length)
-        self.position += length
-        return length

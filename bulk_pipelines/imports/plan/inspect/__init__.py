@@ -1,0 +1,1 @@
+"""Examining a landed file: how it is written, and which of its fields go to which columns."""
