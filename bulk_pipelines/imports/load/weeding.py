@@ -47,7 +47,7 @@ KNOWN = frozenset(
 HALF = "0.5::numeric::money::text"
 LOSSES = {
     # A date may be infinite, or behind the last time that a timestamp knows.
-    "date": "CASE WHEN {given}::date BETWEEN '4713-01-01 BC' AND '294276-12-31'"
+    "date": "CASE WHEN {given} ~ ':|\\dT' AND {given}::date BETWEEN '4713-01-01 BC' AND '294276-12-31'"
     " THEN {given}::timestamp <> {given}::date END",
     "timestamp without time zone": "{given}::timestamptz AT TIME ZONE 'UTC' <> {given}::timestamp",
     "time without time zone": "{given} ~ '[+-][0:]*[1-9]|/'",

@@ -63,7 +63,7 @@ FRACTIONS = {
 # Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone.
 MORE = {
     "date": (b":T", r":|\dT"),
-    "timestamp without time zone": (b":", r":.*[+-]|[A-Za-z][A-Za-z]|/"),
+    "timestamp without time zone": (b":T", r"[:T].*[+-]|[A-Za-z][A-Za-z]|/"),
     "time without time zone": (b"+-/", "[+/-]"),
 }
 PARTED = {"money", "name", '"char"', "oid"}
