@@ -118,6 +118,14 @@ FROM found JOIN base USING (attnum)
 WHERE base.typtype <> 'd'
 ORDER BY attnum;
 
+-- name: says_origin
+-- Whether this is a table whose rows say which import they come from.
+SELECT relkind IN ('r', 'p') AND (
+    SELECT count(*) = 3 FROM pg_attribute
+    WHERE attrelid = c.oid AND NOT attisdropped AND attname IN ('import_job', 'import_line', 'import_revised')
+)
+FROM pg_class AS c WHERE c.oid = to_regclass(:table);
+
 -- name: table_rights
 -- Which of these rights this role lacks: it has them neither on the table as a whole nor on any of its columns.
 SELECT wanted FROM unnest(:rights::text[]) AS wanted

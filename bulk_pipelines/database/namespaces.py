@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.pool import TURNED, Connection
 from bulk_pipelines.database.session import own_schema
 
 NOW = "SELECT pg_catalog.current_setting('search_path')"
@@ -29,6 +29,7 @@ def own(name: str) -> sql.Identifier:
 
 def turn_to_theirs(connection: Connection) -> None:
     """Let names mean what they mean to people until the end of the transaction."""
+    TURNED.add(connection)
     connection.execute(TURN.encode())
 
 
@@ -37,6 +38,7 @@ def theirs(connection: Connection) -> Iterator[psycopg.Transaction]:
     """Open a savepoint in which names mean what they mean to people. If a trigger of theirs sets the `search_path`, and
     does not set it back, this ends with the block, too: otherwise our next statements would find other tables, or
     none."""
+    TURNED.add(connection)
     with connection.transaction() as made:
         before = connection.execute(f"{NOW}, {THEIRS.format('false')}".encode()).fetchone()
         assert before is not None, "a setting always has a value"

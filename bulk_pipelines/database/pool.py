@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import psycopg
 from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
@@ -13,6 +14,8 @@ from bulk_pipelines.errors import InvalidInput, Unavailable
 
 Connection = psycopg.Connection[Any]
 """A connection of psycopg, whatever type its rows have."""
+TURNED: WeakSet[Connection] = WeakSet()
+"""The connections on which SQL of people has run since they were lent."""
 Begin = Callable[[], AbstractContextManager[Connection]]
 """A function that opens a transaction, which is committed at the end of its block."""
 
@@ -60,7 +63,25 @@ def borrowed(engine: Engine) -> Iterator[Connection]:
             raise unavailable(error, engine.url) from error
         raise
     finally:
+        try:
+            clean(connection, engine.url)
+        except psycopg.Error:
+            pooled.invalidate()
         pooled.close()
+
+
+def clean(connection: Connection, url: URL) -> None:
+    """Undo what SQL of people has done to the session: its settings, its role, and locks that it left. Whoever gets the
+    connection next must not read times in another zone, or wait for ever."""
+    if connection.closed or connection not in TURNED:
+        return
+    TURNED.discard(connection)
+    connection.rollback()
+    automatic, connection.autocommit = connection.autocommit, True
+    chosen = {"role": "none"} | session.settings(session.named(url))
+    setting = session.statement(chosen, session.refuse_old(connection.info.server_version))
+    connection.execute(f"RESET ALL; {setting}; SELECT pg_catalog.pg_advisory_unlock_all()".encode())
+    connection.autocommit = automatic
 
 
 @contextmanager

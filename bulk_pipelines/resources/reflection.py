@@ -11,7 +11,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.database.session import own_schema
-from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.resources.declaration import PROVENANCE, Column, Key, Reference, Referrer, Resource
 from bulk_pipelines.resources.rules import MaxLength, OneOf, Rule
 
@@ -182,3 +182,13 @@ def references(connection: Connection, oid: int, columns: list[Column]) -> list[
 def referrers(connection: Connection, oid: int) -> list[Referrer]:
     rows = connection.execute(queries.text("reflection", "referrers"), {"oid": oid})
     return [Referrer(schema, table, tuple(columns), tuple(to)) for schema, table, columns, to in rows]
+
+
+def as_referred_to(connection: Connection, resource: Resource) -> Resource:
+    """Return the resource with what refers to its rows by now. Since it was declared, somebody may have made a table
+    whose rows would go with the rows that they refer to, or dropped one."""
+    place = quoted(connection, resource.place)
+    row = connection.execute("SELECT to_regclass(%s)::oid", [place]).fetchone()
+    if row is None or row[0] is None:
+        raise Conflict(f"the table {'.'.join(resource.place)} is not there any more")
+    return replace(resource, referrers=tuple(referrers(connection, row[0])))

@@ -111,22 +111,7 @@ def write(
             return Attempt(written)
     except psycopg.Error as error:
         judge(connection, context, error)
-    return attempt_in_turns(connection, context, statement(CHUNK), wanted, exact=exact)
-
-
-def attempt_in_turns(
-    connection: Connection, context: ImportContext, statement: sql.Composable, wanted: list[int], *, exact: bool = False
-) -> Attempt:
-    """Do what `attempt` does, and try rows again that name rows of the same table which have come in meanwhile."""
-    own = {each.constraint for each in context.resource.own_references}
-    result = attempt(connection, statement, wanted, exact=exact)
-    while again := sorted(line for line, each in result.refused.items() if each.constraint in own):
-        more = attempt(connection, statement, again, exact=exact)
-        if not more.written:
-            break
-        result.refused = {line: each for line, each in result.refused.items() if line not in again} | more.refused
-        result.written += more.written
-    return result
+    return attempt(connection, statement(CHUNK), wanted, exact=exact)
 
 
 # An error that a RAISE made is about a row, whatever its code. It is recognised by the word RAISE at the end of the

@@ -115,10 +115,26 @@ def leads_nowhere(reference: Reference, alias: str) -> sql.Composed:
     )
 
 
+def names(reference: Reference, one: str, other: str) -> sql.Composed:
+    """Write the condition that a row names another one."""
+    pairs = zip(reference.columns, reference.to, strict=True)
+    return listed(
+        [sql.SQL("{} = {}").format(sql.Identifier(one, name), sql.Identifier(other, to)) for name, to in pairs], " AND "
+    )
+
+
 def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
-    """Write the conditions that no row refers to this one: one for each column of a resource that could."""
+    """Write the conditions that no row refers to this one: one for each column of a resource that could. Rows that name
+    rows of their own table are left to `own_references`."""
     own = [((other.table,), (column,), ("id",)) for other, column in resources.referrers(resource)]
-    others = [((each.schema, each.table), each.columns, each.to) for each in resource.referrers]
+    if resource.referrers:  # they were looked up, those of our own tables, too
+        own = []
+    others = [
+        ((each.schema, each.table), each.columns, each.to)
+        for each in resource.referrers
+        if not any(each.columns == ours.columns and each.to == ours.to for ours in resource.own_references)
+        or (each.schema, each.table) != resource.place
+    ]
     return [
         sql.SQL("(SELECT true FROM {} r WHERE {} LIMIT 1) IS NULL").format(
             sql.Identifier(*place),

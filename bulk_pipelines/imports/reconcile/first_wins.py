@@ -5,6 +5,8 @@ The first record with a key owns it, whether it is loaded or not. That does not 
 table and the place aside, so each step below can be done alone, and done again.
 """
 
+from dataclasses import replace
+
 from psycopg import errors, sql
 
 from bulk_pipelines.database import namespaces
@@ -16,6 +18,7 @@ from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
 from bulk_pipelines.imports.reconcile.control import Control
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Key
 
 AT_ONCE = 20_000
@@ -23,6 +26,8 @@ AT_ONCE = 20_000
 
 def reconcile_inserts(begin: Begin, context: ImportContext, layout: Layout, control: Control) -> None:
     staging.index_ledger(begin, context)
+    with begin() as connection:
+        context = replace(context, resource=reflection.as_referred_to(connection, context.resource))
     for key in context.resource.keys:
         kept: set[int] = set()
         while displaced(begin, context, key, kept, control):
@@ -40,7 +45,8 @@ def reconcile_validation(begin: Begin, context: ImportContext, layout: Layout, c
     with begin() as connection:
         objections.mark(connection, context)
         own_references.mark(connection, context)
-        rejected = late_rejects.reject(connection, context, layout)
+        # Records that name each other are rejected together: what refuses one of them is a reason for the others.
+        rejected = 0 if context.resource.own_references else late_rejects.reject(connection, context, layout)
         trial.refuse(connection, context)
         rejected += late_rejects.reject(connection, context, layout)
         valid = waiting.clear(connection, context.resource, context.job_id)
@@ -54,10 +60,11 @@ def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[int], co
     with begin() as connection:
         refusals.at_once(connection)
         late = late_rows(connection, context, key, kept)
+        wanted = own_references.with_followers(connection, context, same_as_late(key, "x"), late)
         moved = conflicts.persistently(
-            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, late)
+            connection, (errors.DeadlockDetected,), lambda: set_aside(connection, context, key, wanted)
         )
-        if moved < len(late):
+        if moved < len(late) or context.resource.own_references:
             kept.update(still_there(connection, context, key))
         if moved:
             control.note(connection, Counts(loaded=-moved, rejected=moved))
@@ -117,13 +124,13 @@ def free(context: ImportContext, key: Key) -> sql.Composed:
 def set_aside(connection: Connection, context: ImportContext, key: Key, late: list[int]) -> int:
     """Move these rows out of the table, set them aside, and note them as rejects. Return how many rows the table gave
     back."""
-    resource = context.resource
+    resource, own = context.resource, bool(context.resource.own_references)
 
     def statement(lines: sql.Composable) -> sql.Composed:
         return sql.SQL(
             """
             WITH gone AS (
-                DELETE FROM {table} t USING pg_temp.late x
+                DELETE FROM {table} t USING {late} x
                 WHERE x.import_line = ANY ({lines}) AND {same} AND {conditions}
                 RETURNING {columns}, {job}::bigint AS import_job, x.import_line
             ), kept AS (
@@ -134,9 +141,10 @@ def set_aside(connection: Connection, context: ImportContext, key: Key, late: li
             """
         ).format(
             table=tables.table(resource),
+            late=own_references.FOLLOWERS if own else sql.Identifier("pg_temp", "late"),
             lines=lines,
-            same=same_as_late(key, "x"),
-            conditions=free(context, key),
+            same=sql.SQL("t.ctid = x.place") if own else same_as_late(key, "x"),
+            conditions=own_references.free(context) if own else free(context, key),
             columns=tables.listed(sql.Identifier("t", name) for name in resource.column_names),
             aside=tables.aside(context),
             rejects=namespaces.own("rejected_row"),
@@ -204,7 +212,8 @@ def insert_lines(connection: Connection, context: ImportContext, lines: list[int
 
     exact = not context.resource.provenance
     result = refusals.write(connection, context, statement, lines, exact=exact)
-    taken = objections.outcome(connection, context, lines, result)
+    again = own_references.put_off(context.resource, result)
+    taken = objections.outcome(connection, context, [line for line in lines if line not in again], result)
     waiting.remove(connection, context, taken)
     connection.execute("DELETE FROM rejected_row WHERE job_id = %s AND line = ANY (%s)", [context.job_id, taken])
     return len(taken)

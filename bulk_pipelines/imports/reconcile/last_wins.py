@@ -133,6 +133,7 @@ def merged(
         except NotAccepted as error:
             found = Counts()
             objections.refuse(connection, context, error.refused)
+            own_references.mark(connection, context)
     rejected = late_rejects.reject(connection, context, layout)
     if rejected:
         control.complete(lambda: nullcontext(connection))
@@ -147,7 +148,7 @@ def merged(
 
 def check_refused(connection: Connection, context: ImportContext, control: Control) -> None:
     refused = objections.refused(connection, context)
-    if not control.accepts(connection, len(refused)):
+    if not control.accepts(connection, set_aside.count(connection, context)):
         raise NotAccepted(refused)
 
 
@@ -161,7 +162,10 @@ def merge_all(
         if not control.at_work(connection):
             raise Overtaken
         found += merge_lines(connection, context, context.match_on, layout, lines, patient)
-        last = lines[-1]
+        if context.resource.own_references:
+            own_references.mark(connection, context)  # and those that were put off are merged next
+        else:
+            last = lines[-1]
     return found
 
 
@@ -169,7 +173,8 @@ def next_lines(connection: Connection, context: ImportContext, last: int) -> lis
     """Return the next lines that wait behind this one. Merged records stay in the index until the transaction ends, so
     a search from the beginning would pass over all of them."""
     query = sql.SQL(
-        "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s ORDER BY import_line LIMIT {}"
+        "SELECT import_line FROM {} WHERE import_job = {} AND import_line > %s"
+        " AND import_refused IS NULL AND import_missing = '{{}}' ORDER BY import_line LIMIT {}"
     ).format(tables.aside(context), context.job_id, own_references.together(context.resource, AT_ONCE))
     return [line for (line,) in connection.execute(query, [last])]
 
@@ -190,16 +195,17 @@ def merge_lines(
         is_refused = exact and result.written < len(lines)
     except psycopg.Error as error:
         refusals.judge(connection, context, error)
-        if patient and tables.is_declared(context.resource, error.diag.constraint_name):
+        if patient and own_references.means_change(context, error.diag.constraint_name):
             raise Changed from error
         is_refused = True
     if is_refused:
         with tables.planned(connection, "hashjoin", "mergejoin"):
             statement = merge(context, match_on, layout, refusals.CHUNK)
-            result = refusals.attempt_in_turns(connection, context, statement, lines, exact=exact)
-    if patient and any(tables.is_declared(context.resource, each.constraint) for each in result.refused.values()):
+            result = refusals.attempt(connection, statement, lines, exact=exact)
+    again = own_references.put_off(context.resource, result)
+    if patient and any(own_references.means_change(context, each.constraint) for each in result.refused.values()):
         raise Changed
-    taken = objections.outcome(connection, context, lines, result, match_on)
+    taken = objections.outcome(connection, context, [line for line in lines if line not in again], result, match_on)
     set_aside.remove(connection, context, taken)
     return before.counts(taken)
 

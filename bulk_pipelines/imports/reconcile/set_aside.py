@@ -28,6 +28,12 @@ def is_any(connection: Connection, context: ImportContext) -> bool:
     return bool(row and row[0])
 
 
+def count(connection: Connection, context: ImportContext) -> int:
+    query = sql.SQL("SELECT count(*) FROM {} WHERE import_job = {}")
+    row = connection.execute(query.format(tables.aside(context), context.job_id)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def windows(connection: Connection, context: ImportContext) -> Iterator[tuple[int, int]]:
     """Yield the first and the last line of each piece of the records that wait."""
     query = sql.SQL(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -65,30 +64,6 @@ def csv_of(*rows: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-@pytest.mark.parametrize("provenance", [False, True], ids=["without provenance", "with provenance"])
-@pytest.mark.parametrize("mode", ["insert", "upsert", "validate"])
-def test_rows_that_refer_to_rows_of_their_own_table(
-    shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, mode: str, provenance: bool
-) -> None:
-    """In any order, within a batch and across batches; a row is rejected if the row that it names is."""
-    shop.do("CREATE TABLE shop.tree (id integer PRIMARY KEY, up integer REFERENCES shop.tree, said text NOT NULL)")
-    if provenance:
-        shop.do("SELECT bulk.trace_imports('shop.tree')")
-    monkeypatch.setattr(planning, "RANGE_BYTES", 40)
-    chain = [f"{n},{n + 1},x\n" for n in range(1, 30)]
-    text = "id,up,said\n" + "".join(chain) + "30,,x\n40,99,x\n41,40,x\n50,50,x\n51,52,x\n52,51,x\n60,61,x\n61,1,\n"
-    options: dict[str, Any] = {"validate_only": True} if mode == "validate" else {"mode": mode}
-    job = loaded(shop, imports, "shop.tree", text, **options)
-    assert imports.codes(job) == {
-        32: ["invalid_reference"],
-        33: ["invalid_reference"],
-        37: ["invalid_reference"],
-        38: ["missing_field"],
-    }
-    wanted = [] if mode == "validate" else [(n,) for n in [*range(1, 31), 50, 51, 52]]
-    assert shop.query("SELECT id FROM shop.tree ORDER BY id") == wanted
 
 
 def test_three_hundred_columns(shop: Shop, imports: Imports) -> None:

@@ -15,7 +15,7 @@ from bulk_pipelines.imports.afterwards import undo
 from bulk_pipelines.imports.afterwards.undo import Undoable
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.resources.users import USERS
-from bulk_pipelines_tests.scenes.import_runs import finished
+from bulk_pipelines_tests.scenes.import_runs import finished, prepared
 
 
 def begin_of(engine: Engine) -> Any:
@@ -99,3 +99,53 @@ def test_what_the_table_does_not_give_back_stays(engine: Engine, tmp_path: Path,
     with pool.transaction(engine) as connection:
         left = connection.execute("SELECT name FROM users ORDER BY import_line").fetchall()
     assert left == [("kept0",), ("kept25",), ("kept50",), ("kept75",)]
+
+
+@pytest.mark.parametrize("how", ["CASCADE", "SET NULL"])
+def test_rows_that_somebody_refers_to_since_do_not_take_others_with_them(
+    engine: Engine, tmp_path: Path, how: str
+) -> None:
+    finished(engine, written(tmp_path / "users.csv", ["needed", "free"]))
+    with pool.transaction(engine) as connection:
+        connection.execute(f"CREATE TABLE public.orders (buyer uuid REFERENCES users ON DELETE {how})".encode())
+        connection.execute("INSERT INTO orders SELECT id FROM users WHERE name = 'needed'")
+        assert undo.count(connection, USERS, 1) == Undoable(free=1, changed=0, referred_to=1)
+    assert sum(undo.take_back(begin_of(engine), USERS, 1)) == 1
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT name FROM users JOIN orders ON buyer = id").fetchall() == [("needed",)]
+        connection.execute("DROP TABLE public.orders")
+    assert sum(undo.take_back(begin_of(engine), USERS, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("ALTER TABLE users RENAME TO people", "is not there any more"),
+        ("ALTER TABLE users DROP COLUMN import_revised CASCADE", "do not say any more where they come from"),
+        ("ALTER TABLE users RENAME TO people; CREATE VIEW users AS SELECT * FROM people", "do not say any more"),
+    ],
+)
+def test_a_table_that_is_no_longer_what_it_was_is_told(engine: Engine, tmp_path: Path, change: str, said: str) -> None:
+    finished(engine, written(tmp_path / "users.csv", ["one"]))
+    with pool.transaction(engine) as connection:
+        connection.execute(change.encode(), prepare=False)
+        with pytest.raises(Conflict, match=said):
+            undo.count(connection, USERS, 1)
+    with pytest.raises(Conflict, match=said):
+        list(undo.take_back(begin_of(engine), USERS, 1))
+
+
+def test_a_row_that_came_too_early_takes_no_row_of_others_with_it(engine: Engine, tmp_path: Path) -> None:
+    """A later record is loaded first, and somebody refers to its row before the earlier one comes: so it stays."""
+    run = prepared(engine, written(tmp_path / "users.csv", ["same", "same", "other"]), range_bytes=20)
+    first, *others = run.ranges
+    for each in others:
+        run.load_range(each)
+    with pool.transaction(engine) as connection:
+        connection.execute("CREATE TABLE public.orders (buyer uuid REFERENCES users ON DELETE CASCADE)")
+        connection.execute("INSERT INTO orders SELECT id FROM users WHERE name = 'same'")
+    run.load_range(first)
+    run.settle()
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT import_line FROM users JOIN orders ON buyer = id").fetchall() == [(3,)]
+    assert run.codes() == {2: ["duplicate_email"]}
