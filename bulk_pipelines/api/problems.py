@@ -1,6 +1,7 @@
 """How an error is answered: as RFC 9457 problem details. The type of a problem is stable, so programs may go by it; its
 address leads to a page that says what to do."""
 
+import json
 import logging
 import math
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
+from starlette.routing import Match
 
 from bulk_pipelines import errors
 from bulk_pipelines.database import faults
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 SOON = 5
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,10 @@ def body_of(problem: str, detail: str, request: Request | None = None, **members
 def answered(
     problem: str, detail: str, request: Request, headers: Mapping[str, str] | None = None, **members: Any
 ) -> Response:
-    body = body_of(problem, detail, request, **members)
-    return JSONResponse(body, PROBLEMS[problem].status, dict(headers or {}), MEDIA_TYPE)
+    body = json.dumps(body_of(problem, detail, request, **members), ensure_ascii=False)
+    # What is quoted may hold half a character. It is shown as JSON spells it, which is what the request did.
+    shown = body.encode("utf-8", "backslashreplace")
+    return Response(shown, PROBLEMS[problem].status, dict(headers or {}), MEDIA_TYPE)
 
 
 def answer_ours(request: Request, error: Exception) -> Response:
@@ -167,7 +172,15 @@ def answer_framework(request: Request, error: Exception) -> Response:
         return answered(error.problem, str(error.detail), request, error.headers, **error.members)
     problem = BY_STATUS.get(error.status_code, "invalid-input" if error.status_code < 500 else "internal-error")
     detail = f"{request.method} {request.url.path}: {HTTPStatus(error.status_code).phrase}"
-    return answered(problem, detail if problem in BY_STATUS.values() else str(error.detail), request, error.headers)
+    headers = {"Allow": allowed(request)} if error.status_code == 405 else error.headers
+    return answered(problem, detail if problem in BY_STATUS.values() else str(error.detail), request, headers)
+
+
+def allowed(request: Request) -> str:
+    """Return all methods that an address has. The framework names those of its first endpoint."""
+    routes = request.app.router.routes
+    asked = ({**request.scope, "method": each} for each in METHODS)
+    return ", ".join(each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes))
 
 
 def answer_invalid(request: Request, error: Exception) -> Response:
@@ -194,6 +207,11 @@ def answer_database(request: Request, error: Exception) -> Response:
     return answer_unforeseen(request, error)
 
 
+def answer_half_character(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    """Answer a request in whose JSON half a character is spelled: the database is never sent it."""
+    return answered("invalid-input", "the request contains half a surrogate pair, which is not Unicode text", request)
+
+
 def answer_nobody(request: Request, error: Exception) -> Response:  # noqa: ARG001
     """Answer a client that has gone away in the middle of its request. That is no fault, and nobody hears it."""
     return answered("cut-off", "the connection ended before the body did", request)
@@ -210,5 +228,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(AnyHTTPException, answer_framework)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(psycopg.Error, answer_database)
+    app.add_exception_handler(UnicodeEncodeError, answer_half_character)
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(Exception, answer_unforeseen)

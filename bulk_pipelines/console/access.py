@@ -5,25 +5,23 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials
 
 from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.owners import sessions
-from bulk_pipelines.api.owners.callers import Caller, bearer, known
+from bulk_pipelines.api.owners.callers import Caller, key_in, known
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import Forbidden, InvalidInput
 
 TOKEN = "token"  # noqa: S105 - the name of a field
 MOST_FIELDS = 200_000
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
-async def viewer(request: Request, door: TheDoor, credentials: Credentials = None) -> Caller:
+async def viewer(request: Request, door: TheDoor) -> Caller:
     """Return who looks at a page. A session that is old gets another secret with the answer."""
-    caller = await known(request, door, credentials)
+    caller = await known(request)
     if caller.session is not None and caller.session.is_old and request.method == "GET":
         text = request.cookies[sessions.COOKIE]
         request.state.session_cookie = await run_in_threadpool(changed, door, text)
@@ -35,9 +33,9 @@ def changed(door: Door, text: str) -> str | None:
         return sessions.changed(connection, text)
 
 
-async def watcher(request: Request, door: TheDoor, credentials: Credentials = None) -> Caller:
+async def watcher(request: Request) -> Caller:
     """Return who watches an open page. Nothing of the session changes: the page itself may not be asked for again."""
-    return await known(request, door, credentials)
+    return await known(request)
 
 
 async def administrator(caller: Annotated[Caller, Depends(viewer)]) -> Caller:
@@ -84,12 +82,12 @@ class Posted:
             raise Forbidden("your key may look, and change nothing")
 
 
-async def posted(request: Request, door: TheDoor, credentials: Credentials = None) -> Posted:
+async def posted(request: Request) -> Posted:
     """Return a form that came from a page of ours: it bears the token of this browser. Whoever shows a key with the
     request is no browser, and needs no token."""
-    caller = await known(request, door, credentials)
+    caller = await known(request)
     form = await form_of(request)
-    if credentials is None:
+    if not key_in(request):
         refuse_strange(request, caller.session_id, form)
     return Posted(caller, form)
 

@@ -42,7 +42,8 @@ class Work:
 
 
 UNSHOWN = {"trace_parent", "told"}
-PRESENT: ContextVar[Work] = ContextVar("bulk_pipelines_work", default=Work())  # noqa: B039 - it is frozen
+NOTHING = Work()
+PRESENT: ContextVar[Work] = ContextVar("bulk_pipelines_work", default=NOTHING)
 
 
 def present() -> Work:
@@ -54,9 +55,12 @@ def about(**facts: str | bool | None) -> Iterator[Work]:
     """Say of the work in the block what it belongs to, besides what is known already."""
     if "trace_parent" in facts:
         facts.setdefault("told", False)
-    token = PRESENT.set(replace(PRESENT.get(), **facts))  # type: ignore[arg-type]
+    known = PRESENT.get()
+    # Most requests begin with nothing known. To copy that costs more than to make it.
+    work = Work(**facts) if known is NOTHING else replace(known, **facts)  # type: ignore[arg-type]
+    token = PRESENT.set(work)
     try:
-        yield PRESENT.get()
+        yield work
     finally:
         PRESENT.reset(token)
 

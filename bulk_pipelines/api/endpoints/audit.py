@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import TheDoor
+from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.callers import Reader
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.database.pool import transaction
@@ -46,8 +47,8 @@ def read_audit(
     actor: Annotated[str | None, Query(description="Only what this user did.", max_length=1_000)] = None,
     action: Annotated[str | None, Query(description="Only this: submit, pause, cancel, …", max_length=100)] = None,
     owner: Annotated[str | None, Query(description="Only about this owner's jobs.", max_length=1_000)] = None,
-    since: Annotated[datetime | None, Query(alias="from", description="Not before this time.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="Before this time.")] = None,
+    since: Annotated[Moment | None, Query(alias="from", description="Not before this time.")] = None,
+    until: Annotated[Moment | None, Query(alias="to", description="Before this time.")] = None,
     size: Size = 100,
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
 ) -> Entries:

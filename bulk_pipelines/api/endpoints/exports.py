@@ -1,7 +1,6 @@
 """Exports: streaming them, or submitting them as jobs, looking at these, and fetching their files."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
@@ -26,6 +25,7 @@ from bulk_pipelines.api.exports.requests import (
 )
 from bulk_pipelines.api.idempotency import Key, checked
 from bulk_pipelines.api.imports import tables
+from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
@@ -87,8 +87,8 @@ def stream_or_list(
     accept: Accept = None,
     status: Annotated[list[Status] | None, Query(description="List: only in one of these states.")] = None,
     resource_type: Annotated[str | None, Query(description="List: only of this resource.", max_length=200)] = None,
-    since: Annotated[datetime | None, Query(alias="from", description="List: submitted not before.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="List: submitted before.")] = None,
+    since: Annotated[Moment | None, Query(alias="from", description="List: submitted not before.")] = None,
+    until: Annotated[Moment | None, Query(alias="to", description="List: submitted before.")] = None,
     owner: ForOwner = None,
     size: Size = 100,
     after: Annotated[str | None, Query(description="List: `next` of the page before.", max_length=200)] = None,

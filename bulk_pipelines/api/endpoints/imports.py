@@ -1,7 +1,6 @@
 """Imports: submitting them with their files, looking at them, and what can be done about them."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from bulk_pipelines.api.imports.previewing import PreviewAnswer
 from bulk_pipelines.api.imports.receiving import in_a_thread
 from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
 from bulk_pipelines.api.imports.submitting import Mended
+from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Size, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
@@ -117,8 +117,8 @@ def list_imports(
     caller: Reader,
     status: Annotated[list[Status] | None, Query(description="Only in one of these states.")] = None,
     resource_type: Annotated[str | None, Query(description="Only of this resource.", max_length=200)] = None,
-    since: Annotated[datetime | None, Query(alias="from", description="Submitted not before this time.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="Submitted before this time.")] = None,
+    since: Annotated[Moment | None, Query(alias="from", description="Submitted not before this time.")] = None,
+    until: Annotated[Moment | None, Query(alias="to", description="Submitted before this time.")] = None,
     owner: ForOwner = None,
     size: Size = 100,
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,

@@ -1,6 +1,5 @@
 """Jobs and their items: rows are sent to be looked up; jobs of all kinds are looked at and controlled."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from bulk_pipelines.api.items import answers, lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of
 from bulk_pipelines.api.items.reprocessing import Reprocess
+from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.callers import ForOwner, Reader, Writer, acting_for, looking_at
 from bulk_pipelines.api.pages import Cursor, PageSize, after_id, cursor_of
 from bulk_pipelines.api.preferences import Prefer
@@ -94,8 +94,8 @@ def list_jobs(
         list[str] | None, Query(description="Only in one of these queue states: QUEUED, RUNNING, PAUSED, DONE, FAILED.")
     ] = None,
     job_type: Annotated[str | None, Query(alias="jobType", description="Only this kind.", max_length=200)] = None,
-    since: Annotated[datetime | None, Query(alias="from", description="Submitted not before this time.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="Submitted before this time.")] = None,
+    since: Annotated[Moment | None, Query(alias="from", description="Submitted not before this time.")] = None,
+    until: Annotated[Moment | None, Query(alias="to", description="Submitted before this time.")] = None,
     owner: ForOwner = None,
     size: PageSize = 100,
     after: Cursor = None,

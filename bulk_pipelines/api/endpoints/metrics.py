@@ -1,30 +1,26 @@
 """The metrics, as Prometheus reads them."""
 
 import re
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response, Security
-from fastapi.security import HTTPAuthorizationCredentials
+from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from bulk_pipelines.api.door import TheDoor
+from bulk_pipelines.api.door import door_of
 from bulk_pipelines.api.metrics.scraping import Scraper
-from bulk_pipelines.api.owners.callers import Needs, bearer
+from bulk_pipelines.api.owners.callers import Caller, Needs
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.errors import InvalidInput
 
 PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 
 
-async def scrapes(
-    request: Request,
-    door: TheDoor,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
-) -> None:
-    """Let in whoever may read, or everybody where the operators want that."""
-    if not door.settings.metrics_open:
-        await Needs(Scope.READ)(request, door, credentials)
+class Scrapes(Needs):
+    """Lets in whoever may read, or everybody where the operators want that."""
+
+    async def __call__(self, request: Request) -> Caller | None:  # type: ignore[override]
+        door = await door_of(request)
+        return None if door.settings.metrics_open else await super().__call__(request)
 
 
 def metrics(request: Request) -> Response:
@@ -46,7 +42,7 @@ def router_at(path: str) -> APIRouter:
         path,
         metrics,
         summary="The metrics",
-        dependencies=[Depends(scrapes)],
+        dependencies=[Depends(Scrapes(Scope.READ))],
         response_class=Response,
         responses={200: {"description": "All metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
     )

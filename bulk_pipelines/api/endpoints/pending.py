@@ -1,6 +1,5 @@
 """What is still to be done: the items of all jobs."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -8,6 +7,7 @@ from fastapi import APIRouter, Query
 from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.items.answers import ItemAnswer, PendingItems, item_json
 from bulk_pipelines.api.items.lists import words_of
+from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.callers import Caller, Reader, looking_at
 from bulk_pipelines.api.pages import Cursor, PageSize
 from bulk_pipelines.api.problems import Refusal
@@ -38,8 +38,8 @@ def list_pending(
     ] = ME,
     job_type: Annotated[str | None, Query(alias="jobType", description="Only this kind.", max_length=200)] = None,
     job: Annotated[str | None, Query(alias="jobId", description="Only of this job.", max_length=100)] = None,
-    since: Annotated[datetime | None, Query(alias="from", description="Changed not before this time.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="Changed before this time.")] = None,
+    since: Annotated[Moment | None, Query(alias="from", description="Changed not before this time.")] = None,
+    until: Annotated[Moment | None, Query(alias="to", description="Changed before this time.")] = None,
     size: PageSize = 100,
     after: Cursor = None,
 ) -> PendingItems:

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from bulk_pipelines.api.door import Door, TheDoor
-from bulk_pipelines.api.owners.callers import REFERENCES, Anybody, Caller, Needs, Reader
+from bulk_pipelines.api.owners.callers import KEY_IN_ADDRESS, REFERENCES, Anybody, Caller, Needs, Reader
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.serving.documentation import templates
 from bulk_pipelines.errors import InvalidInput, NotFound, Unauthenticated
@@ -40,7 +40,7 @@ AUTHENTICATION = {
 
 
 def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
-    key = getattr(request.state, "key_in_address", None)
+    key = request.scope["state"].get(KEY_IN_ADDRESS)
     within = "" if key is None else f"/~{key}"
     address = f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{name}{version}"
     return offered.opened(door.pool, door.settings, name, address)
@@ -52,7 +52,7 @@ def shown(found: Service, manifest: Callable[[Service], Json], request: Request,
     if caller is not None:
         offered.refreshed(found)
     needless = caller is not None and "authorization" not in request.headers
-    if needless or hasattr(request.state, "key_in_address"):
+    if needless or KEY_IN_ADDRESS in request.scope["state"]:
         return manifest(found)
     return manifest(found) | {"authentication": dict(AUTHENTICATION)}
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from bulk_pipelines.api.door import TheDoor
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
@@ -47,12 +47,14 @@ class Made(Shown):
 class Wanted(BaseModel):
     """Who is to be told of what."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     address: Annotated[
         str, Field(description="https://… of the receiver.", examples=["https://example.org/hook"], max_length=2_000)
     ]
-    types: Annotated[list[EventType], Field(min_length=1, max_length=20, examples=[["job.failed"]])]
+    types: Annotated[
+        list[Annotated[EventType, Strict(False)]], Field(min_length=1, max_length=20, examples=[["job.failed"]])
+    ]
     all_owners: Annotated[bool, Field(description="Administrators only: the jobs of all owners, and sources.")] = False
     error_rate: Annotated[float, Field(ge=0, lt=1)] = 0.1
     silent_hours: Annotated[float, Field(ge=1 / 60, le=24 * 365)] = 24.0

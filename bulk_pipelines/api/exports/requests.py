@@ -53,7 +53,7 @@ Accept = Annotated[str | None, Header(description="The media types that are like
 class Export(BaseModel):
     """What is to be exported."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     resource: Annotated[str | None, Field(description="What is exported.", examples=["users"])] = None
     table: Annotated[str | None, Field(description="Administrators only: in place of a resource, any table.")] = None

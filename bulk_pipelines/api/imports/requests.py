@@ -67,7 +67,7 @@ MOST_FILES = 10_000
 class Address(BaseModel):
     """An import of files that are fetched from an address."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     resource: str | None = Field(None, description="What the records are.", examples=["users"])
     resource_type: str | None = Field(None, description="The same as `resource`.")

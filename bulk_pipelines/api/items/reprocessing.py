@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.errors import ErrorClass, InvalidInput
@@ -14,7 +14,9 @@ LARGEST_ID = (1 << 63) - 1
 class Reprocess(BaseModel):
     """Which items are tried again, and how. All conditions must be true of an item."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"scope": "job", "statuses": ["ERROR"]}})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"example": {"scope": "job", "statuses": ["ERROR"]}}
+    )
 
     scope: Annotated[str, Field(pattern="^(job|items)$", description="job: all of the job; items: those named.")] = (
         "job"
@@ -31,7 +33,7 @@ class Reprocess(BaseModel):
         Field(description="Columns of the source, with the values that they have.", examples=[{"brand": "Acme"}]),
     ] = None
     error: Annotated[str | None, Field(description="A part of the error's text.")] = None
-    error_class: Annotated[ErrorClass | None, Field(alias="errorClass")] = None
+    error_class: Annotated[Annotated[ErrorClass, Strict(False)] | None, Field(alias="errorClass")] = None
     variants: Annotated[
         list[str], Field(description="The variants to try, in place of the recipe's order.", max_length=100)
     ] = []

@@ -38,7 +38,7 @@ FIELDS = {
 class Address(BaseModel):
     """Rows of a file that is fetched from an address."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     recipe: str = Field(description=FIELDS["recipe"], examples=["products"])
     url: str = Field(

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Query, Request, Security
+from fastapi import Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
 
-from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.door import Door, door_of
 from bulk_pipelines.api.owners import keys, sessions
 from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.api.owners.sessions import Session
@@ -26,12 +27,12 @@ from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import Forbidden, Unauthenticated
 
-bearer = HTTPBearer(auto_error=False, description="A key: `bulk keys create --owner NAME` makes one.")
-
 REMEMBERED_SECONDS = 1.0
 """For how long a key that was found valid is not looked up again. A revoked key is refused after this time at most."""
 MOST_REMEMBERED = 1_000
 READING = {"GET", "HEAD", "OPTIONS"}
+KEY_IN_ADDRESS = "key_in_address"
+"""Under this name, the state of a request has the key that stood in its address."""
 REFERENCES = "/reconcile"
 """What stands below this address changes nothing, and tells of references only."""
 
@@ -112,14 +113,16 @@ class Remembered:
         self.found.clear()
 
 
-async def known(
-    request: Request,
-    door: Door,
-    credentials: HTTPAuthorizationCredentials | None,
-    seconds: float = REMEMBERED_SECONDS,
-) -> Caller:
-    """Find out who asks. Raise `Unauthenticated` when nobody knows. What was found out within the last seconds is
-    not asked again."""
+def key_in(request: Request) -> str:
+    """Return the key that a request shows in its header; nothing if there is none."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+async def known(request: Request) -> Caller:
+    """Find out who asks. Raise `Unauthenticated` when nobody knows. What was found out a moment ago is not asked
+    again."""
+    door = await door_of(request)
     peer = request.client.host if request.client else ""
     trace = request.state.trace
     if door.trusts(peer):
@@ -132,15 +135,14 @@ async def known(
             scope = Scope.ADMIN if name in door.admins else Scope.WRITE
             return Caller(actor_of(name, scope, behind(request, door, peer), trace), scope, trace)
         peer = behind(request, door, peer)
-    if credentials is None and "authorization" in request.headers:
+    key = key_in(request)
+    if not key and "authorization" in request.headers:
         raise Unauthenticated("the header Authorization must be: Bearer bulk_…")
-    shown = ("" if credentials is None else credentials.credentials, "")
-    if credentials is None:
-        shown = ("", request.cookies.get(sessions.COOKIE, ""))
+    shown = (key, "") if key else ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
     # A key says it all. A cookie may be over, and then it counts whether this machine asks.
     here = (*shown, not shown[0] and is_from_here(request))
-    found = remembered.get(here, seconds)
+    found = remembered.get(here, REMEMBERED_SECONDS)
     if found is None:
         look = partial(looked_up, request, door, *shown)
         found = await (remembered.once(here, look) if any(shown) else run_in_threadpool(look))
@@ -168,7 +170,7 @@ def looked_up(request: Request, door: Door, text: str, cookie: str) -> Known:
 def refuse_strayed(request: Request, scope: Scope) -> None:
     """Refuse a key that only asks references anywhere else, and any other key that stands in an address: histories and
     workspaces keep addresses."""
-    in_address = hasattr(request.state, "key_in_address")
+    in_address = KEY_IN_ADDRESS in request.scope["state"]
     if in_address and scope is not Scope.RECONCILE:
         raise Forbidden("only a key of the scope reconcile may stand in an address: this one should be revoked")
     if scope is Scope.RECONCILE and not request.url.path.startswith(f"{REFERENCES}/"):
@@ -228,40 +230,41 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Needs:
-    """A dependency that lets in whoever has this scope."""
+class Keyed(SecurityBase):
+    """A dependency that looks at the key of a request, and is described so. It depends on nothing else: the framework
+    works out for every request anew what depends on what, which cost as much as all the rest of it."""
+
+    model = HTTPBearer(description="A key: `bulk keys create --owner NAME` makes one.")
+    scheme_name = "HTTPBearer"
+
+
+class Needs(Keyed):
+    """Lets in whoever has this scope."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    async def __call__(
-        self,
-        request: Request,
-        door: TheDoor,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
-    ) -> Caller:
-        caller = await known(request, door, credentials)
+    async def __call__(self, request: Request) -> Caller:
+        caller = await known(request)
         refuse_forged(request, caller)
         if not caller.scope.covers(self.scope):
             raise Forbidden(f"this needs the scope {self.scope}, and the key has {caller.scope}")
         return caller
 
 
-async def whoever(
-    request: Request,
-    door: TheDoor,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)] = None,
-) -> Caller | None:
-    """Return who asks for something that is shown to everybody. A key that is shown must be valid all the same."""
-    try:
-        return await known(request, door, credentials)
-    except Unauthenticated:
-        if "authorization" in request.headers:
-            raise
-        return None
+class Whoever(Keyed):
+    """Lets in everybody. A key that is shown must be valid all the same."""
+
+    async def __call__(self, request: Request) -> Caller | None:
+        try:
+            return await known(request)
+        except Unauthenticated:
+            if "authorization" in request.headers:
+                raise
+            return None
 
 
-Anybody = Annotated[Caller | None, Depends(whoever)]
+Anybody = Annotated[Caller | None, Depends(Whoever())]
 Reader = Annotated[Caller, Depends(Needs(Scope.READ))]
 Writer = Annotated[Caller, Depends(Needs(Scope.WRITE))]
 Administrator = Annotated[Caller, Depends(Needs(Scope.ADMIN))]

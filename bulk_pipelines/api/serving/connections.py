@@ -1,9 +1,12 @@
 """Connections that would be held for too long, or fill the memory: by heads that never end, and by clients that do not
-read what they asked for. The parser of HTTP knows no such bounds, so here is where they are."""
+read what they asked for. The parser of HTTP knows no such bounds, so here is where they are. It also takes some things
+for others that are not the same: a trailer for a field of the head, and a body for another protocol."""
 
 import asyncio
 import json
+from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bulk_pipelines.api.problems import MEDIA_TYPE, body_of
@@ -17,6 +20,25 @@ SLOWEST = 1_000
 """After `READING_SECONDS`, a client must have read so many bytes a second of what is waiting for it."""
 
 
+class Parser(HttpRequestParser):
+    """A parser to which there is no other protocol than HTTP/1. Where a head offers one, its body would count as bytes
+    of that protocol: it would be lost, or taken for the next request. Such a head is read again without the offer."""
+
+    def __init__(self, connection: "Guarded") -> None:
+        super().__init__(connection)
+        self.connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as the server's own parser does
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]
+        while True:
+            try:
+                super().feed_data(data)
+            except HttpParserUpgrade as offered:
+                data = self.connection.head_without_offer() + data[offered.args[0] :]
+            else:
+                return
+
+
 class Guarded(HttpToolsProtocol):
     """A connection that is cut off when it sends too many bytes that belong to no body (an address, headers, trailers,
     or what stands between the chunks), when a head takes too long, or when its client does not read. What is read from
@@ -26,6 +48,11 @@ class Guarded(HttpToolsProtocol):
     """How many bytes have come since the last head ended, or the last bytes of a body came."""
     head_timer: asyncio.TimerHandle | None = None
     reading_timer: asyncio.TimerHandle | None = None
+    head_ended = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.parser = Parser(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -44,12 +71,32 @@ class Guarded(HttpToolsProtocol):
             # A part of the next head, or what still comes of the body of a request that was answered already.
             self.expect_head()
 
+    def on_message_begin(self) -> None:
+        self.head_ended = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A proxy looks at heads, and takes away what must not come from outside. A trailer is none of its fields.
+        if not self.head_ended:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        self.head_ended = True
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise HttpParserError("nobody is connected elsewhere")
+            return  # it comes again without the offer
+        if self.parser.get_http_version() == "1.1" and sum(name == b"host" for name, _ in self.headers) != 1:
+            raise HttpParserError("a request names one host")
         self.outside = 0
         if self.head_timer is not None:
             self.head_timer.cancel()
             self.head_timer = None
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self.outside = 0
@@ -61,6 +108,12 @@ class Guarded(HttpToolsProtocol):
         head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
         self.transport.close()
+
+    def head_without_offer(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        first = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)
+        fields = (b"%s: %s" % field for field in self.headers if field[0] != b"upgrade")
+        return b"\r\n".join([first, *fields, b"", b""])
 
     @property
     def answering(self) -> bool:

@@ -7,6 +7,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bulk_pipelines.api.endpoints.reconciliation import PREFIX
+from bulk_pipelines.api.owners.callers import KEY_IN_ADDRESS
 
 WITH_KEY = re.compile(rf"{PREFIX}/~([^/]+)(?=/|$)")
 
@@ -38,4 +39,4 @@ def take_key(scope: Scope) -> None:
         *(each for each in scope["headers"] if each[0] != b"authorization"),
         (b"authorization", b"Bearer " + found[1].encode()),
     ]
-    scope.setdefault("state", {})["key_in_address"] = found[1]
+    scope.setdefault("state", {})[KEY_IN_ADDRESS] = found[1]

@@ -4,11 +4,10 @@ sent back."""
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import getrandbits
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bulk_pipelines.engine.jobs.submission import TRACE_PARENT
@@ -46,9 +45,10 @@ class Traced:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        trace = trace_of(Headers(scope=scope))
+        trace = trace_of(dict(scope["headers"]))
         scope.setdefault("state", {})["trace"] = trace
 
+        identity = (b"x-request-id", trace.request_id.encode()), (b"traceparent", trace.trace_parent.encode())
         status = NOBODY_LEFT
         begun = self.clock()
 
@@ -56,9 +56,7 @@ class Traced:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = trace.request_id
-                headers["traceparent"] = trace.trace_parent
+                message["headers"] = [*message.get("headers", ()), *identity]
             await send(message)
 
         with (
@@ -90,15 +88,15 @@ def route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-def trace_of(headers: Headers) -> Trace:
+def trace_of(headers: Mapping[bytes, bytes]) -> Trace:
     """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
     come into logs and into calls of others."""
     # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
     random = f"{getrandbits(320):080x}"
-    given = headers.get("x-request-id", "")
+    given = headers.get(b"x-request-id", b"").decode("latin-1")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
-    parent = headers.get("traceparent", "")
+    parent = headers.get(b"traceparent", b"").decode("latin-1")
     if TRACE_PARENT.fullmatch(parent):
-        version, trace_id, _, flags = parent.split("-")
-        return Trace(request_id, f"{version}-{trace_id}-{random[32:48]}-{flags}", parent)
+        _, trace_id, _, flags = parent.split("-")
+        return Trace(request_id, f"00-{trace_id}-{random[32:48]}-{flags}", parent)
     return Trace(request_id, f"00-{random[48:]}-{random[32:48]}-01")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports.report.preview import Preview, preview
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.settings import Settings
@@ -37,7 +38,10 @@ def looked_at(pool: Engine, options: Options, path: Path, name: str, chosen: Set
         path.write_bytes(data)
         if packed is not Compression.NONE:
             options, told = replace(options, compression=None), {"compression": str(packed)}
-    found = preview(pool, options, RequestedFile(str(path), path.stat().st_size, name=name), chosen)
+    try:
+        found = preview(pool, options, RequestedFile(str(path), path.stat().st_size, name=name), chosen)
+    except InvalidInput as error:  # its sender knows the file by its name, and nobody is told where it lies here
+        raise type(error)(error.field, error.message.replace(str(path), name)) from None
     problem = None if found.problem is None else found.problem.replace(str(path), name)
     return replace(found, problem=problem, recognised=told | dict(found.recognised))
 

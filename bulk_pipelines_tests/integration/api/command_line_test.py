@@ -131,6 +131,17 @@ def test_a_look_says_what_is_wrong_and_what_to_do(api: Api, monkeypatch: pytest.
     nothing_is_left(api)
 
 
+def test_a_look_that_is_refused_names_the_file_as_its_sender_does(api: Api) -> None:
+    look, packed = "/v1/imports/preview", gzip.compress(users(*range(5)))
+    for told, content in (({"compression": "gzip"}, users(1)), ({}, packed[:-20] + bytes(20)), ({}, packed[:-20])):
+        form = {"resource": "users", **told}
+        answer = api.client("ada").post(look, data=form, files={"file": ("people.csv.gz", content)})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/bad-compression"), answer.text
+        assert "people.csv.gz" in answer.json()["detail"]
+        assert "bulk-preview" not in answer.text
+    nothing_is_left(api)
+
+
 @pytest.mark.parametrize("form", ["body", "form", "content type"])
 def test_the_beginning_of_a_packed_file_is_looked_at(api: Api, form: str) -> None:
     ada, told = api.client("ada"), {"resource": "users", "cut": "true"}

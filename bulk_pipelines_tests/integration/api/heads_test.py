@@ -97,6 +97,64 @@ def test_a_request_that_takes_longer_than_its_head_may_is_answered(api: Api, mon
         assert waiting.result().status_code == 200
 
 
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAAAA\r\n"
+INPUTS = b'{"inputs": [{"indexKey": "ABC", "effectiveDate": 20240202, "asofindicator": "CLS"}]}'
+
+
+def answers(api: Api, *pieces: bytes) -> bytes:
+    """Return all that is answered to these pieces, sent one after another on one connection, until it ends."""
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        for piece in pieces:
+            wire.sendall(piece)
+            time.sleep(0.3)
+        return b"".join(iter(lambda: wire.recv(1 << 16), b""))
+
+
+def head(line: str, *fields: str, more: bytes = b"") -> bytes:
+    return "\r\n".join([f"{line} HTTP/1.1", "Host: x", *fields, ""]).encode() + more + b"\r\n"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_body_behind_the_offer_of_another_protocol_is_a_body(api: Api, chunked: bool, apart: bool) -> None:
+    """Some clients offer HTTP/2 with their first request. Its body must neither be lost nor be taken for a request."""
+    key = f"Authorization: Bearer {api.text('ada')}"
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(INPUTS)}"
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(INPUTS), INPUTS) if chunked else INPUTS
+    first, last = head("POST /jobs", key, length, more=OFFER), head("GET /health", "Connection: close")
+    pieces = (first, body, last) if apart else (first + body + last,)
+    found = answers(api, *pieces)
+    assert found.count(b"HTTP/1.1 ") == 2, found
+    assert found.startswith(b"HTTP/1.1 202 "), found
+    assert b'"status":"SUBMITTED"' in found
+    assert found.endswith(b'{"status":"ok"}')
+
+
+def test_a_body_that_looks_like_a_request_is_none(api: Api) -> None:
+    inner = head("GET /health")
+    outer = head("POST /jobs", f"Content-Length: {len(inner)}", "Connection: keep-alive", more=OFFER)
+    assert answers(api, outer, inner, head("GET /health", "Connection: close")).count(b"HTTP/1.1 ") == 2
+
+
+def test_offers_of_another_protocol_are_passed_over_however_many_there_are(api: Api) -> None:
+    offers = head("GET /health", more=OFFER) * 200
+    assert answers(api, offers + head("GET /health", "Connection: close")).count(b"HTTP/1.1 200 ") == 201
+
+
+def test_a_trailer_says_nothing_of_who_asks(api: Api) -> None:
+    """A proxy takes fields away from heads, and may let trailers through."""
+    body = b"%x\r\n%s\r\n0\r\nAuthorization: Bearer %s\r\n\r\n" % (len(INPUTS), INPUTS, api.text("ada").encode())
+    begun = head("POST /jobs", "Transfer-Encoding: chunked", "Connection: close")
+    assert answers(api, begun + body).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: y\r\n"])
+def test_a_request_names_one_host(api: Api, hosts: bytes) -> None:
+    assert answers(api, b"GET /health HTTP/1.1\r\n" + hosts + b"\r\n").startswith(b"HTTP/1.1 400 ")
+    assert answers(api, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
 def test_what_is_no_http_is_answered_as_a_problem(api: Api) -> None:
     host, port = api.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as wire:

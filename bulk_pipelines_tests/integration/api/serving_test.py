@@ -110,6 +110,21 @@ def test_errors_are_problems_and_every_answer_has_its_identity(api: Api) -> None
     assert mine.headers["x-request-id"] == "mine-1"
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/imports", {"GET", "POST"}),
+        ("/v1/exports/J20260110_000777/download", {"GET", "HEAD"}),
+        ("/v1/uploads/up_1", {"HEAD", "PATCH", "DELETE"}),
+        ("/reconcile/people", {"GET", "POST"}),
+        ("/health", {"GET"}),
+    ],
+)
+def test_a_refused_method_is_answered_with_all_that_there_are(api: Api, path: str, methods: set[str]) -> None:
+    answer = api.client("ada").options(path)
+    assert (answer.status_code, set(answer.headers["Allow"].split(", "))) == (405, methods)
+
+
 def test_a_fault_of_ours_gives_nothing_away_and_still_has_its_identity(api: Api) -> None:
     text = api.text("ada")
     with api.engine.begin() as connection:
