@@ -60,12 +60,22 @@ bulk resources adopt shop.orders --again
 bulk resources check orders
 bulk process products.csv --recipe shop --idempotency-key monday --priority 10
 bulk process rows.txt --recipe companies.toml --format csv --compression gzip
+bulk process rows.csv --recipe shop --encoding cp1252 --delimiter semicolon --quote none --decimal comma
+bulk process rows.csv --recipe shop --no-header --fields title,brand --skip-lines 2 --escape '\\' --constant shop=acme
+bulk process rows.xlsx --recipe shop --sheet Products --map title=Produkt --ignore Note --null - --date born=%d.%m.%Y
+bulk process rows.csv --recipe shop --expression "brand=split_part(maker, ' ', 1)"
+bulk process rows.zip --recipe shop --member '*.csv' --ignore-extra
 bulk process --query rows.sql --recipe shop --submit-only
 bulk process --table shop.products --recipe shop
 bulk recipes list
 bulk recipes show shop
 bulk recipes check shop.toml
 bulk recipes try shop products.csv --rows 3
+bulk recipes try shop rows.csv --encoding cp1252 --delimiter semicolon --quote none --decimal comma
+bulk recipes try shop rows.csv --no-header --fields title,brand --skip-lines 2 --escape '\\' --constant shop=acme
+bulk recipes try shop rows.xlsx --sheet Products --map title=Produkt --ignore Note --null - --date born=%d.%m.%Y
+bulk recipes try shop rows.csv --expression "brand=split_part(maker, ' ', 1)"
+bulk recipes try shop rows.zip --member '*.csv' --ignore-extra
 bulk grid J20260110_000777 --format xlsx --to grid.xlsx
 bulk grid J20260110_000777 --outcome matched --to-table companies --mode upsert
 bulk reprocess J20260110_000777 --status NOT_FOUND --where brand=Acme --dry-run

@@ -6,6 +6,7 @@ fires) must mean what it means to them, even where one of our tables has the sam
 where its address says, and ours is named with its schema.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,12 +15,14 @@ from psycopg import sql
 
 from bulk_pipelines.database.pool import TURNED, Connection
 from bulk_pipelines.database.session import own_schema
+from bulk_pipelines.errors import InvalidInput
 
 NOW = "SELECT pg_catalog.current_setting('search_path')"
 LATER = "SELECT pg_catalog.set_config('search_path', %s, false)"
 THEIRS = "pg_catalog.set_config('search_path', pg_catalog.current_setting('bulk_pipelines.search_path'), {})"
 TURN = f"SELECT {THEIRS.format('true')}"
 """Lets names mean what they mean to people until the end of the transaction."""
+PART = re.compile(r'"((?:[^"\0]|"")+)"|([^".\0]+)')
 
 
 def own(name: str) -> sql.Identifier:
@@ -44,3 +47,17 @@ def theirs(connection: Connection) -> Iterator[psycopg.Transaction]:
         assert before is not None, "a setting always has a value"
         yield made
         connection.execute(LATER, before[:1])
+
+
+def parts_of(table: str) -> tuple[str, ...]:
+    """Return the name of a table, or those of its schema and of the table, as somebody wrote them: `table` or
+    `schema.table`. In double quotes a name may hold anything."""
+    found, place = [], 0
+    while (part := PART.match(table, place)) is not None:
+        found.append(part[2] if part[1] is None else part[1].replace('""', '"'))
+        place = part.end() + 1
+        if place > len(table) and len(found) <= 2:
+            return tuple(found)
+        if table[part.end() : place] != ".":
+            break
+    raise InvalidInput("table", f"{table[:200]!r} is no name of a table: table, or schema.table")

@@ -61,10 +61,11 @@ class Process(Protocol):
         file: File,
         *,
         recipe: str,
-        file_format: str | None,
+        options: Mapping[str, Any],
         within: str | None,
     ) -> tuple[int, str]:
-        """Submit the rows of this file to a recipe. `within` is the folder of this machine that the file lies in."""
+        """Submit the rows of this file to a recipe. The options say how it is read, and `within` is the folder of this
+        machine that the file lies in."""
         ...
 
 
@@ -273,7 +274,7 @@ def submitted(
     if rule.recipe:
         (file,) = files
         return doors.process(
-            connection, source.name, file, recipe=rule.recipe, file_format=rule.format, within=source.folder
+            connection, source.name, file, recipe=rule.recipe, options=rule.of_rows, within=source.folder
         )
     declared = known.declared.get(rule.target)
     declaration = None if declared is None or declared.built_in else declared

@@ -26,9 +26,6 @@ ON_ERROR = re.compile(r"continue|abort|\d+|(\d+)%")
 not only when a file is dropped."""
 
 
-ROW_FORMATS = ("csv", "ndjson", "json")
-"""The formats of files whose rows a recipe can work."""
-
 TARGETS = ("resource", "table", "recipe")
 """What a rule names one of."""
 
@@ -64,6 +61,11 @@ class Rule:
     def options(self) -> dict[str, Any]:
         """The options of the import's request, but for the resource or table."""
         return {name: value for name, value in vars(self).items() if name not in {"glob", *TARGETS}}
+
+    @property
+    def of_rows(self) -> dict[str, Any]:
+        """The options of a request to process the rows of a file."""
+        return {"format": self.format, "compression": self.compression, "reading": self.reading}
 
     @property
     def target(self) -> str:
@@ -186,8 +188,10 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
         raise InvalidInput(FIELD, f"{place}: files: a rule names one of {', '.join(TARGETS)}")
     Pattern(table["glob"])
     if table.get("recipe"):
-        return recipe_rule(table, reading, place)
-    check_options(table, place, resources)
+        check_recipe(table, place)
+    else:
+        check_options(table, place, resources)
+    check_words(table, place)
     try:
         return Rule(**table, reading=Reading.of(reading))
     except InvalidInput as error:
@@ -202,23 +206,23 @@ def check_options(table: Mapping[str, Any], place: str, resources: Sequence[str]
         raise InvalidInput(FIELD, f"{place}: mode {table['mode']!r} is neither insert nor upsert")
     if "match_on" in table and table.get("mode", "insert") != "upsert":
         raise InvalidInput(FIELD, f"{place}: match_on: only an upsert matches records to rows")
-    allowed: dict[str, tuple[str, ...]] = {"format": tuple(FileFormat), "compression": tuple(Compression)}
-    for option, known in allowed.items():
-        if table.get(option, known[0]) not in set(known):
-            raise InvalidInput(FIELD, f"{place}: {option} {table[option]!r} is none of {', '.join(known)}")
     if not is_limit(table.get("on_error", "continue")):
         told = f"{table['on_error']!r} is none of continue, abort, a number (100), or a share (5%)"
         raise InvalidInput(FIELD, f"{place}: on_error {told}")
 
 
-def recipe_rule(table: Mapping[str, Any], reading: Mapping[str, Any], place: str) -> Rule:
-    """Return a rule for rows that are processed. What is said of imports alone is a mistake here."""
-    for name in ("mode", "match_on", "on_error", "compression", *reading):
-        if name in table or name in reading:
+def check_recipe(table: Mapping[str, Any], place: str) -> None:
+    """Check a rule for rows that are processed. What is said of imports alone is a mistake here."""
+    for name in ("mode", "match_on", "on_error"):
+        if name in table:
             raise InvalidInput(FIELD, f"{place}: files: {name} is said of imports, and {table['recipe']!r} is a recipe")
-    if table.get("format", ROW_FORMATS[0]) not in ROW_FORMATS:
-        raise InvalidInput(FIELD, f"{place}: format {table['format']!r} is none of {', '.join(ROW_FORMATS)}")
-    return Rule(**table)
+
+
+def check_words(table: Mapping[str, Any], place: str) -> None:
+    allowed: dict[str, tuple[str, ...]] = {"format": tuple(FileFormat), "compression": tuple(Compression)}
+    for option, known in allowed.items():
+        if table.get(option, known[0]) not in set(known):
+            raise InvalidInput(FIELD, f"{place}: {option} {table[option]!r} is none of {', '.join(known)}")
 
 
 def is_limit(on_error: str) -> bool:

@@ -1,2 +1,2 @@
-"""Writers of files that hold whole tables: `parquet`, `arrow`, and `xlsx` with its parts. Exports and the grid of
-processing share them."""
+"""What files are read and written by: writers of whole tables, readers of tables as rows, archives, encodings, and the
+options that tell how a file is read. Imports, exports and processing share them."""

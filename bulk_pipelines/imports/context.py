@@ -1,18 +1,16 @@
 """What every batch of an import must know of it, and the key that an upsert goes by."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 import pyarrow as pa
 
-from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.values import Made
 from bulk_pipelines.resources.declaration import Key, Resource
 
-Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
-"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
 Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...]], Made]
 """A function that makes columns of the fields of a block by expressions, each with the name of its column."""
 

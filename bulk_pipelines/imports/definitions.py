@@ -8,8 +8,6 @@ from bulk_pipelines import resources, settings
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.formats.options import HELP
-from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import completion, progress, submission, winding_up
 from bulk_pipelines.imports.counts import records_were
 from bulk_pipelines.imports.kind import kinds_of
@@ -17,7 +15,7 @@ from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
-from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
+from bulk_pipelines.orchestration.launchpad import FileConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources import adoption, written
@@ -143,7 +141,7 @@ EXAMPLE = {"source": str(shipped("samples/users.csv")), "resource": "users", "mo
 """The configuration that the launchpad shows when it opens."""
 
 
-class ImportConfig(SubmissionConfig):
+class ImportConfig(FileConfig):
     source: str = Field(
         description="A path, or the address of a file: s3://, ftp://, ftps://, sftp://, http://, https://.",
     )
@@ -161,23 +159,6 @@ class ImportConfig(SubmissionConfig):
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
     on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
-    delimiter: str | None = Field(default=None, description=HELP["delimiter"])
-    quote: str | None = Field(default=None, description=HELP["quote"])
-    escape: str | None = Field(default=None, description=HELP["escape"])
-    encoding: str | None = Field(default=None, description=HELP["encoding"])
-    skip_lines: int = Field(default=0, description=HELP["skip_lines"])
-    no_header: bool = Field(default=False, description=HELP["no_header"])
-    fields: list[str] = Field(default=[], description=HELP["fields"])
-    nulls: list[str] = Field(default=[], description=HELP["nulls"])
-    decimal: str | None = Field(default=None, description=HELP["decimal"])
-    dates: dict[str, str] = Field(default={}, description=HELP["dates"])
-    sheet: str | None = Field(default=None, description=HELP["sheet"])
-    member: str | None = Field(default=None, description=HELP["member"])
-    map: dict[str, str] = Field(default={}, description=HELP["map"])
-    ignore: list[str] = Field(default=[], description=HELP["ignore"])
-    ignore_extra: bool = Field(default=False, description=HELP["ignore_extra"])
-    constants: dict[str, str] = Field(default={}, description=HELP["constants"])
-    expressions: dict[str, str] = Field(default={}, description=HELP["expressions"])
 
 
 @dg.op(description="Submits the import; the relay launches it within seconds, as a partition of its table's asset.")
@@ -192,7 +173,7 @@ def submit_import(context: dg.OpExecutionContext, database: Database, config: Im
         config.match_on,
         config.on_error,
         config.validate_only,
-        reading=Reading.of({name: getattr(config, name) for name in HELP}),
+        reading=config.reading,
         declaration=None if declared.built_in else declared,
     )
     request = options.request((RequestedFile.of(config.source),))

@@ -20,11 +20,11 @@ from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.formats.ahead import ahead
+from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import refusals, staging
 from bulk_pipelines.imports.load.loading import BatchResult, load_batch
-from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.land.landing import opened
 from bulk_pipelines.imports.records import blocks

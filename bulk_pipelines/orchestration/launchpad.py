@@ -11,6 +11,8 @@ from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.orchestration.failures import has_failed
 from bulk_pipelines.orchestration.runs import refused
 
@@ -29,6 +31,32 @@ class SubmissionConfig(dg.Config):
     @property
     def sender(self) -> Sender:
         return Sender("ui", "ui", self.idempotency_key, priority=self.priority)
+
+
+class FileConfig(SubmissionConfig):
+    """What jobs that read files can be told of them."""
+
+    delimiter: str | None = Field(default=None, description=HELP["delimiter"])
+    quote: str | None = Field(default=None, description=HELP["quote"])
+    escape: str | None = Field(default=None, description=HELP["escape"])
+    encoding: str | None = Field(default=None, description=HELP["encoding"])
+    skip_lines: int = Field(default=0, description=HELP["skip_lines"])
+    no_header: bool = Field(default=False, description=HELP["no_header"])
+    fields: list[str] = Field(default=[], description=HELP["fields"])
+    nulls: list[str] = Field(default=[], description=HELP["nulls"])
+    decimal: str | None = Field(default=None, description=HELP["decimal"])
+    dates: dict[str, str] = Field(default={}, description=HELP["dates"])
+    sheet: str | None = Field(default=None, description=HELP["sheet"])
+    member: str | None = Field(default=None, description=HELP["member"])
+    map: dict[str, str] = Field(default={}, description=HELP["map"])
+    ignore: list[str] = Field(default=[], description=HELP["ignore"])
+    ignore_extra: bool = Field(default=False, description=HELP["ignore_extra"])
+    constants: dict[str, str] = Field(default={}, description=HELP["constants"])
+    expressions: dict[str, str] = Field(default={}, description=HELP["expressions"])
+
+    @property
+    def reading(self) -> Reading:
+        return Reading.of({name: getattr(self, name) for name in HELP})
 
 
 def follow(

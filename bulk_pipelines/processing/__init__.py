@@ -2,5 +2,5 @@
 
 `intake` persists the rows; `recipes` and `providers` hold what is declared and how providers are asked; `lookup` and
 `reconcile` are types of recipe, and `types` lists all of them. `work` works one row, `results` says what came of it,
-`grid` shows it, and `control` tries rows again.
+`report` shows it, and `control` tries rows again.
 """

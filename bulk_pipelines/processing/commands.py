@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.formats.flags import reading_options, with_reading
 from bulk_pipelines.processing.recipes.suggested import recipes_and_files
 from bulk_pipelines.processing.shown import (
     KickOffShown,
@@ -39,10 +40,11 @@ def connected() -> "Engine":
 @click.option("--query", type=click.File("r", encoding="utf-8"), help="A file with a SELECT, in place of FILE.")
 @click.option("--table", help="A table of the database, in place of FILE: table, or schema.table.")
 @click.option("--format", help="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.")
-@click.option("--compression", help="none, gzip or zstd; recognised when left out.")
+@click.option("--compression", help="none, gzip, zstd, bzip2 or xz; recognised when left out.")
 @click.option("--idempotency-key", help="The same key again answers with the first job.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--submit-only", is_flag=True, help="Do not work the job here: the relay of `bulk up` launches it.")
+@reading_options
 @output.shows(ProcessShown)
 def process(
     recipe: str,
@@ -65,7 +67,7 @@ def process(
     request = ProcessingRequest.parse(
         library.chosen_by(settings.current(), recipe),
         query=query.read() if query is not None else None,
-        **options,
+        **with_reading(options),
     )
     pool = connected()
     runs = click.get_current_context().find_root().obj
@@ -98,7 +100,8 @@ def process(
 
 def shown_of(pool: "Engine", job_key: str, *, submitted_before: bool) -> ProcessShown:
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.processing import report, submission
+    from bulk_pipelines.processing import submission
+    from bulk_pipelines.processing.report import report
 
     with transaction(pool) as connection:
         job = submission.processing_job(connection, job_key)
@@ -143,7 +146,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
     """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
     from contextlib import closing
 
-    from bulk_pipelines.processing import grid as grids
+    from bulk_pipelines.processing.report import grid as grids
     from bulk_pipelines.storage.access import access_of
     from bulk_pipelines.storage.locations import file
 
@@ -165,7 +168,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
 
 def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str) -> None:
     """Write the grid where files are landed, and import it as any other file. The same grid is imported once."""
-    from bulk_pipelines.processing import loading
+    from bulk_pipelines.processing.report import loading
 
     root = click.get_current_context().find_root()
     assert isinstance(root.command, click.Group), "the root has the commands of all slices"
@@ -282,8 +285,9 @@ def check(files: Sequence[Path]) -> None:
 @click.argument("name", shell_complete=recipes_and_files)
 @click.argument("source", shell_complete=suggestions.files)
 @click.option("--rows", default=10, show_default=True, type=click.IntRange(1, 100), help="How many of the first rows.")
+@reading_options
 @output.shows(TriedRow, many=True)
-def try_out(name: str, source: str, rows: int) -> None:
+def try_out(name: str, source: str, rows: int, **options: Any) -> None:
     """Work the first rows of a file by the recipe NAME, or the one in the file NAME; show every call and what came of
     each row. Nothing is stored but the reference, if the recipe has a file as one."""
     from bulk_pipelines.processing import trial
@@ -291,7 +295,8 @@ def try_out(name: str, source: str, rows: int) -> None:
 
     chosen = settings.current()
     found, recipe = library.tried(chosen, name)
-    tried = trial.run(connected(), found, recipe, source, rows, chosen)
+    reading = with_reading(options)["reading"]
+    tried = trial.run(connected(), found, recipe, source, rows, chosen, reading)
     if output.chosen(output.JSON):
         output.show(list(tried))
         return

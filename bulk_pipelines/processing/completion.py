@@ -8,7 +8,7 @@ from bulk_pipelines.engine.jobs import end
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Ending
 from bulk_pipelines.engine.states import JobEvent
-from bulk_pipelines.processing import report
+from bulk_pipelines.processing.report import report
 
 
 def finish(connection: Connection, job: Job) -> Ending:

@@ -14,20 +14,21 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.orchestration.checks import job_to_check
-from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
+from bulk_pipelines.orchestration.launchpad import FileConfig, follow
 from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
 from bulk_pipelines.orchestration.resources import Database
-from bulk_pipelines.processing import grid, report, submission, types
+from bulk_pipelines.processing import submission, types
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.recipes.types import RecipeType
+from bulk_pipelines.processing.report import grid, report
 from bulk_pipelines.processing.request import ProcessingRequest, kind_name
 from bulk_pipelines.processing.results import Outcome
 from bulk_pipelines.processing.work import recipe_of_job
 
 if TYPE_CHECKING:
-    from bulk_pipelines.processing.grid import Grid
+    from bulk_pipelines.processing.report.grid import Grid
 
 SMALL_ROWS = 200
 """A job with so many rows is worked in one process."""
@@ -135,7 +136,7 @@ def checks(recipe_type: RecipeType) -> list[dg.AssetChecksDefinition]:
     return [matched_share, failed_share]
 
 
-class ProcessingConfig(SubmissionConfig):
+class ProcessingConfig(FileConfig):
     recipe: str = Field(description="The name of a recipe (see `bulk recipes list`), or a file with one.")
     source: str | None = Field(default=None, description="A path, or the address of a file.")
     query: str | None = Field(default=None, description="A SELECT of this database, in place of a file.")
@@ -143,7 +144,9 @@ class ProcessingConfig(SubmissionConfig):
     format: str | None = Field(
         default=None, description="csv, ndjson, json, xlsx, parquet or arrow; recognised when left out."
     )
-    compression: str | None = Field(default=None, description="none, gzip or zstd; recognised when left out.")
+    compression: str | None = Field(
+        default=None, description="none, gzip, zstd, bzip2 or xz; recognised when left out."
+    )
 
 
 @dg.op(description="Submits the rows; the relay launches the job within seconds, as a partition of its asset.")
@@ -155,6 +158,7 @@ def submit_processing(context: dg.OpExecutionContext, database: Database, config
         table=config.table,
         format=config.format,
         compression=config.compression,
+        reading=config.reading,
     )
     with transaction(database.engine) as connection:
         submitted = submission.submit(

@@ -6,7 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.storage import addresses
 from bulk_pipelines.storage.compression import Compression
@@ -41,6 +43,8 @@ class ProcessingRequest:
     """The version of a dropped file that is to be read, and no other."""
     within: str | None = None
     """The folder of this machine that the file lies in, and that no link may lead out of."""
+    reading: Reading = STANDARD
+    """How the file is to be read."""
 
     @classmethod
     def parse(
@@ -52,13 +56,15 @@ class ProcessingRequest:
         table: str | None = None,
         format: str | None = None,  # noqa: A002 - the word that people use
         compression: str | None = None,
+        reading: Reading = STANDARD,
     ) -> Self:
         """Make a request of what a person or a configuration says."""
         named = [name for name, given in (("source", source), ("query", query), ("table", table)) if given]
         if len(named) != 1:
             raise InvalidInput("source", "name one source: a file, a query or a table")
-        if not source and (format is not None or compression is not None):
-            raise InvalidInput("format", "is said of files only")
+        said = {"format": format, "compression": compression} | reading.as_params()
+        if not source and (told := [name for name, value in said.items() if value is not None]):
+            raise InvalidInput(told[0], "is said of files only")
         if format is not None and format not in set(Format):
             raise InvalidInput("format", f"{format!r} is none of {', '.join(Format)}")
         if compression is not None and compression not in set(Compression):
@@ -69,6 +75,7 @@ class ProcessingRequest:
             f"SELECT * FROM {quoted(table)}" if table else query or "",
             None if format is None else Format(format),
             None if compression is None else Compression(compression),
+            reading=reading,
         )
 
     def as_params(self) -> dict[str, Any]:
@@ -81,6 +88,7 @@ class ProcessingRequest:
             "compression": self.compression,
             **({"version": self.version} if self.version else {}),
             **({"within": self.within} if self.within else {}),
+            **({"reading": told} if (told := self.reading.as_params()) else {}),
         }
 
     @classmethod
@@ -94,6 +102,7 @@ class ProcessingRequest:
             None if packed is None else Compression(packed),
             params.get("version", ""),
             params.get("within"),
+            Reading.from_params(params.get("reading")),
         )
 
 
@@ -105,7 +114,4 @@ def file_address(source: str) -> str:
 
 def quoted(table: str) -> str:
     """Return the name of a table, with or without its schema, as SQL."""
-    parts = table.split(".")
-    if len(parts) > 2 or any(not part or "\0" in part for part in parts):
-        raise InvalidInput("table", f"{table!r} is no name of a table: table, or schema.table")
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    return ".".join('"' + part.replace('"', '""') + '"' for part in namespaces.parts_of(table))

@@ -16,8 +16,10 @@ from bulk_pipelines.processing.recipes.declaration import Recipe, Source
 
 CANDIDATES_KEPT = 5
 FAULTS_KEPT = 20
-LARGEST_ANSWER = 20_000
-"""How many characters of JSON a candidate's values may have to be kept for reviewers."""
+LARGEST_KEPT = 20_000
+"""How many characters of JSON a candidate's values, or its features, may have to be kept for reviewers."""
+LONGEST_NAME = 1_000
+"""How many characters of a candidate's name are kept."""
 
 
 class Outcome(StrEnum):
@@ -45,12 +47,11 @@ class Candidate:
     """What the score was made of."""
 
     def as_json(self) -> dict[str, Any]:
-        shown = {"id": self.id, "name": self.name, "score": None if self.score is None else round(self.score, 4)}
-        answer = dict(self.answer)
-        if len(json.dumps(answer)) > LARGEST_ANSWER:
-            answer = {}  # several of them would be more than an item can keep
-        besides = {"answer": answer, "features": dict(self.features)}
-        return shown | {name: value for name, value in besides.items() if value}
+        score = None if self.score is None else round(self.score, 4)
+        besides = {"answer": dict(self.answer), "features": dict(self.features)}
+        # Several large ones would be more than an item can keep.
+        kept = {name: value for name, value in besides.items() if value and len(json.dumps(value)) <= LARGEST_KEPT}
+        return {"id": self.id, "name": self.name[:LONGEST_NAME], "score": score} | kept
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any]) -> Self:
@@ -103,7 +104,7 @@ class Finding:
         return {
             "outcome": self.outcome.value,
             "id": best and best.id,
-            "name": best and best.name,
+            "name": best and best.name[:LONGEST_NAME],
             "score": score,
             "lead": self.lead,
             "variant": origin and origin.variant,
@@ -199,7 +200,7 @@ def as_result(
 
 
 def names(candidates: Sequence[Candidate]) -> list[str]:
-    return [f"{each.name} ({each.id})" for each in candidates[:CANDIDATES_KEPT]]
+    return [f"{each.name[:LONGEST_NAME]} ({each.id})" for each in candidates[:CANDIDATES_KEPT]]
 
 
 def settled(finding: Finding, result: dict[str, Any], error: Exception | None) -> outcomes.Outcome:

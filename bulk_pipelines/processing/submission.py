@@ -29,17 +29,15 @@ def submit_drop(
     file: tuple[str, int, str, list[str]],
     *,
     recipe: str,
-    file_format: str | None,
+    options: Mapping[str, Any],
     within: str | None,
 ) -> tuple[int, str]:
     """Submit the rows of a file that was dropped at a source; return the id and the key of its job. The file has its
-    address, its size, the version that was taken, and the hashes of contents that it had before. `within` is the folder
-    of this machine that it lies in."""
+    address, its size, the version that was taken, and the hashes of contents that it had before. The options say how it
+    is read, and `within` is the folder of this machine that it lies in."""
     address, _, version, _ = file
     found = library.load(settings.current()).to_run(recipe)
-    request = replace(
-        ProcessingRequest.parse(found, source=address, format=file_format), version=version, within=within
-    )
+    request = replace(ProcessingRequest.parse(found, source=address, **options), version=version, within=within)
     job = submit(connection, request, Sender(source, "sensor")).job
     return job.job_id, job.job_key
 

@@ -2,39 +2,45 @@
 
 import itertools
 import json
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.engine.rate_limit import Limiter
 from bulk_pipelines.errors import Failure, InvalidInput
+from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
-from bulk_pipelines.processing.intake import collections, records, tables
+from bulk_pipelines.processing.intake import collections, records, shaping, tables
 from bulk_pipelines.processing.intake.planning import check_needs
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Row
+from bulk_pipelines.processing.intake.sources import told_of
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.library import Library
 from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
-from bulk_pipelines.processing.request import Format
 from bulk_pipelines.processing.shown import CallShown, TriedRow
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import compression, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.landing import headed, limits_of
-from bulk_pipelines.storage.local.storage import LocalStorage
 
 SHOWN = 500
 
 
-def run(pool: Engine, found: Library, recipe: Recipe, source: str, count: int, chosen: Settings) -> Iterator[TriedRow]:
+def run(
+    pool: Engine,
+    found: Library,
+    recipe: Recipe,
+    source: str,
+    count: int,
+    chosen: Settings,
+    reading: Reading = STANDARD,
+) -> Iterator[TriedRow]:
     """Yield what came of each row, with every call."""
-    rows = first_rows(recipe, source, count, chosen)
+    rows = first_rows(pool, recipe, source, count, chosen, reading)
     kind = types.find(recipe.type)
     if kind.load is not None:
         kind.load(pool, recipe)
@@ -81,34 +87,30 @@ def look(recipe: Recipe, kind: RecipeType, number: int, row: Row, desk: Desk, so
         return Looked(results.failed(error), error)
 
 
-def first_rows(recipe: Recipe, source: str, count: int, chosen: Settings) -> list[Row]:
+def first_rows(
+    pool: Engine, recipe: Recipe, source: str, count: int, chosen: Settings, reading: Reading = STANDARD
+) -> list[Row]:
     """Read the first rows straight from the source."""
     if types.find(recipe.type).files and collections.is_collection(source):
-        listed = collections.of_archive if collections.is_archive(source) else collections.of_folder
-        return [row for _, row in itertools.islice(listed(source, chosen), count)]
+        if collections.is_archive(source):
+            files = collections.of_archive(source, chosen, reading.member)
+        else:
+            files = collections.of_folder(source, chosen)
+        return [row for _, row in itertools.islice(files, count)]
+    told, limits = told_of(recipe, None, reading), limits_of(chosen)
     with locations.Sources(access_of(chosen)) as sources:
         place, key = sources.source(source, "source")
         with place.open(key) as reader:
             head, pieces = headed(iter(reader))
-            table = tables.format_of(head)
-            if table is not None:
-                return of_table(recipe, table, pieces, count, chosen)
-            kind = compression.decided(head, None, place.url_of(key))
-            rows = records.opened(compression.unpacked(pieces, kind, place.url_of(key)))
-            check_needs(recipe, rows.columns)
-            return list(itertools.islice(rows, count))
-
-
-def of_table(recipe: Recipe, found: Format, pieces: Iterable[bytes], count: int, chosen: Settings) -> list[Row]:
-    """Read the first rows of a table, which cannot be read from its beginning alone."""
-    with tempfile.TemporaryDirectory() as folder, LocalStorage(Path(folder)) as storage:
-        limits = limits_of(chosen)
-        with storage.publish("table") as sink:
-            for piece in compression.limited(pieces, limits.largest, None, lambda: 0, "the source"):
-                sink.write(piece)
-        rows = tables.opened(storage, "table", found, limits)
-        check_needs(recipe, rows.columns)
-        return list(itertools.islice(rows, count))
+            if tables.is_table(head):
+                whole = compression.limited(pieces, limits.largest, None, lambda: 0, "the source")
+                rows = tables.unpacked(whole, place.url_of(key), told, limits)
+            else:
+                kind = compression.decided(head, None, place.url_of(key))
+                rows = records.opened(compression.unpacked(pieces, kind, place.url_of(key)), told)
+            shaped = shaping.opened(rows, told, pool)
+            check_needs(recipe, shaped.columns)
+            return list(itertools.islice(shaped, count))
 
 
 def call_of(asked: Asked) -> CallShown:

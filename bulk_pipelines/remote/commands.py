@@ -2,7 +2,7 @@
 command needs is imported when it runs."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
@@ -85,8 +85,7 @@ def file(
 
     if (resource is None) == (table is None):
         raise InvalidInput("--resource", "name either a resource or a table")
-    given = {name: value for name, value in options.items() if value}
-    given = {name: pairs(value) if name in PAIRS else value for name, value in given.items()}
+    given = told(options)
     given |= {"resource": resource, "table": table}
     addresses = any("://" in source for source in sources)
     if preview:
@@ -124,6 +123,11 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
     output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
+
+
+def told(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the client takes them."""
+    return {name: pairs(value) if name in PAIRS else value for name, value in options.items() if value}
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from bulk_pipelines.maintenance.shown import JobControlled
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing import conditions
 from bulk_pipelines.processing.shown import KickOffShown, ProcessShown, Reprocessed
-from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, written
+from bulk_pipelines.remote.commands import COMMANDS, connected, group_of, over_http, told, written
 from bulk_pipelines.remote.file_commands import FILES
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def process(
 
     if source is None or query is not None or table is not None:
         raise InvalidInput("FILE", "a server is sent a file; it takes no query and no table")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = told(options)
     with connected() as client, watching.screen() as screen:
         seen, made = client.jobs.submitted(
             source, recipe=recipe, idempotency_key=idempotency_key, on_sent=screen.sent, **given

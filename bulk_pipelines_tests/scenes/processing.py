@@ -17,11 +17,12 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.processing import grid, submission, work
-from bulk_pipelines.processing.grid import GridFormat
+from bulk_pipelines.processing import submission, work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes.engine_jobs import Row, make_due, rows

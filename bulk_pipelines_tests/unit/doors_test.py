@@ -8,6 +8,7 @@ import click
 import pytest
 
 from bulk_pipelines.api.imports import requests
+from bulk_pipelines.api.items import requests as rows
 from bulk_pipelines.drops import sources
 from bulk_pipelines.formats.flags import with_reading
 from bulk_pipelines.formats.options import HELP
@@ -15,7 +16,10 @@ from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.definitions import ImportConfig
 from bulk_pipelines.imports.report.printing import flags_of
+from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.processing.definitions import ProcessingConfig
 from bulk_pipelines.remote.commands import IMPORTS
+from bulk_pipelines.remote.job_commands import process as over_http
 from bulk_pipelines.resources.declaration import Resource
 
 VALUES: dict[str, Any] = {
@@ -65,6 +69,25 @@ def test_every_file_option_is_had_at_every_door(name: str) -> None:
     assert IMPORTS["file"].params == commands.group.commands["file"].params
 
 
+@pytest.mark.parametrize("name", HELP)
+def test_every_file_option_is_had_at_every_door_to_recipes(name: str) -> None:
+    given = NEEDED.get(name, {}) | {name: VALUES[name]}
+    wanted = Reading.of(given)
+    address = rows.Address(recipe="products", url="https://x", **given)
+    config = ProcessingConfig(recipe="products", source="file.csv", **given)
+    readings = {
+        "command line": by_command(processing.process, given, "--recipe", "products"),
+        "trial": by_command(processing.try_out, given, "products"),
+        "drops": Reading(**vars(sources.rule_of({"glob": "*", "recipe": "products", **given}, "here", ()).reading)),
+        "launchpad": config.reading,
+        "http, as JSON": requests.reading_of(address.model_dump(), admin=True),
+        "http, in a form": requests.reading_of(as_texts(given), admin=True),
+    }
+    assert readings == dict.fromkeys(readings, wanted)
+    assert name in rows.FIELDS, "in the form"
+    assert over_http.params == processing.process.params, "and over HTTP by the command line"
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_is_had_at_every_door(name: str) -> None:
     doors = {
@@ -87,16 +110,15 @@ def undeclared(table: str) -> Resource:
     raise AssertionError(f"nobody named {table}")
 
 
-def by_command(command: click.Command, given: dict[str, Any]) -> Reading:
+def by_command(command: click.Command, given: dict[str, Any], *others: str) -> Reading:
     """Return what a command line reads that is written as previews write it."""
     written = Reading.of(given).as_params()
-    words = ["file.csv", *(word for name, value in written.items() for word in flags_of(name, value))]
+    words = [*others, "file.csv", *(word for name, value in written.items() for word in flags_of(name, value))]
     return with_reading(command.make_context("import", words).params)["reading"]  # type: ignore[no-any-return]
 
 
 def by_launchpad(given: dict[str, Any]) -> Reading:
-    config = ImportConfig(source="file.csv", **given)
-    return Reading.of({name: getattr(config, name) for name in HELP})
+    return ImportConfig(source="file.csv", **given).reading
 
 
 def as_texts(given: dict[str, Any]) -> dict[str, str]:

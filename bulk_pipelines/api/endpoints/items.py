@@ -27,8 +27,9 @@ from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.words import job_states
 from bulk_pipelines.imports.sent.appending import ROWS
-from bulk_pipelines.processing import control, grid
-from bulk_pipelines.processing.grid import GridFormat
+from bulk_pipelines.processing import control
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.processing.submission import processing_job
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
@@ -71,14 +72,14 @@ async def submit_rows(
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
     if resumption.begins(request):
         given = requests.given(request)
-        await run_in_threadpool(requests.options_of, door, given)
+        await run_in_threadpool(partial(requests.options_of, door, given, admin=caller.actor.admin))
         return await resumption.begin(request, door, sender, prefer, {ROWS: given})
     if media_type(request) == "application/json":
         asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(requests.from_address, door, caller, sender, asked)
     else:
-        arrival = await run_in_threadpool(requests.rows_sent, request, door)
+        arrival = await run_in_threadpool(requests.rows_sent, request, door, caller)
         work = partial(requests.sent, door, sender, arrival, resumption.content_length(request))
         submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -39,22 +39,32 @@ AUTHENTICATION = {
 }
 
 
-def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
+STRANGE = "A reference of bulk_pipelines"
+"""What strangers are told of every name, whether there is such a reference or not."""
+
+
+def address_of(request: Request, name: str, version: str) -> str:
     key = request.scope["state"].get(KEY_IN_ADDRESS)
     within = "" if key is None else f"/~{key}"
-    address = f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{name}{version}"
-    return offered.opened(door.pool, door.settings, name, address)
+    return f"{str(request.base_url).rstrip('/')}{PREFIX}{within}/{quote(name)}{version}"
 
 
-def shown(found: Service, manifest: Callable[[Service], Json], request: Request, caller: Caller | None) -> Json:
-    """Return a manifest, which says how a key is shown unless it stands in the address or none is needed. Nobody makes
-    us load a file without a key."""
-    if caller is not None:
-        offered.refreshed(found)
-    needless = caller is not None and "authorization" not in request.headers
-    if needless or KEY_IN_ADDRESS in request.scope["state"]:
-        return manifest(found)
-    return manifest(found) | {"authentication": dict(AUTHENTICATION)}
+def service_of(door: Door, request: Request, name: str, version: str = "") -> Service:
+    return offered.opened(door.pool, door.settings, name, address_of(request, name, version))
+
+
+def shown(
+    door: Door, request: Request, caller: Caller | None, manifest: Callable[[str, str], Json], name: str, version: str
+) -> Json:
+    """Return a manifest, which says how a key is shown unless it stands in the address or none is needed. Without a key
+    nobody makes us load a file, or learns which references there are."""
+    if caller is None:
+        return manifest(STRANGE, address_of(request, name, version)) | {"authentication": dict(AUTHENTICATION)}
+    found = service_of(door, request, name, version)
+    offered.refreshed(found)
+    told = manifest(found.name, found.address)
+    needless = "authorization" not in request.headers or KEY_IN_ADDRESS in request.scope["state"]
+    return told if needless else told | {"authentication": dict(AUTHENTICATION)}
 
 
 @router.get("", summary="The references that can be asked")
@@ -74,7 +84,7 @@ def stable_manifest(
 ) -> Json:
     """Returns the service's manifest, to everybody. With `queries` or `extend` it answers them, as a POST does."""
     if queries is None and extend is None:
-        return shown(service_of(door, request, name), stable.manifest, request, caller)
+        return shown(door, request, caller, stable.manifest, name, "")
     if caller is None:
         raise Unauthenticated("a key is needed")
     return answered(service_of(door, request, name), queries, extend)
@@ -128,9 +138,11 @@ def answered(found: Service, queries: str | None, extend: str | None) -> Json:
 
 def value_of(field: str, text: str | bytes) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate is JSON, and no text
     except (ValueError, RecursionError):
-        raise InvalidInput(field, "is no JSON") from None
+        raise InvalidInput(field, "is no JSON, or holds half a character") from None
+    return value
 
 
 @router.get("/{name}/suggest/{kind}", dependencies=WITH_KEY, summary="Complete what was typed, in version 0.2")
@@ -157,7 +169,7 @@ DRAFT = f"/{draft.VERSION}"
 @router.get("/{name}" + DRAFT, summary="The manifest, in version 1.0-draft")
 def draft_manifest(name: Name, door: TheDoor, request: Request, caller: Anybody) -> Json:
     """Returns the service's manifest, to everybody."""
-    return shown(service_of(door, request, name, DRAFT), draft.manifest, request, caller)
+    return shown(door, request, caller, draft.manifest, name, DRAFT)
 
 
 def body_of(schema: str) -> Json:

@@ -64,25 +64,11 @@ MOST_FILES = 10_000
 """How many files one request may name."""
 
 
-class Address(BaseModel):
-    """An import of files that are fetched from an address."""
+class FileAddress(BaseModel):
+    """What can be told of a file that is fetched from an address."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    resource: str | None = Field(None, description="What the records are.", examples=["users"])
-    resource_type: str | None = Field(None, description="The same as `resource`.")
-    table: str | None = Field(None, description=FIELDS["table"])
-    url: str | list[str] = Field(
-        description="Where the file is, or the files are: https://… for everybody.",
-        examples=["https://example.org/users.csv"],
-    )
-    mode: str = Field("insert", description="insert: only new rows; upsert: also changes.")
-    format: str | None = Field(None, description=FIELDS["format"])
-    compression: str | None = Field(None, description=FIELDS["compression"])
-    match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
-    on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
-    validate_only: bool = Field(False, description="Load nothing, report everything.")
-    priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
     delimiter: str | None = Field(None, description=HELP["delimiter"])
     quote: str | None = Field(None, description=HELP["quote"])
     escape: str | None = Field(None, description=HELP["escape"])
@@ -100,6 +86,25 @@ class Address(BaseModel):
     ignore_extra: bool = Field(False, description=HELP["ignore_extra"])
     constants: dict[str, str] = Field({}, description=HELP["constants"])
     expressions: dict[str, str] = Field({}, description=HELP["expressions"])
+
+
+class Address(FileAddress):
+    """An import of files that are fetched from an address."""
+
+    resource: str | None = Field(None, description="What the records are.", examples=["users"])
+    resource_type: str | None = Field(None, description="The same as `resource`.")
+    table: str | None = Field(None, description=FIELDS["table"])
+    url: str | list[str] = Field(
+        description="Where the file is, or the files are: https://… for everybody.",
+        examples=["https://example.org/users.csv"],
+    )
+    mode: str = Field("insert", description="insert: only new rows; upsert: also changes.")
+    format: str | None = Field(None, description=FIELDS["format"])
+    compression: str | None = Field(None, description=FIELDS["compression"])
+    match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
+    on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
+    validate_only: bool = Field(False, description="Load nothing, report everything.")
+    priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
 
     @property
     def sources(self) -> list[str]:

@@ -14,8 +14,8 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.words import item_states
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing import grid
 from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.report import grid
 
 DEEPEST = 10_000
 """How many rows a page may have before it that is asked for by its number: each of them costs. Cursors have no end."""

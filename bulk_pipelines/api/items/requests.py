@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from bulk_pipelines.api.door import Door
 from bulk_pipelines.api.imports import sources
-from bulk_pipelines.api.imports.requests import SentBody, SentForm, json_of, sent_of
+from bulk_pipelines.api.imports.requests import FileAddress, SentBody, SentForm, json_of, reading_of, sent_of
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.errors import InvalidInput, NotFound
+from bulk_pipelines.formats.options import HELP
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.sent import planning, receiving, uploads
 from bulk_pipelines.imports.sent.appending import ROWS
 from bulk_pipelines.imports.sent.receiving import Content
@@ -29,16 +31,15 @@ from bulk_pipelines.storage.compression import Compression
 FIELDS = {
     "recipe": "What works the rows: see `bulk recipes list`.",
     "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
-    "compression": "none, gzip or zstd; recognised when left out.",
+    "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
     "priority": "From -100 to 100: a higher one is launched first.",
+    **HELP,
 }
 """The options of rows that are sent, in the address or in the form."""
 
 
-class Address(BaseModel):
+class Address(FileAddress):
     """Rows of a file that is fetched from an address."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     recipe: str = Field(description=FIELDS["recipe"], examples=["products"])
     url: str = Field(
@@ -56,17 +57,25 @@ class Options:
     recipe: Recipe
     format: str | None
     compression: str | None
+    reading: Reading
 
     def request(self, source: str) -> ProcessingRequest:
         """Return the request for rows that were unpacked when they were landed."""
-        checked = ProcessingRequest.parse(self.recipe, source="rows", format=self.format, compression=self.compression)
+        checked = ProcessingRequest.parse(
+            self.recipe, source="rows", format=self.format, compression=self.compression, reading=self.reading
+        )
         return replace(checked, source=source, compression=None)
 
 
-def options_of(door: Door, given: Mapping[str, str]) -> Options:
+def options_of(door: Door, given: Mapping[str, str], *, admin: bool) -> Options:
     if not given.get("recipe"):
         raise InvalidInput("recipe", "is missing: bulk recipes list shows them")
-    found = Options(recipe_of(door, given["recipe"]), given.get("format") or None, given.get("compression") or None)
+    found = Options(
+        recipe_of(door, given["recipe"]),
+        given.get("format") or None,
+        given.get("compression") or None,
+        reading_of(given, admin=admin),
+    )
     found.request("checked")
     return found
 
@@ -83,9 +92,9 @@ def given(request: Request) -> dict[str, str]:
     return {name: request.query_params[name] for name in FIELDS if name in request.query_params}
 
 
-def rows_sent(request: Request, door: Door) -> SentForm[Options] | SentBody[Options]:
+def rows_sent(request: Request, door: Door, caller: Caller) -> SentForm[Options] | SentBody[Options]:
     """Return the rows that the request sends."""
-    return sent_of(request, FIELDS, partial(options_of, door))
+    return sent_of(request, FIELDS, partial(options_of, door, admin=caller.actor.admin))
 
 
 def sent(
@@ -101,7 +110,7 @@ def sent(
 def uploaded(door: Door, upload: Upload, sender: Sender, admission: Admission) -> Submitted:
     """Submit the job of an upload of rows that is whole. Its parts are put together first; their bytes were counted
     when they came."""
-    options = options_of(door, upload.request[ROWS])
+    options = options_of(door, upload.request[ROWS], admin=True)  # it was checked when the upload began
     said = None if options.compression is None else Compression(options.compression)
     landed = planning.put_together(upload, said, door.settings)
     content = Content(landed.url, landed.bytes, upload.shown, landed.sha256, landed.source_sha256)
@@ -133,7 +142,10 @@ def from_address(door: Door, caller: Caller, sender: Sender, asked: Address) -> 
     """Submit a job whose rows are fetched from an address."""
     within = sources.allowed(door, caller.actor.admin, [asked.url])
     recipe = recipe_of(door, asked.recipe)
-    request = ProcessingRequest.parse(recipe, source=asked.url, format=asked.format, compression=asked.compression)
+    reading = reading_of(asked.model_dump(), admin=caller.actor.admin)
+    request = ProcessingRequest.parse(
+        recipe, source=asked.url, format=asked.format, compression=asked.compression, reading=reading
+    )
     admission = Admission(door, sender.owner)
     with transaction(door.pool) as connection:
         admission.admit_new(connection, sender)

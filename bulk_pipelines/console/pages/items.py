@@ -22,9 +22,9 @@ from bulk_pipelines.engine.items.pages import ItemRow
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import OPEN_ITEMS, ItemState
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing import grid as grids
-from bulk_pipelines.processing.grid import GridFormat
 from bulk_pipelines.processing.kind import KINDS
+from bulk_pipelines.processing.report import grid as grids
+from bulk_pipelines.processing.report.grid import GridFormat
 
 router = APIRouter()
 SIZE = 100

@@ -32,8 +32,8 @@ from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.report import picture
 from bulk_pipelines.imports.report.picture import Batch
 from bulk_pipelines.imports.report.report import worth_showing
-from bulk_pipelines.processing import report as processing
 from bulk_pipelines.processing.kind import KINDS as PROCESSING
+from bulk_pipelines.processing.report import report as processing
 from bulk_pipelines.settings import addresses as pages_of
 from bulk_pipelines.storage import addresses
 

@@ -39,7 +39,7 @@ async def form(request: Request, door: Door, caller: Caller, wrong: str | None =
 async def fetch(request: Request, door: TheDoor, sent: Sent) -> Response:
     """Submit rows of a file that is fetched from an address."""
     given, caller = sent.form, sent.caller
-    asked = Address(recipe=given.one("recipe"), url=given.one("url"), format=None, compression=None, priority=0)
+    asked = Address.model_validate({"recipe": given.one("recipe"), "url": given.one("url")})
     submit = partial(requests.from_address, door, caller, caller.sender(caller.actor.name), asked)
     try:
         submitted, _ = await run_in_threadpool(submit)

@@ -16,11 +16,11 @@ from bulk_pipelines.console.shown import several
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.fields import alike
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.afterwards import mending
 from bulk_pipelines.imports.afterwards.mending import Record
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.resources.reasons import REASONS
@@ -60,9 +60,9 @@ async def show(
 def column_of(field: str, job: Job) -> str:
     """Return the column that a field of the file goes to: reasons speak of columns."""
     request = ImportRequest.from_params(job.params)
-    called = {naming.alike(name): column for name, column in request.declared.header.items()}
-    told = {naming.alike(name): column for column, name in request.reading.map}
-    return (called | told).get(naming.alike(field), field)
+    called = {alike(name): column for name, column in request.declared.header.items()}
+    told = {alike(name): column for column, name in request.reading.map}
+    return (called | told).get(alike(field), field)
 
 
 def read(door: Door, job_key: str, after: int) -> tuple[list[Record], bool]:

@@ -18,9 +18,10 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
+from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
-from bulk_pipelines.imports.plan import agreement, expressions
+from bulk_pipelines.imports.plan import agreement
 from bulk_pipelines.imports.plan.cut import ranges as cutting
 from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.json
 
 from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.imports.plan.cut import json_ends
 from bulk_pipelines.imports.plan.cut.csv_ends import NEWLINE, RETURN, array_of
-from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.layout import Format
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed
@@ -48,7 +48,7 @@ def as_read(resource: Resource, mapping: FieldMapping) -> tuple[Resource, tuple[
     for name, title, column in zip(mapping.fields, mapping.titles, mapping.columns, strict=True):
         if column:
             columns.append(replace(resource.column(column), in_files=title))
-        elif any(naming.mentions(text, name) for _, text in mapping.expressions):
+        elif any(mentions(text, name) for _, text in mapping.expressions):
             free = f"the field {name}"
             while free in resource.column_names:
                 free += " "

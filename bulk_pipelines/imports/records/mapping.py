@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns import arrow
-from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
+from bulk_pipelines.columns.arrow import Column, compute, to_mask
+from bulk_pipelines.formats.files.values import dated, with_point
 from bulk_pipelines.imports.context import Evaluate
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
@@ -15,8 +16,6 @@ from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.resources.declaration import Resource
 
 NUMBERS = {"smallint", "integer", "bigint", "numeric", "real", "double precision"}
-WITH_COMMA = r"^\s*[+-]?(?:\d{1,3}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
-CLOCK_PARTS = "HIMSpTX"
 
 
 def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluate | None) -> Parsed:
@@ -66,29 +65,3 @@ def judged(parsed: Parsed, faults: Faults, given: Column, found: Column, name: s
     for row in wrong.tolist():
         faults.add(int(parsed.records[row]), Reason(code, name, shown(given[row].as_py())))
     return found
-
-
-def dated(text: Column, form: str) -> Column:
-    """Bring dates of a form into ISO 8601. The result is null where a value is no date of this form: one that the form
-    would not write like this, such as 31.02.2026, is none."""
-    trimmed = compute.utf8_trim_whitespace(text)
-    times = compute.strptime(trimmed, format=form, unit="us", error_is_null=True)
-    same = compute.equal(plainly(compute.strftime(times, format=form)), plainly(trimmed))
-    times = compute.if_else(compute.fill_null(same, False), times, pa.scalar(None, pa.timestamp("us")))
-    has_clock = any(f"%{part}" in form for part in CLOCK_PARTS)
-    return compute.strftime(times, format="%Y-%m-%dT%H:%M:%S" if has_clock else "%Y-%m-%d")
-
-
-def plainly(text: Column) -> Column:
-    """Return dates without what may be left out or written in two ways: leading zeros, fractions of zero, and case."""
-    text = compute.replace_substring_regex(text, r"\.0+\b", "")
-    return compute.utf8_lower(compute.replace_substring_regex(text, r"\b0+(\d)", r"\1"))
-
-
-def with_point(text: Column) -> Column:
-    """Write numbers with a decimal comma as PostgreSQL does. The result is null where a value is no such number, above
-    all where a point is neither the mark of thousands nor left out."""
-    valid: Mask = to_mask(compute.match_substring_regex(text, WITH_COMMA))
-    text = compute.if_else(pa.array(valid), text, pa.scalar(None, pa.string()))
-    text = compute.replace_substring_regex(text, r"[.  '\s]", "")
-    return compute.replace_substring(text, ",", ".")

@@ -21,18 +21,19 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import parquet_rows, sheets
 from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
+from bulk_pipelines.formats.files import archives, encodings, expressions
+from bulk_pipelines.formats.files.fields import mentions
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
-from bulk_pipelines.imports.plan import expressions
 from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
-from bulk_pipelines.imports.plan.inspect import layout, naming
+from bulk_pipelines.imports.plan.inspect import layout
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
-from bulk_pipelines.imports.plan.land import archives, conversion, encodings, landing
+from bulk_pipelines.imports.plan.land import conversion, landing
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
-from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
@@ -232,7 +233,7 @@ def with_mapping(known: Preview, request: ImportRequest, found: Layout) -> Previ
     made = [Mapped(column, field=field) for field, column in zip(told, columns, strict=True) if column]
     made += [Mapped(column, constant=value) for column, value in mapping.constants]
     made += [Mapped(column, expression=value) for column, value in mapping.expressions]
-    read = {name for name in names for _, text in mapping.expressions if naming.mentions(text, name)}
+    read = {name for name in names for _, text in mapping.expressions if mentions(text, name)}
     given = {each.column for each in made}
     return replace(
         known,

@@ -10,7 +10,8 @@ from bulk_pipelines.processing.wikidata.entities import listed, table, text
 from bulk_pipelines.processing.wikidata.questions import api, leading, led, query_of
 
 TOGETHER = 50
-TAG = re.compile(r"<[^>]*>")
+TAG = re.compile(r"<[^<>]*>")
+"""No tag holds another one: so a text of many signs that begin one is read once, and not once for each of them."""
 MOST = 1_000
 
 

@@ -9,6 +9,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.seeking import SeekableFile
 
 BUFFER = 1 << 18
 END, END_64 = b"PK\x05\x06", b"PK\x06\x06"
@@ -18,37 +19,15 @@ LONGEST_LIST = 64 << 20
 """The longest list of files in bytes, some 600,000 names. It is read into the memory whole."""
 
 
-class Ranges(io.RawIOBase):
+class Stored:
     """A file in a storage, of which any part can be read."""
 
     def __init__(self, storage: Storage, key: str) -> None:
-        super().__init__()
         self.storage, self.key = storage, key
         self.size = storage.stat(key).size
-        self.place = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self.place = {io.SEEK_SET: 0, io.SEEK_CUR: self.place, io.SEEK_END: self.size}[whence] + offset
-        return self.place
-
-    def tell(self) -> int:
-        return self.place
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        stop = min(self.place + len(view), self.size)
-        if stop <= self.place:
-            return 0
-        data = self.storage.read(self.key, self.place, stop)
-        view[: len(data)] = data
-        self.place += len(data)
-        return len(data)
+    def read(self, start: int, stop: int) -> bytes:
+        return self.storage.read(self.key, start, stop)
 
 
 @lru_cache(maxsize=4)
@@ -57,7 +36,8 @@ def opened(address: str, chosen: Settings) -> zipfile.ZipFile:
     storage, key = locations.file(address, access_of(chosen), "landed")
     check_list(storage, key)
     try:
-        return zipfile.ZipFile(io.BufferedReader(Ranges(storage, key), BUFFER))
+        stored = Stored(storage, key)
+        return zipfile.ZipFile(io.BufferedReader(SeekableFile(stored.size, stored.read), BUFFER))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise InvalidInput("source", f"the file is no zip archive that can be read: {error}") from None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bulk_pipelines.engine.intake.persist import Item
 from bulk_pipelines.engine.outcomes import storable
+from bulk_pipelines.formats.files.archives import fits
 from bulk_pipelines.processing.intake import archives
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, locations
@@ -40,8 +41,11 @@ def of_folder(source: str, chosen: Settings) -> Iterator[Item]:
                 yield item_key(entry.key), {"file": entry.key, "bytes": entry.size}
 
 
-def of_archive(landed: str, chosen: Settings) -> Iterator[Item]:
+def of_archive(landed: str, chosen: Settings, member: str | None = None) -> Iterator[Item]:
+    """Yield the files of an archive, or those whose names are like `member`."""
     for number, info in enumerate(archives.opened(landed, chosen).infolist()):
+        if member is not None and not fits(info.filename, member):
+            continue
         if not info.is_dir() and not is_litter(info.filename):
             row: dict[str, Any] = {"file": named(info.filename), "bytes": info.file_size, "member": number}
             yield f"{number:09}", row

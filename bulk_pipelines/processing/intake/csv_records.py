@@ -1,13 +1,34 @@
-"""Records of CSV (RFC 4180)."""
+"""Records of CSV, in whatever dialect (RFC 4180 if nothing else was told or is seen)."""
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.processing.intake.rows import LARGEST, Records, Row, check_columns, unreadable
+from bulk_pipelines.processing.intake.rows import LARGEST, Records, Row, Told, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
+
+DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    delimiter: str
+    quote: str | None
+    escape: str | None
+
+    def reader(self, lines: Iterator[str]) -> Any:
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            quotechar=self.quote,
+            escapechar=self.escape,
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+            strict=True,
+        )
 
 
 class CsvLines:
@@ -17,6 +38,8 @@ class CsvLines:
         self.lines = lines
         self.size = 0
         """How many characters of the present record were read."""
+        self.record: list[str] = []
+        """The lines of the present record."""
 
     def __iter__(self) -> Self:
         return self
@@ -26,36 +49,99 @@ class CsvLines:
             raise csv.Error(f"the record is longer than {LARGEST:,} characters")
         line = next(self.lines)
         self.size += len(line)
+        self.record.append(line)
         return line
 
+    def begin(self) -> None:
+        self.size = 0
+        self.record.clear()
 
-def of_csv(given: Iterator[str]) -> Records:
+
+def of_csv(given: Iterator[str], told: Told, skipped: int = 0) -> Records:
+    """Begin to read a file, of which so many lines were left out."""
     csv.field_size_limit(LARGEST)
     # A carriage return alone is no end of a line for PostgreSQL's COPY either; within quotes it stays.
-    lines = CsvLines(given)
-    reader = csv.reader(lines, strict=True)
-    try:
-        header = next((names for names in reader if names), [])
-    except csv.Error as error:
-        raise InvalidInput("source", f"the header of the CSV file cannot be read: {error}") from None
-    columns = tuple(name.strip() for name in header)
+    first, dialect, seen = first_line(given, told)
+    no_header = told.reading.no_header
+    columns = told.fields_of(first) if no_header else tuple(name.strip() for name in first)
     check_columns(columns)
-    return Records(Format.CSV, csv_rows(reader, lines, columns), columns)
+    lines = CsvLines(chain(seen, given))
+    reader = dialect.reader(lines)
+    if not no_header:
+        next(names for names in reader if names)
+    return Records(Format.CSV, csv_rows(reader, lines, columns, dialect, told, skipped), columns)
 
 
-def csv_rows(reader: Any, lines: CsvLines, columns: tuple[str, ...]) -> Iterator[Row]:
-    count = len(columns)
+def first_line(given: Iterator[str], told: Told) -> tuple[list[str], Dialect, list[str]]:
+    """Return the values of the first line, how they are written, and the lines that were read to find that out. What
+    separates them is seen by the names that are known; of delimiters that fit alike, the first one counts."""
+    reading = told.reading
+    quote = '"' if reading.quote is None else reading.quote or None
+    tried = reading.delimiter or "".join(mark for mark in DELIMITERS if mark != quote)
+    seen: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in given:
+            seen.append(line)
+            yield line
+
+    found: dict[Dialect, list[str]] = {}
+    wrong = ""
+    for dialect in (Dialect(mark, quote, reading.escape) for mark in tried):
+        try:
+            reader = dialect.reader(CsvLines(chain(tuple(seen), noted())))
+            found[dialect] = next((values for values in reader if values), [])
+        except csv.Error as error:
+            wrong = wrong or str(error)
+    if not found:
+        raise InvalidInput("source", f"the header of the CSV file cannot be read: {wrong}")
+    best = max(found, key=lambda each: told.fit(found[each]))
+    return found[best], best, seen
+
+
+def csv_rows(
+    reader: Any, lines: CsvLines, columns: tuple[str, ...], dialect: Dialect, told: Told, skipped: int
+) -> Iterator[Row]:
+    count, nulls = len(columns), frozenset(told.reading.nulls)
     while True:
-        line = reader.line_num + 1
-        lines.size = 0
+        line = reader.line_num + 1 + skipped
+        lines.begin()
         try:
             values = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield unreadable(f"lines {line} to {reader.line_num}: {error}", line)
+            yield unreadable(f"lines {line} to {reader.line_num + skipped}: {error}", line)
             continue
         if len(values) == count:
+            if nulls and not nulls.isdisjoint(values):
+                quoted = quoted_fields("".join(lines.record), dialect)
+                values = [
+                    None if value in nulls and not text else value for value, text in zip(values, quoted, strict=True)
+                ]
             yield dict(zip(columns, values, strict=True))
         elif values:
-            yield unreadable(f"{counted(len(values), 'field')} instead of {count}", line, ",".join(values))
+            yield unreadable(
+                f"{counted(len(values), 'field')} instead of {count}", line, dialect.delimiter.join(values)
+            )
+
+
+def quoted_fields(record: str, dialect: Dialect) -> list[bool]:
+    """Tell of each field of a record whether it is quoted: a spelling of no value that is quoted is a text."""
+    found, inside, begins, place = [False], False, True, 0
+    while place < len(record):
+        mark = record[place]
+        if mark == dialect.escape:
+            place += 1
+        elif inside:
+            if mark == dialect.quote and record[place + 1 : place + 2] == mark:
+                place += 1
+            elif mark == dialect.quote:
+                inside = False
+        elif mark == dialect.quote and begins:
+            found[-1] = inside = True
+        elif mark == dialect.delimiter:
+            found.append(False)
+        begins = mark == dialect.delimiter and not inside
+        place += 1
+    return found

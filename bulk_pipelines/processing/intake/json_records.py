@@ -13,8 +13,8 @@ PIECE = 1 << 18
 SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def of_lines(lines: Iterator[str]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
+def of_lines(lines: Iterator[str], skipped: int = 0) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1 + skipped):
         if line.strip():
             yield record_of(line, number)
 

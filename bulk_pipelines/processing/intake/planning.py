@@ -23,7 +23,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
-from bulk_pipelines.processing.intake.rows import Row
+from bulk_pipelines.processing.intake.rows import Row, check_columns
 from bulk_pipelines.processing.intake.sources import LandedSource
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import ProcessingRequest
@@ -73,7 +73,8 @@ def plan_file(
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    with sources.opened(found, chosen, request.format) as rows:
+    told = sources.told_of(request.recipe, request.format, request.reading)
+    with sources.opened(found, chosen, told, pool) as rows:
         check_needs(request.recipe, rows.columns)
         with transaction(pool) as connection:
             sources.note(
@@ -106,6 +107,7 @@ def plan_collection(
 ) -> Job:
     """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
     read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
+    check_collection(request)
     sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
     with transaction(pool) as connection:
         found = sources.noted(connection, job.job_id)
@@ -121,7 +123,8 @@ def plan_collection(
         # A listing has no order that lasts, so a plan that is to stop would begin anew each time: it does not stop.
         left = Until(collections.of_folder(request.source, chosen), lambda: False)
     else:
-        left = Until(itertools.islice(collections.of_archive(found.landed, chosen), before, None), stopping)
+        files = collections.of_archive(found.landed, chosen, request.reading.member)
+        left = Until(itertools.islice(files, before, None), stopping)
     persist.add_items(pool, job.job_id, left, sizer)
     with transaction(pool) as connection:
         planned = jobs.find(connection, job.job_key)
@@ -130,6 +133,14 @@ def plan_collection(
         if not planned.total_items:
             raise InvalidInput("source", "there are no files in it")
         return jobs.seal(connection, job.job_id)
+
+
+def check_collection(request: ProcessingRequest) -> None:
+    """Refuse what is said of files with rows, where each file is a row."""
+    fit = {"member"} if collections.is_archive(request.source) else set()
+    for name in request.reading.as_params():
+        if name not in fit:
+            raise InvalidInput(name, "is said of files with rows, and here each file is a row")
 
 
 class Until(Generic[Each]):
@@ -167,8 +178,7 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
         check_needs(request.recipe, columns)
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, LandedSource("a query", None, 0, "", None, columns))
-            keyed = ((f"{number:09}", row) for number, row in enumerate(rows, 1))
-            added = persist.add_all(connection, job.job_id, keyed)
+            added = persist.copy_all(connection, job.job_id, records.items(rows, 1))
             if not added:
                 raise InvalidInput("query", "it returns no rows")
             return jobs.find(connection, job.job_key)
@@ -191,8 +201,7 @@ def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[R
     columns = tuple(each.name for each in described.description or ())
     if not columns:
         raise InvalidInput("query", "it returns no columns")
-    if len(set(columns)) < len(columns):
-        raise InvalidInput("query", "two of its columns have the same name")
+    check_columns(columns, "query")
     cursor = reader.cursor("bulk_rows")
     cursor.itersize = FETCHED
     cursor.execute(f"SELECT to_jsonb(given) FROM ({statement}\n) AS given".encode())

@@ -7,24 +7,26 @@ unseen. What cannot be read as records at all, such as an array of JSON that is 
 import io
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.persist import Encoded
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files import encodings
 from bulk_pipelines.processing.intake.csv_records import of_csv
 from bulk_pipelines.processing.intake.json_records import PIECE, of_array, of_lines
-from bulk_pipelines.processing.intake.rows import LARGEST, UNREADABLE, Records, Row, unreadable
+from bulk_pipelines.processing.intake.rows import LARGEST, NOTHING_TOLD, UNREADABLE, Records, Row, Told, unreadable
 from bulk_pipelines.processing.request import Format
 
 BOM = "\ufeff"
+HEAD = 64 * 1024
+"""The encoding is recognised by so many bytes."""
 quoted = json.encoder.encode_basestring
 FOREIGN = (
     ("PAR1", "Parquet"),
     ("PK\x03\x04", "a zip archive or a workbook"),
     ("%PDF", "PDF"),
-    ("\udcff\udcfe", "UTF-16"),
-    ("\udcfe\udcff", "UTF-16"),
 )
 """How files begin that hold no records. What is packed was unpacked or refused when it was landed."""
 
@@ -52,11 +54,12 @@ class Pieces(io.RawIOBase):
         return size
 
 
-def opened(pieces: Iterable[bytes], wanted: Format | None = None) -> Records:
+def opened(pieces: Iterable[bytes], told: Told = NOTHING_TOLD) -> Records:
     """Recognise the format of a file, and begin to read it."""
     # Bytes that are no UTF-8 become half surrogates, which the check of the record finds.
-    text = io.TextIOWrapper(io.BufferedReader(Pieces(pieces), PIECE), "utf-8", "surrogateescape", newline="")
-    head = text.read(PIECE).removeprefix(BOM)
+    raw = io.BufferedReader(Pieces(in_utf8(iter(pieces), told)), PIECE)
+    text = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
+    head = behind_lines(text.read(PIECE).removeprefix(BOM), text, told.reading.skip_lines)
     while head.isspace() and (more := text.read(PIECE)):
         head = head.lstrip() + more
     if not head.strip():
@@ -65,13 +68,38 @@ def opened(pieces: Iterable[bytes], wanted: Format | None = None) -> Records:
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {said}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     found = {"[": Format.JSON, "{": Format.NDJSON}.get(head.lstrip()[0], Format.CSV)
-    check_format(wanted, found)
+    check_format(told.format, found)
+    if found is not Format.CSV and told.reading.fields:
+        raise InvalidInput("fields", "names the fields of a file without a header, and records of JSON name their own")
     match found:
         case Format.CSV:
-            return of_csv(lines_of(head, text))
+            return of_csv(lines_of(head, text), told, told.reading.skip_lines)
         case Format.NDJSON:
-            return peeked(Records(found, of_lines(lines_of(head, text))))
+            return peeked(Records(found, of_lines(lines_of(head, text), told.reading.skip_lines)))
     return peeked(Records(found, of_array(head, text)))
+
+
+def in_utf8(pieces: Iterator[bytes], told: Told) -> Iterator[bytes]:
+    """Return the pieces of a text in UTF-8, whatever it is written in."""
+    first: list[bytes] = []
+    for piece in pieces:
+        first.append(piece)
+        if sum(map(len, first)) >= HEAD:
+            break
+    every = chain(first, pieces)
+    encoding = encodings.found(b"".join(first)[:HEAD], told.reading.encoding)
+    return every if encoding is None else encodings.transcoded(every, encoding)
+
+
+def behind_lines(head: str, text: io.TextIOWrapper, count: int) -> str:
+    """Return what stands behind so many lines, whatever is in them."""
+    for _ in range(count):
+        while (end := head.find("\n")) < 0:
+            head = text.read(PIECE)
+            if not head:
+                raise InvalidInput("skip_lines", f"the file has no more than {count} lines")
+        head = head[end + 1 :]
+    return head
 
 
 def check_format(wanted: Format | None, found: Format) -> None:

@@ -1,12 +1,14 @@
 """One record of a file, as an item holds it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.fields import alike
+from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing.request import Format
 
 UNREADABLE = "_unreadable"
@@ -18,6 +20,42 @@ LARGEST = 1024 * 1024
 RAW_KEPT = 1_000
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a file before it is read. `needs` are the columns that a source must have, in their order, and
+    `columns` all that the recipe reads."""
+
+    format: Format | None = None
+    reading: Reading = STANDARD
+    needs: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()
+
+    def fields_of(self, first: Sequence[str]) -> tuple[str, ...]:
+        """Return the fields of a file without a header, whose first record has these values: those that somebody
+        named, or else the columns that the recipe needs."""
+        named = self.reading.fields or self.needs
+        if len(named) == len(first):
+            return named
+        if self.reading.fields:
+            raise InvalidInput("fields", f"names {len(named)} fields, and the first record has {len(first)}")
+        raise InvalidInput(
+            "fields",
+            f"the recipe needs {len(named)} columns, and the first record has {len(first)} fields: name the fields with"
+            " --fields NAME,NAME,…",
+        )
+
+    def fit(self, first: Sequence[str]) -> tuple[int, int]:
+        """Tell how well the first line of a file fits, if these are its values: by the names that are known, or by
+        their number if there is no header."""
+        if self.reading.no_header:
+            return int(len(first) == len(self.reading.fields or self.needs)), len(first)
+        known = {*self.columns, *self.reading.ignore, *(field for _, field in self.reading.map)}
+        return len({alike(each) for each in known} & {alike(each) for each in first}), len(first)
+
+
+NOTHING_TOLD = Told()
 
 
 @dataclass
@@ -47,7 +85,7 @@ def unreadable(reason: str, line: int, raw: str = "") -> Row:
     return {UNREADABLE: reason, LINE: line, RECORD: kept}
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
+def check_columns(columns: tuple[str, ...], field: str = "source") -> None:
     problems = []
     if any(not name for name in columns):
         problems.append("a column has no name")
@@ -56,6 +94,6 @@ def check_columns(columns: tuple[str, ...]) -> None:
     if any(name.startswith("_") and name in (UNREADABLE, LINE, RECORD) for name in columns):
         problems.append(f"{UNREADABLE}, {LINE} and {RECORD} are no names of columns")
     if problems:
-        raise InvalidInput("source", f"the names of the columns are wrong: {'; '.join(problems)}")
+        raise InvalidInput(field, f"the names of the columns are wrong: {'; '.join(problems)}")
     for name in columns:
-        payload.text("source", name)
+        payload.text(field, name)

@@ -6,12 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from psycopg.rows import class_row
+from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.processing.intake import records, tables
-from bulk_pipelines.processing.intake.rows import Records
+from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.processing import types
+from bulk_pipelines.processing.intake import records, shaping, tables
+from bulk_pipelines.processing.intake.archives import Stored
+from bulk_pipelines.processing.intake.rows import Records, Told
+from bulk_pipelines.processing.recipes import templates
+from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import Format, ProcessingRequest
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, landing, locations
@@ -70,19 +76,25 @@ def note(connection: Connection, job_id: int, found: LandedSource) -> None:
     connection.execute(queries.text("processing", "note_source"), values)
 
 
+def told_of(recipe: Recipe, wanted: Format | None, reading: Reading) -> Told:
+    """Return what is known of the rows of a recipe before they are read."""
+    columns = {*recipe.needs, *recipe.inputs, *types.find(recipe.type).reads(recipe)}
+    return Told(wanted, reading, recipe.needs, frozenset(columns | templates.columns_within(recipe.options)))
+
+
 @contextmanager
-def opened(found: LandedSource, chosen: Settings, wanted: Format | None) -> Iterator[Records]:
-    """Provide the records of a landed file. `wanted` is the format that it must have."""
+def opened(found: LandedSource, chosen: Settings, told: Told, pool: Engine) -> Iterator[Records]:
+    """Provide the records of a landed file."""
     assert found.landed is not None, "a job that has all its items reads nothing more"
     storage, key = locations.file(found.landed, access_of(chosen), "landed")
     with storage:
-        table = tables.format_of(storage.read(key, 0, min(tables.HEAD, storage.stat(key).size)))
-        if table is not None:
-            records.check_format(wanted, table)
-            yield records.peeked(tables.opened(storage, key, table, landing.limits_of(chosen)))
+        file = Stored(storage, key)
+        if tables.is_table(file.read(0, min(tables.HEAD, file.size))):
+            rows = tables.opened(file, found.source, told, landing.limits_of(chosen))
+            yield shaping.opened(rows, told, pool)
             return
         with storage.open(key) as reader:
-            yield records.opened(reader, wanted)
+            yield shaping.opened(records.opened(reader, told), told, pool)
 
 
 def remove(landed: str, chosen: Settings) -> None:

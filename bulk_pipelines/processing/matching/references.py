@@ -62,7 +62,7 @@ class Columns:
 
 def table_named(name: str) -> sql.Identifier:
     """Return a table as statements name it; it is written as `name` or `schema.name`."""
-    return sql.Identifier(*name.split(".", 1))
+    return sql.Identifier(*namespaces.parts_of(name))
 
 
 def load(engine: Engine, table: str, columns: Columns) -> Index:

@@ -211,14 +211,17 @@ def whole(provider: Provider, response: httpx.Response, deadline: Deadline) -> b
     if packing not in {"identity", "gzip"}:
         raise Transient(f"{provider.name} answers in the encoding {packing[:SHOWN]!r}, which was not asked for")
     unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16) if packing == "gzip" else None
-    most, data = provider.answer_bytes, bytearray()
+    most, data, received = provider.answer_bytes, bytearray(), 0
     for piece in response.iter_raw(65_536):
         deadline.check()
+        received += len(piece)
+        if unpacked is not None and unpacked.eof:  # zlib would keep whatever comes behind the end
+            raise Transient(f"{provider.name} answers with more behind the end of its answer")
         try:
             data += piece if unpacked is None else unpacked.decompress(piece, most + 1 - len(data))
         except zlib.error:
             raise Transient(f"{provider.name} broke off its answer: it cannot be unpacked") from None
-        if len(data) > most:
+        if max(len(data), received) > most:
             raise Transient(f"{provider.name} answers with more than {most:,} bytes")
     if unpacked is not None and not unpacked.eof:
         raise Transient(f"{provider.name} broke off its answer: it cannot be unpacked")

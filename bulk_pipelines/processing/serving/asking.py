@@ -66,6 +66,7 @@ class Said:
 def texts(value: object) -> list[str]:
     """Return the texts of a property's value: one or several, and each a text, a number, a truth or another entity."""
     values = value if isinstance(value, (list, tuple)) else [value]
+    values = [each for each in values if each is not None]
     return [str(each.get("name") or each.get("id", "")) if isinstance(each, Mapping) else str(each) for each in values]
 
 

@@ -16,12 +16,12 @@ QUANTIFIERS = ("any", "all")
 """Values are evidence, and there is none that speaks for a candidate because it lacks something."""
 
 
-def manifest(service: Service) -> Json:
-    """Return what a client asks first."""
+def manifest(name: str, at: str) -> Json:
+    """Return what a client asks first of the service of this name and address."""
     return {
         "versions": [VERSION],
-        "name": service.name,
-        "view": {"url": f"{service.address}/preview?id={{id}}"},
+        "name": name,
+        "view": {"url": f"{at}/preview?id={{id}}"},
         "preview": dict(PREVIEW),
         "suggest": {"entity": True, "type": True, "property": True},
         "extend": {"proposeProperties": True, "propertySettings": []},

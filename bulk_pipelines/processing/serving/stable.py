@@ -14,12 +14,11 @@ STRICT = ("any", "should", "all")
 PREVIEW = {"width": 420, "height": 240}
 
 
-def manifest(service: Service) -> Json:
-    """Return what a client asks first."""
-    at = service.address
+def manifest(name: str, at: str) -> Json:
+    """Return what a client asks first of the service of this name and address."""
     return {
         "versions": [VERSION],
-        "name": service.name,
+        "name": name,
         "identifierSpace": f"{at}/entities/",
         "schemaSpace": f"{at}/properties/",
         "defaultTypes": [],

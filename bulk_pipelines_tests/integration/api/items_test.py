@@ -158,6 +158,23 @@ def test_the_forms_of_a_request(api: Api, provider: ProviderServer) -> None:
     assert (waited.status_code, waited.headers["Preference-Applied"]) == (202, "wait=0")
 
 
+def test_rows_are_read_as_the_request_says(api: Api, provider: ProviderServer) -> None:
+    """In a form and in the address; expressions are for administrators, as they are for imports."""
+    rows, ada = "Nr;Produkt\n1;Käse\n".encode("cp1252"), api.client("ada")
+    told = {"recipe": "products", "encoding": "cp1252", "map": '{"title": "Produkt"}', "constants": "brand=Acme"}
+    form = ada.post("/api/jobs", data=told, files={"file": ("p.csv", rows)})
+    body = ada.post("/api/jobs", params=told, content=rows, headers={"Content-Type": "text/csv"})
+    for answer in (form, body):
+        assert answer.status_code == 202, answer.text
+        worked(api, answer.json()["jobId"])
+        (call,) = provider.calls[-1:]
+        assert call.params["q"] == "Käse Acme"
+    refused = ada.post("/api/jobs", data=told | {"expressions": "x=1"}, files={"file": ("p.csv", rows)})
+    assert refused.status_code == 403
+    wrong = ada.post("/api/jobs", data=told | {"decimal": "x"}, files={"file": ("p.csv", rows)})
+    assert (wrong.status_code, "neither a comma nor a point" in wrong.text) == (400, True)
+
+
 def test_files_of_the_server_are_named_by_administrators_below_the_folders(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

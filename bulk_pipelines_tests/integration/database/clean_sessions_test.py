@@ -11,7 +11,7 @@ from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.exports import streaming, submission
 from bulk_pipelines.exports.request import ExportRequest
-from bulk_pipelines.imports.plan import expressions
+from bulk_pipelines.formats.files import expressions
 
 CHANGES = {
     "search_path": "set_config('search_path', 'pg_temp', false)",

@@ -1,5 +1,6 @@
 """Dropped files whose rows are processed by a recipe: each is a job of its own, once, and is put away afterwards."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bulk_pipelines.drops import sources
 from bulk_pipelines.drops.sources import After, Rule
 from bulk_pipelines.engine.jobs import jobs, redrive
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage.errors import SourceChanged
@@ -73,6 +75,18 @@ def test_each_dropped_file_is_a_job_once_and_is_put_away(scene: Scene, inbox: In
     assert put == {"a.rows.csv", "b.rows.csv"}
     assert inbox.statuses() == {"a.rows.csv": "DONE", "b.rows.csv": "DONE", "users.csv": "TAKEN"}
     assert inbox.clear_up() == 0
+
+
+def test_a_rule_says_how_its_files_are_written(scene: Scene, inbox: Inbox) -> None:
+    reading = Reading.of({"encoding": "cp1252", "map": {"company": "Firma"}})
+    inbox.set(rules=(Rule("*.csv", recipe="companies", compression="gzip", reading=reading),))
+    text = "Nr;Firma\n1;Nördic; Timber\n2;Nördic Timber\n"
+    inbox.folder.mkdir(exist_ok=True)
+    (inbox.folder / "a.csv").write_bytes(gzip.compress(text.encode("cp1252")))
+    (key,) = inbox.look().jobs
+    planned(scene, key)
+    scene.worked(scene.job(key))
+    assert [row["Id"] for row in scene.grid(scene.job(key))] == ["", "7"]
 
 
 def test_a_file_that_fails_is_put_away_as_failed_and_mended_by_a_redrive(scene: Scene, inbox: Inbox) -> None:

@@ -20,9 +20,10 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.drain import End
 from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.processing import control, grid
+from bulk_pipelines.processing import control
 from bulk_pipelines.processing.control import Chosen
-from bulk_pipelines.processing.grid import GridFormat
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.processing import Scene, items
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said

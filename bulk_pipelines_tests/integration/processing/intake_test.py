@@ -124,12 +124,12 @@ def test_a_sheet_is_read_with_what_is_wrong_in_it(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (workbook([["title"], ["a"]], [["title"], ["b"]]), "several sheets"),
+        (workbook([["title"], ["a"]], [["title"], ["b"]]), "the workbook has the sheets"),
         (workbook([["brand"], ["a"]]), "needs the column title"),
         (workbook([["title", "title"], ["a", "b"]]), "same name"),
         (workbook([["title"]]), "no records"),
         (workbook([]), "is empty"),
-        (workbook([["title"], ["a"]])[:2_000], "cannot be read"),
+        (workbook([["title"], ["a"]])[:2_000], "the zip archive is damaged"),
         (stored("parquet")[:-20], "cannot be read"),
         (stored("arrow")[:200], "cannot be read"),
     ],
@@ -197,7 +197,7 @@ def test_a_query_that_is_refused_leaves_nothing(scene: Scene, query: str, why: s
         (b"title\na\nb,c\n\nd\n", ["", "2 fields instead of 1", ""]),
         (b'title\na\n"b\nc\n', ["", "unexpected end of data"]),
         (b'title\n"a"b\nc\n', ["expected after", ""]),
-        (b"title\na\xff\nb\n", ["half a surrogate", ""]),
+        (b"title\na\x81\nb\n", ["half a surrogate", ""]),
         (b"title\na\x00b\nc\n", ["NUL", ""]),
         (b'{"title": "a"}\nnull\n[1]\n{"title": NaN}\n{"title": 1e999}\n', ["", "NoneType", "list", "NaN", "not JSON"]),
         (b'{"title": 1, "title": 2}\n{"title": "\\ud800"}\n{"a"\n', ["twice", "surrogate", "not JSON"]),
@@ -249,8 +249,7 @@ def test_a_record_of_csv_that_never_ends_is_no_larger_than_a_record_may_be() -> 
         (b"title,title\na,b\n", "same name"),
         (b"title,,x\na,b,c\n", "no name"),
         (b"brand\na\n", "needs the column title"),
-        (b"PK\x03\x04abc", "cannot be read"),
-        ("title\na\n".encode("utf-16"), "UTF-16"),
+        (b"PK\x03\x04abc", "the zip archive is damaged"),
     ],
 )
 def test_a_file_that_cannot_be_read_at_all(scene: Scene, content: bytes, why: str) -> None:

@@ -69,8 +69,12 @@ def test_a_large_table_is_streamed_in_order(engine: Engine) -> None:
 
 
 def test_names_of_columns_and_tables_are_never_sql(engine: Engine) -> None:
-    with pytest.raises(Exception, match="does not exist"):
-        load(engine, 'users"; DROP TABLE users; --', Columns(('x" FROM users; --',), "id"))
+    evil = 'users"; DROP TABLE users; --'
+    with pytest.raises(InvalidInput, match="is no name of a table"):
+        load(engine, evil, Columns(("name",), "id"))
+    for table in ('"' + evil.replace('"', '""') + '"', "users"):
+        with pytest.raises(Exception, match="does not exist"):
+            load(engine, table, Columns(('x" FROM users; --',), "id"))
     with pool.transaction(engine) as connection:
         assert connection.execute("SELECT to_regclass('users') IS NOT NULL").fetchone() == (True,)
 

@@ -232,6 +232,26 @@ def test_pages_of_other_origins_ask_with_a_key(served: Api) -> None:
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
+def test_a_stranger_learns_of_no_recipe(served: Api) -> None:
+    ada, strange = served.client("ada"), {"Origin": "null"}
+    for version in ("", "/1.0-draft"):
+        told = set()
+        for name in ("companies", "remote", "nobody"):
+            url = f"{served.url}/reconcile/{name}{version}"
+            answer = httpx.get(url, headers=strange, timeout=60)
+            told.add((answer.status_code, answer.text.replace(name, "NAME"), len(answer.headers)))
+            for path, params in (("/suggest/entity", {"prefix": "a"}), ("/preview", {"id": "1"})):
+                assert httpx.get(url + path, params=params, headers=strange, timeout=60).status_code == 401
+            for send in (QUERIES, {"extend": "{}"}):
+                asked = httpx.get(f"{served.url}/reconcile/{name}", params=send, headers=strange, timeout=60)
+                assert asked.status_code == 401
+        ((status, text, _),) = told
+        assert status == 200
+        assert "Companies of the register" not in text
+        assert ada.get(f"/reconcile/companies{version}").json()["name"] == "Companies of the register"
+        assert ada.get(f"/reconcile/nobody{version}").status_code == 404
+
+
 def used_as_openrefine_does(manifest_url: str) -> None:
     """OpenRefine's page gets the manifest and suggestions, its server posts queries: without headers of ours."""
     page = {"Origin": "http://127.0.0.1:3333", "Sec-Fetch-Site": "same-site"}

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.fields import alike
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.formats.sheets import Sheet
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
-from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
 
 LONGEST_HEADER = 1024 * 1024
@@ -78,8 +79,8 @@ def fit(fields: tuple[str, ...] | None, resource: Resource, reading: Reading) ->
     if reading.no_header:
         wanted = len(reading.fields) or len(resource.columns)
         return int(len(fields) == wanted), len(fields)
-    told = {naming.alike(field) for _, field in reading.map} | {naming.alike(field) for field in reading.ignore}
-    return naming.fitting(fields, resource) + len(told & {naming.alike(field) for field in fields}), len(fields)
+    told = {alike(field) for _, field in reading.map} | {alike(field) for field in reading.ignore}
+    return naming.fitting(fields, resource) + len(told & {alike(field) for field in fields}), len(fields)
 
 
 def names_of(text: str, dialect: Dialect) -> tuple[str, ...] | None:
@@ -103,7 +104,7 @@ def refuse_preamble(
     """Raise `Unfit` if one of the next lines looks like the header, and this one does not."""
     best = naming.fitting(found.fields, resource)
     needed = naming.needed(resource)
-    if needed <= {naming.alike(field) for field in found.fields}:
+    if needed <= {alike(field) for field in found.fields}:
         return
     for skipped in range(1, PREAMBLE):
         try:
@@ -116,7 +117,7 @@ def refuse_preamble(
             later, _, number = read_header(source, resource, reading, position, line + skipped)
         except InvalidInput:
             continue
-        names = {naming.alike(field) for field in later.fields}
+        names = {alike(field) for field in later.fields}
         if naming.fitting(later.fields, resource) > best and needed <= names:
             lines = number - 1
             raise Unfit(
@@ -130,11 +131,11 @@ def refuse_preamble(
 def refuse_rows_before(sheet: Sheet, resource: Resource, reading: Reading) -> None:
     """Raise `Unfit` if a later row of a sheet looks like the header, and the first one does not."""
     needed = naming.needed(resource)
-    if reading.no_header or needed <= {naming.alike(field) for field in sheet.fields}:
+    if reading.no_header or needed <= {alike(field) for field in sheet.fields}:
         return
     for number, cells in sheet.first:
         if naming.fitting(cells, resource) > naming.fitting(sheet.fields, resource) and needed <= {
-            naming.alike(cell) for cell in cells
+            alike(cell) for cell in cells
         }:
             raise Unfit(
                 "source",

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.fields import alike, mentions, places_of, sql_names
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.header import LONGEST_HEADER
@@ -36,8 +37,8 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
     made = {column for column, _ in (*reading.constants, *reading.expressions)}
     told = [*reading.ignore, *(field for _, field in reading.map)]
     fields = list(dict.fromkeys([*first, *(each for each in told if not alike_in(each, first))]))
-    chosen = {place: "" for field in reading.ignore for place in naming.places_of(field, fields, "ignore")}
-    chosen |= {naming.places_of(field, fields, "map")[0]: column for column, field in reading.map}
+    chosen = {place: "" for field in reading.ignore for place in places_of(field, fields, "ignore")}
+    chosen |= {places_of(field, fields, "map")[0]: column for column, field in reading.map}
     called = {called: column for called, column in resource.header.items() if column not in made}
     naming.match_names(fields, called, chosen)
     absent = {called: column for called, column in called.items() if column not in chosen.values()}
@@ -47,7 +48,7 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
             fields.append(name)
     fields += [name for name, column in resource.header.items() if column in made and name not in fields]
     texts = [expression for _, expression in reading.expressions]
-    names = naming.sql_names(fields)
+    names = sql_names(fields)
     used = [place for place, name in enumerate(names) if place in chosen or mentioned(name, texts)]
     found = FieldMapping(
         tuple(names[place] for place in used),
@@ -68,8 +69,8 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
 
 
 def alike_in(told: str, fields: Sequence[str]) -> bool:
-    return naming.alike(told) in map(naming.alike, fields)
+    return alike(told) in map(alike, fields)
 
 
 def mentioned(name: str, expressions: Sequence[str]) -> bool:
-    return any(naming.mentions(each, name) for each in expressions)
+    return any(mentions(each, name) for each in expressions)

@@ -1,24 +1,25 @@
 """Which field of a file goes to which column: by what was told, by the same name, or by a name that differs only in
 case, spaces and punctuation."""
 
-import difflib
-import json
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.files.fields import (
+    LONGEST_SHOWN,
+    alike,
+    first_of,
+    mentions,
+    places_of,
+    sql_names,
+    with_hint,
+)
+from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.resources.declaration import Resource
-
-SHOWN = 10
-"""How many of the fields that do not fit an error names."""
-LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -43,29 +44,6 @@ class FieldMapping:
     def made(self) -> tuple[str, ...]:
         """The columns whose values come from no field."""
         return tuple(column for column, _ in (*self.constants, *self.expressions))
-
-
-def alike(name: str) -> str:
-    """Return what is left of a name without case, spaces and punctuation. A name that has nothing else stays."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(mark for mark in folded if mark.isalnum()) or folded
-
-
-def sql_names(fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the fields as expressions call them: in lower case, with an underscore for all that is no
-    letter and no digit. No two are the same."""
-    found: dict[str, None] = {}
-    counts: Counter[str] = Counter()
-    for number, field in enumerate(fields, 1):
-        plain = re.sub(r"\W+", "_", field.casefold()).strip("_") or f"field_{number}"
-        plain = f"field_{plain}" if plain[0].isdigit() else plain
-        plain = plain.encode()[:50].decode(errors="ignore")
-        name = plain
-        while name in found:
-            counts[plain] += 1
-            name = f"{plain}_{counts[plain] + 1}"
-        found[name] = None
-    return tuple(found)
 
 
 def fitting(fields: Sequence[str], resource: Resource) -> int:
@@ -139,19 +117,6 @@ def match_names(fields: Sequence[str], called: Mapping[str, str], chosen: dict[i
                 del left[name]
 
 
-def places_of(told: str, fields: Sequence[str], option: str) -> list[int]:
-    for same in (str, alike):
-        found = [place for place, field in enumerate(fields) if same(field) == same(told)]
-        if found:
-            return found
-    names = first_of(list(fields), lambda name: json.dumps(name[:LONGEST_SHOWN], ensure_ascii=False))
-    raise InvalidInput(option, f"the file has no field {with_hint(told, tuple(fields))}; it has {names}")
-
-
-def mentions(expression: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expression.casefold()) is not None
-
-
 def refuse(
     fields: Sequence[str], columns: Sequence[str], extra: Sequence[int], resource: Resource, made: set[str]
 ) -> None:
@@ -183,16 +148,3 @@ def refuse(
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
         told = f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}"
         raise Unfit("source", told, remedy, fields, columns)
-
-
-def first_of(names: list[str], said: Callable[[str], str]) -> str:
-    """List only the first few names, and how many more there are: a file of another kind may have thousands."""
-    rest = len(names) - SHOWN
-    return ", ".join(said(name) for name in names[:SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def with_hint(name: str, known: tuple[str, ...]) -> str:
-    name = name[:LONGEST_SHOWN]
-    shown = json.dumps(name, ensure_ascii=False)
-    close = difflib.get_close_matches(name.lower(), known, 1)
-    return f"{shown} (meant {close[0]}?)" if close else shown

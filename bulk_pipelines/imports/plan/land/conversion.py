@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats import parquet_rows, rows, xlsx_book
+from bulk_pipelines.formats.files import archives, encodings, workbooks
+from bulk_pipelines.formats.files.archives import Archive
 from bulk_pipelines.formats.reading import FileFormat, Reading
-from bulk_pipelines.formats.xlsx_book import Book
 from bulk_pipelines.formats.xlsx_rows import Reader
-from bulk_pipelines.imports.plan.land import archives, encodings
-from bulk_pipelines.imports.plan.land.archives import Archive
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
-from bulk_pipelines.imports.plan.unfit import Unfit
 from bulk_pipelines.storage import landing
 from bulk_pipelines.storage.compression import Compression, limited, recognised
 from bulk_pipelines.storage.contract import Entry, Storage
@@ -28,9 +26,7 @@ from bulk_pipelines.storage.seeking import SeekableFile
 
 HEAD = 64 * 1024
 PIECE = 1 << 20
-SHOWN = 5
 TABLES = (parquet_rows.PARQUET, parquet_rows.ARROW, parquet_rows.STREAM)
-HAS_CELLS = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -111,29 +107,11 @@ class Conversion:
 
     def sheet(self, archive: Archive) -> Iterator[bytes]:
         book = xlsx_book.read(archive.unpack)
-        name, part = self.chosen(archive, book)
+        name, part = workbooks.chosen(archive, book, self.reading.sheet)
         reading = self.reading
         reader = Reader(archive.unpack, book, name, part, reading.skip_lines, reading.no_header, reading.fields)
         schema, batches = reader.table()
         yield from rows.written(schema, batches)
-
-    def chosen(self, archive: Archive, book: Book) -> tuple[str, str]:
-        """Return the name and the part of the sheet that is meant."""
-        told = self.reading.sheet
-        names = [name for name, _, _ in book.sheets]
-        if told is not None:
-            if told not in names and not (told.isdecimal() and 0 < int(told[:9]) <= len(names)):
-                raise InvalidInput("sheet", f"the workbook has no sheet {told[:100]!r}, it has {listed(names)}")
-            name, part, _ = book.sheets[names.index(told) if told in names else int(told) - 1]
-            return name, part
-        visible = [(name, part) for name, part, hidden in book.sheets if not hidden]
-        full = [each for each in visible if has_cells(archive, each[1])] if len(visible) > 1 else visible
-        if len(full) == 1:
-            return full[0]
-        several = [name for name, _ in full or visible]
-        if not several:
-            raise InvalidInput("source", "all sheets of the workbook are hidden: say --sheet NAME")
-        raise Unfit("source", f"the workbook has the sheets {listed(several)}: say --sheet NAME", {"sheet": several[0]})
 
     def keep(self, pieces: Iterator[bytes], size: int, name: str, shown: str) -> Landed:
         """Write what came of a file. Doing it again comes to the same."""
@@ -142,27 +120,6 @@ class Conversion:
         return landing.land_stream(
             bounded, Entry(name, 0, None, name), shown, self.into, name, limits, Compression.NONE
         )
-
-
-def has_cells(archive: Archive, part: str) -> bool:
-    """Tell whether some cell of a sheet has a value, as far as its first megabytes tell."""
-    before = archive.unpacked
-    size = 0
-    try:
-        for piece in archive.unpack(part):
-            size += len(piece)
-            if b"<v>" in piece or b"<v " in piece or b"<is>" in piece:
-                return True
-            if size > HAS_CELLS:
-                break
-        return False
-    finally:
-        archive.unpacked = before
-
-
-def listed(names: list[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(repr(name[:40]) for name in names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def named(raw: str, reading: Reading) -> str:

@@ -15,7 +15,7 @@ from bulk_pipelines.columns.arrow import Column, column, compute, to_mask
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.context import Made
+from bulk_pipelines.formats.files.values import Made
 
 FIELDS = sql.Identifier("pg_temp", "fields_of_file")
 NUMBER = "number of the record"

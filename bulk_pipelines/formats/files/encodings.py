@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Iterator
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.imports.plan.unfit import Unfit
+from bulk_pipelines.formats.files.unfit import Unfit
 
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",

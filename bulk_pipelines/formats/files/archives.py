@@ -10,7 +10,7 @@ from lzma import LZMAError
 from pathlib import PurePosixPath
 
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.imports.plan.land.landed_file import LandedFile
+from bulk_pipelines.formats.rows import Source
 from bulk_pipelines.storage.compression import HARMLESS, PIECE
 from bulk_pipelines.storage.errors import BadCompression, OverLimit
 from bulk_pipelines.storage.landing import Limits
@@ -34,7 +34,7 @@ OFFICE = {
 class Archive:
     """An opened archive. `unpacked` counts what was unpacked of all its files together."""
 
-    source: LandedFile
+    source: Source
     shown: str
     limits: Limits
     unpacked: int = 0

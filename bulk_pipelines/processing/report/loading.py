@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from bulk_pipelines.errors import BulkError
-from bulk_pipelines.processing import grid
-from bulk_pipelines.processing.grid import GridFormat
 from bulk_pipelines.processing.intake import sources
+from bulk_pipelines.processing.report import grid
+from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import access_of
