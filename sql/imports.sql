@@ -149,6 +149,12 @@ WHERE job.job_id IS NULL OR (
     AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
 );
 
+-- name: rewriting_rules
+-- The rules of a table that would make something else of an INSERT, or, in an upsert, of any write.
+SELECT rulename FROM pg_rewrite
+WHERE ev_class = :table::regclass AND ev_enabled <> 'D' AND ev_type = ANY (:events::"char"[])
+ORDER BY rulename;
+
 -- name: may_object
 -- Whether anything besides types, NOT NULL, CHECK and the constraints named here decides which rows the table takes. If
 -- so, only the table itself can tell whether it takes a row. An index counts too, because it can refuse values that are

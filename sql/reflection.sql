@@ -75,7 +75,8 @@ ORDER BY i.indisprimary DESC,
 
 -- name: references
 -- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. One that this
--- role may not look up, or in which all columns together count as missing, is left out.
+-- role may not look up, or in which all columns together count as missing, is left out; so is one that goes by periods,
+-- and one that is not enforced, which PostgreSQL has since its version 18.
 SELECT o.conname, n.nspname, c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -89,6 +90,7 @@ SELECT o.conname, n.nspname, c.relname,
     )::text[]
 FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.confrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conparentid = 0
+    AND to_jsonb(o) @> '{"conenforced": false}' IS NOT TRUE AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY o.conname;
 
@@ -107,5 +109,6 @@ SELECT n.nspname, c.relname,
     )::text[]
 FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE o.confrelid = :oid AND o.contype = 'f' AND o.conparentid = 0
+    AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY o.conname;

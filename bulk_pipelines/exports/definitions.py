@@ -22,7 +22,7 @@ from bulk_pipelines.exports.report import report
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources.declaration import Resource
 
@@ -76,6 +76,7 @@ def asset_name(resource: str) -> str:
 
 def asset(resource: Resource) -> dg.AssetsDefinition:
     """Make the asset of a resource's exported files, which depends on the asset of its table."""
+    needed = behind([resource.name])
     return dg.graph_asset(
         name=asset_name(resource.name),
         description=f"Files with rows of {resource.name}: chosen columns and rows, of one moment. One partition is one "
@@ -85,12 +86,8 @@ def asset(resource: Resource) -> dg.AssetsDefinition:
         tags={"layer": "delivery"},
         owners=["team:data-platform"],
         partitions_def=partitions(kind_name(resource.name)),
-        ins={
-            resource.name: dg.AssetIn(
-                resource.name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping()
-            )
-        },
-    )(graph(pipeline(resource), 1, [resource.name]))
+        ins=needed,
+    )(graph(pipeline(resource), 1, list(needed)))
 
 
 def row_count(resource: Resource) -> dg.AssetChecksDefinition:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns.arrow import Column
+from bulk_pipelines.columns.arrow import Column, buffer
 from bulk_pipelines.errors import InvalidInput
 
 SMALL = 32 << 20
@@ -109,7 +110,7 @@ def is_date(code: str) -> bool:
 
 def shared(unpack: Unpack) -> Column:
     """Return the texts that cells share, which are kept in memory."""
-    texts: list[bytes] = []
+    texts: list[Column] = []
     left, size = b"", 0
     for piece in unpack("xl/sharedStrings.xml"):
         left += piece
@@ -120,16 +121,48 @@ def shared(unpack: Unpack) -> Column:
             raise damaged("xl/sharedStrings.xml declares entities")
         end = max(left.rfind(b"</si>"), left.rfind(b"<si/>"))
         if end >= 0:
-            texts += items(left[: end + 5])
+            texts.append(items(left[: end + 5]))
             left = left[end + 5 :]
-    return pa.array(texts, pa.binary()).cast(pa.string(), safe=False) if texts else pa.array([], pa.string())
+    return pa.concat_arrays(texts).cast(pa.string(), safe=False) if texts else pa.array([], pa.string())
 
 
-def items(data: bytes) -> list[bytes]:
+def items(data: bytes) -> Column:
+    """Return the texts of whole items."""
+    is_written = b"&" in data or b"_x" in data
+    found = None if is_written else plain_items(data)
+    if found is not None:
+        return found
     if b":si>" in data:
         data = re.sub(rb"<(/?)\w+:", rb"<\1", data)
-    found = [simple or (rich and joined(rich)) or b"" for simple, rich in ITEM.findall(data)]
-    return [unescaped(each) for each in found] if b"&" in data or b"_x" in data else found
+    texts = [simple or (rich and joined(rich)) or b"" for simple, rich in ITEM.findall(data)]
+    return pa.array([unescaped(each) for each in texts] if is_written else texts, pa.binary())
+
+
+def plain_items(data: bytes) -> Column | None:
+    """Find the texts by the bytes of the tags, without an object for each; return None if some item has other tags than
+    `<si><t>text</t></si>`."""
+    first = data.find(b"<si")
+    view = np.frombuffer(data + b" " * 32, dtype=np.uint8)
+    tags = np.flatnonzero(view[:-32] == ord("<"))
+    tags = tags[np.searchsorted(tags, max(first, 0)) :]
+    if first < 0 or len(tags) % 4:
+        return None
+    begin, text, end, close = tags.reshape(-1, 4).T
+    kept = (view[text + 2] == ord(" ")) & (view[text + 3] == ord("x"))
+    starts = text + np.where(kept, len('<t xml:space="preserve">'), len("<t>"))
+    is_plain = (text == begin + len("<si>")) & (starts <= end) & (close == end + len("</t>"))
+    is_plain &= (view[starts - 1] == ord(">")) & (kept | (view[text + 2] == ord(">")))
+    for places, tag in ((begin, b"<si>"), (text, b"<t"), (end, b"</t>"), (close, b"</si>")):
+        for offset, character in enumerate(tag):
+            is_plain &= view[places + offset] == character
+    if not is_plain.all():
+        return None
+    # Each text is followed by what stands before the next one, which is left out.
+    edges = np.column_stack((starts, end)).ravel()
+    both: Column = pa.Array.from_buffers(
+        pa.binary(), len(edges) - 1, [None, buffer(edges.astype(np.int32)), pa.py_buffer(data)]
+    )
+    return both.take(pa.array(np.arange(0, len(edges), 2)))
 
 
 def joined(rich: bytes) -> bytes:

@@ -24,6 +24,7 @@ DAY = 86_400_000
 EXCEL_ZERO = -25_569 * DAY
 LAST_SERIAL = 2_958_466
 # With a power of ten, or with a point and sixteen or seventeen digits: so many tell the numbers of cells apart.
+SHOWN_DIGITS, SHORT = 15, 13
 ODD_NUMBER = r"E|^-?0\.0*\d{16,17}$|^-?[1-9][\d.]{16,17}$"
 
 
@@ -241,11 +242,14 @@ def number(text: str) -> float:
 
 def plainly(text: str) -> str:
     """Write a number such as 1.5E+17 with all its digits, if they are not too many, and one such as 918.57000000000005,
-    as Excel writes 918.57, with the fewest digits that mean the same number."""
+    as Excel writes 918.57, with the fewest digits that mean the same number. Excel itself shows and compares fifteen
+    digits: where these are a shorter number, as of 918.5700000000001, the others are noise of its calculations."""
     if "E" not in text and "." not in text:
         return text
     try:
         value = float(text)
     except ValueError:
         return text
+    if f"{value:.{SHORT}g}" == f"{value:.{SHOWN_DIGITS}g}":
+        value = float(f"{value:.{SHORT}g}")
     return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)

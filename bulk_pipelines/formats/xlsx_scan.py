@@ -56,35 +56,35 @@ def quickly(data: bytes) -> Cells | None:
     """Find the cells by the bytes of their tags; return None if a tag is not as it is expected."""
     view = np.frombuffer(data + b"    ", dtype=np.uint8)
     tags = np.flatnonzero(view == ord("<"))
-    ends = np.flatnonzero(view == ord(">"))
+    ends = ends_of(tags, np.flatnonzero(view == ord(">")))
+    if ends is None:
+        return None
     name, behind = view[tags + 1], view[tags + 2]
     is_short = (behind == ord(" ")) | (behind == ord(">"))
-    cells = tags[(name == ord("c")) & (is_short | (behind == ord("/")))]
+    is_cell = (name == ord("c")) & (is_short | (behind == ord("/")))
+    is_row = (name == ord("r")) & (behind == ord("o"))
+    cells, close = tags[is_cell], ends[is_cell]
     numbers = [found[1] for found in ROW.finditer(data)]
-    rows = tags[(name == ord("r")) & (behind == ord("o"))]
-    opening = [tags[(name == ord(mark)) & is_short] for mark in "vt"]
-    if len(numbers) != len(rows) or None in numbers or not len(cells):
-        return None if len(cells) or len(rows) != len(numbers) else nothing()
+    rows = int(np.count_nonzero(is_row))
+    if len(numbers) != rows or None in numbers or not len(cells):
+        return None if len(cells) or rows != len(numbers) else nothing()
     if not (view[cells + 3] == ord("r")).all() or not (view[cells + 5] == ord('"')).all():
         return None
-    close = ends[np.searchsorted(ends, cells)]
     starts, stops = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells), dtype=np.int64)
-    for values in reversed(opening):
-        behind_tag = ends[np.searchsorted(ends, values)]
-        is_open = view[behind_tag - 1] != ord("/")
-        begin = behind_tag[is_open] + 1
-        owner = np.searchsorted(cells, values[is_open], side="right") - 1
+    cell_of = np.cumsum(is_cell) - 1
+    for mark in "tv":
+        values = np.flatnonzero((name == ord(mark)) & is_short)
+        values = values[view[ends[values] - 1] != ord("/")]
+        owner = cell_of[values]
         if len(owner) and (owner[0] < 0 or (np.diff(owner) == 0).any()):
             return None
-        starts[owner] = begin
-        stops[owner] = tags[np.minimum(np.searchsorted(tags, begin), len(tags) - 1)]
+        starts[owner] = ends[values] + 1
+        stops[owner] = tags[np.minimum(values + 1, len(tags) - 1)]
     marks = np.flatnonzero(view == ord("="))
     kinds = kinds_of(view, cells, close, marks)
     styles = styles_of(view, cells, close, marks)
-    if kinds is None:
-        return None
-    row_of = np.searchsorted(rows, cells, side="right") - 1
-    if row_of[0] < 0:
+    row_of = (np.cumsum(is_row) - 1)[is_cell]
+    if kinds is None or row_of[0] < 0:
         return None
     kept = stops > starts
     texts = gathered(view, starts[kept], stops[kept])
@@ -92,6 +92,15 @@ def quickly(data: bytes) -> Cells | None:
         texts = with_characters(texts)
     lines = np.array(numbers, dtype="S7").astype(np.int64)[row_of]
     return Cells(lines[kept], columns_of(view, cells)[kept], kinds[kept], styles[kept], texts)
+
+
+def ends_of(tags: Ints, ends: Ints) -> Ints | None:
+    """Return where each tag ends. A text may hold a `>`, too; return None if that is not how it is."""
+    if len(tags) > len(ends):
+        return None
+    if len(tags) < len(ends):
+        ends = ends[np.minimum(np.searchsorted(ends, tags), len(ends) - 1)]
+    return ends if (tags < ends).all() and (ends[:-1] < tags[1:]).all() else None
 
 
 def with_characters(texts: Any) -> Any:

@@ -9,7 +9,7 @@ from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.flags import reading_options, with_reading
 from bulk_pipelines.imports.files_first import FilesFirst
-from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -174,7 +174,7 @@ def errors(
     rejects_shown = [
         RejectShown(each.line, each.reasons, str(row["record"])) for each, row in zip(page, rows, strict=True)
     ]
-    lines = [f"line {row['line']}: {row['reasons']}  {row['record']}" for row in rows]
+    lines = [f"line {each.line}: {why(each.reasons)}  {each.record}" for each in rejects_shown]
     if more:
         lines.append(f"… {total} in all; the next ones: bulk import errors {job_key} --after-line {page[-1].line}")
     elif not total:

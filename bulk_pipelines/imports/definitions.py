@@ -16,7 +16,7 @@ from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import FileConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
 from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
@@ -86,7 +86,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
 
 def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
     """Define the asset that is the table of a resource. It depends on the assets of the resources it refers to."""
-    needed = resources.referred_to(resource)
+    needed = behind(resources.referred_to(resource))
     return dg.graph_asset(
         name=resource.name,
         description=f"{resource.says} One partition is one import; its figures are of that import.",
@@ -96,11 +96,8 @@ def asset(resource: Resource, lanes: int) -> dg.AssetsDefinition:
         owners=["team:data-platform"],
         partitions_def=partitions(kind_name(resource.name)),
         metadata={"dagster/table_name": ".".join(resource.place)} if resource.columns else {},
-        ins={
-            name: dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=dg.AllPartitionMapping())
-            for name in needed
-        },
-    )(graph(pipeline(resource), lanes, needed))
+        ins=needed,
+    )(graph(pipeline(resource), lanes, list(needed)))
 
 
 def checks(resource: Resource) -> list[dg.AssetChecksDefinition]:

@@ -113,6 +113,13 @@ def partitions(kind: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=partitions_name(kind))
 
 
+def behind(assets: Sequence[str]) -> dict[str, dg.AssetIn]:
+    """Return the `ins` of an asset that stands behind others and gets no data of them. Their names are not those of the
+    assets: a table may be called as a parameter cannot be."""
+    every = dg.AllPartitionMapping()
+    return {f"behind_{name}": dg.AssetIn(name, dagster_type=dg.Nothing, partition_mapping=every) for name in assets}
+
+
 def graph(pipeline: Pipeline, lanes: int, stands_on: Sequence[str] = ()) -> Callable[..., object]:
     """Return the steps, to be given to dg.graph_asset. `stands_on` names the asset's `ins`, which only put it in order
     behind other assets and pass no data."""

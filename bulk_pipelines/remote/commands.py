@@ -13,7 +13,7 @@ import click
 from bulk_pipelines import output, settings
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
-from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown
+from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
 
 if TYPE_CHECKING:
     from bulk_pipelines.client import Client, Import
@@ -199,10 +199,7 @@ def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, afte
         else:
             behind = (each for each in client.imports.errors(job_key) if each.line > after_line)
             found = list(islice(behind, limit + 1))
-            lines = [
-                f"line {each.line}: {', '.join(str(one.get('code', one)) for one in each.reasons)}"
-                for each in found[:limit]
-            ]
+            lines = [f"line {each.line}: {why(each.reasons)}" for each in found[:limit]]
             if len(found) > limit:
                 lines.append(f"… the next ones: bulk import errors {job_key} --after-line {found[limit - 1].line}")
             shown = [RejectShown(each.line, each.reasons, None) for each in found[:limit]]

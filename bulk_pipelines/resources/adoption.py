@@ -1,5 +1,6 @@
 """Tables that somebody else has made: found by their names, and adopted by a declaration that people can edit."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from bulk_pipelines.counted import counted
 from bulk_pipelines.database import namespaces, samples
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.resources import library, reflection
+from bulk_pipelines.resources import library, reflection, written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import Settings
 
@@ -71,19 +72,29 @@ def adopt(
     """Declare a table in a file. With `provenance` the table gets the columns by which its rows say where they come
     from. What people wrote into a declaration that is made again stays where it still makes sense."""
     reflected = reflection.reflect(connection, table)
-    reflected = replace(reflected, name=name or reflected.table.lower())
+    reflected = replace(reflected, name=name or name_of(reflected))
     library.check_name(reflected.name, "name")
-    before = next((each for each in resources.known() if each.name == reflected.name), None)
+    known = {each.name: each for each in resources.known()}
+    before = known.pop(reflected.name, None)
     if before is not None and before.built_in:
         raise Conflict(f"{reflected.name} is a resource already: give the other one a --name")
+    if before is not None and before.place != reflected.place:
+        raise Conflict(f"{before.name} is the declaration of {'.'.join(before.place)}: give the other one a --name")
+    library.check_free(reflected.name, known, "name")
     if provenance and not reflected.provenance:
         connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, reflected.place)])
         reflected = replace(reflection.reflect(connection, table), name=reflected.name)
     if again and before is not None:
-        if before.place != reflected.place:
-            raise InvalidInput("name", f"{before.name} is the declaration of {'.'.join(before.place)}")
         reflected = with_words_of(reflected, before)
     return reflected, library.write(chosen, reflected, again=again)
+
+
+def name_of(table: Resource) -> str:
+    """Return what a table is called as a resource if nobody says: the table's name, with its schema before it where the
+    name alone cannot be that of a resource."""
+    schema, name = (re.sub(r"[^a-z0-9_]+", "_", part.lower()).strip("_") for part in table.place)
+    is_free = written.NAME.fullmatch(name) and name not in written.RESERVED
+    return name if is_free else f"{schema}_{name}"
 
 
 def with_words_of(fresh: Resource, before: Resource) -> Resource:

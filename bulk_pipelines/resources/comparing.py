@@ -52,6 +52,9 @@ def of_column(declared: Column, actual: Column | None) -> list[Difference]:
         found.append(Difference(f"its column {name} needs a value, and the declaration does not require it", False))
     if declared.has_default and not actual.has_default and actual.required:
         found.append(Difference(f"its column {name} has no default any more", True))
+    if actual.takes_empty and not declared.takes_empty:
+        told = f"its column {name} takes an empty text as a value, and the declaration says that it is none"
+        found.append(Difference(told, False))
     labels = {value for rule in actual.rules if isinstance(rule, OneOf) for value in rule.values}
     if labels:
         allowed = {value for rule in declared.rules if isinstance(rule, OneOf) for value in rule.values}

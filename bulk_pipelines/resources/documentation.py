@@ -24,7 +24,8 @@ two have come apart.
 another folder). From then on `orders` is a resource like users: `--resource orders`, `bulk export orders`, a rule
 in `drops.toml`, and in Dagster, when its code location is loaded again, two assets whose lineage follows the
 foreign keys. Edit the file, and keep it in git. `bulk resources check` says where it and the table have come apart;
-`bulk resources adopt shop.orders --again` makes it anew and keeps what you wrote.
+`bulk resources adopt shop.orders --again` makes it anew and keeps what you wrote. A table whose name means something
+else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_images`; `--name` gives another name.
 
 | field of a column | what it is for |
 | --- | --- |
@@ -42,7 +43,8 @@ foreign keys. Edit the file, and keep it in git. `bulk resources check` says whe
 `has` a value.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
-  words. Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
+  words, also where PostgreSQL itself would drop a part: the time of a `date`, the offset of a `timestamp` without one.
+  Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
   nineteen digits, ISO dates and times, JSON, arrays of one dimension. If a column of a batch has values that only
   PostgreSQL can read (intervals, addresses of networks, ranges, `infinity`, longer numbers), the rows of that batch go
   in by text COPY. Only the real kinds are rounded to the nearest number that they have, as everywhere.

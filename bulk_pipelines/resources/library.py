@@ -29,8 +29,7 @@ def adopted(taken: Collection[str]) -> tuple[Resource, ...]:
     found: dict[str, Resource] = {}
     for path in sorted(folder(settings.current()).glob("*.toml")):
         resource = read(path)
-        if resource.name in taken or resource.name in found:
-            raise InvalidInput(str(path), f"there is another resource {resource.name!r}")
+        check_free(resource.name, {*taken, *found}, str(path))
         found[resource.name] = resource
     return in_order(found)
 
@@ -80,8 +79,25 @@ def read_once(path: Path, _stamp: tuple[int, ...]) -> Resource:
 
 
 def check_name(name: str, place: str) -> None:
-    if not written.NAME.fullmatch(name) or name == written.UNDECLARED:
+    if not written.NAME.fullmatch(name):
         raise InvalidInput(place, f"{name!r} cannot be the name of a resource: that has letters, digits and _")
+    if name in written.RESERVED:
+        raise InvalidInput(
+            place,
+            f"{name!r} cannot be the name of a resource: it means something else in Dagster."
+            f" Take another one, such as my_{name}",
+        )
+
+
+def check_free(name: str, taken: Collection[str], place: str) -> None:
+    """Raise `InvalidInput` if another resource has this name, or an asset of its exports."""
+    if name in taken:
+        raise InvalidInput(place, f"there is another resource {name!r}")
+    for one, other in ((name, f"{name}_export"), (name.removesuffix("_export"), name)):
+        if one != other and {one, other} - {name} <= set(taken):
+            raise InvalidInput(
+                place, f"{other!r} is what exports of {one!r} are called in Dagster: give one of the two another name"
+            )
 
 
 def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:

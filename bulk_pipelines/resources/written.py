@@ -2,6 +2,7 @@
 that every process that works a job has the same declaration."""
 
 import json
+import keyword
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +15,14 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The names of resources that have a file: they become the names of kinds of job and of assets."""
 UNDECLARED = "any_table"
 """What jobs about tables that nobody has declared are called together: they have one kind."""
+RESERVED = frozenset(
+    {*keyword.kwlist, "bool", "dict", "float", "int", "str", "type", "input", "output", "context", "config", "conf"}
+    | {"meta", "arg_dict", "input_arg_dict", "output_arg_dict"}
+    | {"distributed_files", "entities", "images", "lookups", "matches", "notices", "reconciliations"}
+    | {"file", "rows", UNDECLARED, f"{UNDECLARED}_export"}
+)
+"""Names that no resource can have: Dagster refuses words of Python and some of its own, and others belong to assets and
+jobs of the program."""
 
 
 def job_name(resource: str) -> str:

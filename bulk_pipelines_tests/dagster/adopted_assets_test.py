@@ -6,17 +6,20 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 import pytest
+from dagster._core.definitions.utils import DISALLOWED_NAMES
+from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines import resources, settings
+from bulk_pipelines import definitions, resources, settings
 from bulk_pipelines.components import frames, parts
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.dropping import doors
 from bulk_pipelines.drops import scan
+from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.exports import definitions as exporting
 from bulk_pipelines.imports import definitions as importing
 from bulk_pipelines.imports import submission
-from bulk_pipelines.resources import adoption
+from bulk_pipelines.resources import adoption, written
 from bulk_pipelines_tests.scenes.frames import Project, error_of, project
 from bulk_pipelines_tests.scenes.inbox import Inbox
 
@@ -104,3 +107,55 @@ def test_the_rows_of_an_adopted_table_as_a_frame(adopted: Project) -> None:
     shown = check.metadata["first_rejects"]
     assert isinstance(shown, dg.TableMetadataValue)
     assert [each.data["reasons"] for each in shown.records] == ["duplicate_key"]
+
+
+def test_tables_with_names_that_mean_something_else(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a declaration would keep all definitions from being loaded, and with them every import of every table."""
+    monkeypatch.setenv("BULK_RESOURCES", str(project.folder / "resources"))
+    wanted = {
+        "self": "self",
+        "class": "shop_class",
+        "config": "shop_config",
+        "images": "shop_images",
+        "file": "shop_file",
+        "any_table": "shop_any_table",
+        "Order Details": "order_details",
+        "2026": "shop_2026",
+    }
+    found = {}
+    with transaction(project.engine) as connection:
+        connection.execute("CREATE SCHEMA shop")
+        for name in wanted:
+            table = f'shop."{name}"'
+            refers = sql.SQL("integer REFERENCES shop.self") if name != "self" else sql.SQL("integer")
+            connection.execute(
+                sql.SQL("CREATE TABLE shop.{} (id integer PRIMARY KEY, other {})").format(sql.Identifier(name), refers)
+            )
+            resource, _ = adoption.adopt(connection, settings.current(), table, None, provenance=False, again=False)
+            found[name] = resource.name
+        assert found == wanted
+        connection.execute("CREATE TABLE shop.self_export (id integer); CREATE SCHEMA b; CREATE TABLE b.self (id int)")
+        with pytest.raises(InvalidInput, match="'self_export' is what exports of 'self' are called in Dagster"):
+            adoption.adopt(connection, settings.current(), "shop.self_export", None, provenance=False, again=False)
+        with pytest.raises(InvalidInput, match="'config' cannot be the name of a resource: .* such as my_config"):
+            adoption.adopt(connection, settings.current(), "b.self", "config", provenance=False, again=False)
+        for again in (False, True):
+            with pytest.raises(Conflict, match=r"self is the declaration of shop\.self: give the other one a --name"):
+                adoption.adopt(connection, settings.current(), "b.self", None, provenance=False, again=again)
+    importing_and_exporting = dg.Definitions.merge(
+        importing.imports(importing.launchables()),
+        exporting.exports(exporting.launchables()),
+        dg.Definitions(resources={"database": project.database}),
+    )
+    parents = importing_and_exporting.resolve_asset_graph().get(dg.AssetKey("order_details")).parent_keys
+    assert parents == {dg.AssetKey("self")}
+
+
+def test_the_names_that_no_resource_can_have() -> None:
+    everything = definitions.defs
+    ours = {"users", "articles", "comments"}
+    ours |= {f"{name}_export" for name in ours}
+    assets = {key.path[-1] for key in everything.resolve_asset_graph().get_all_asset_keys()} - ours
+    jobs = {job.name for job in everything.get_repository_def().get_all_jobs()}
+    of_jobs = {name.removeprefix(kind) for name in jobs for kind in ("import_", "export_") if name.startswith(kind)}
+    assert (DISALLOWED_NAMES | assets | of_jobs) - ours == written.RESERVED

@@ -67,11 +67,12 @@ def listening_everywhere(heard: Heard) -> Iterator[None]:
 
     cursor = cursor_that_tells(told)
 
-    def lent(connection: psycopg.Connection[Any], _record: object, _lent: object) -> None:
-        connection.cursor_factory = cursor
+    def lent(connection: object, _record: object, _lent: object) -> None:
+        if isinstance(connection, psycopg.Connection):  # Dagster has pools of SQLite, too
+            connection.cursor_factory = cursor
 
-    def returned(connection: psycopg.Connection[Any] | None, _record: object) -> None:
-        if connection is not None:
+    def returned(connection: object, _record: object) -> None:
+        if isinstance(connection, psycopg.Connection):
             connection.cursor_factory = psycopg.Cursor
 
     event.listen(Pool, "checkout", lent)

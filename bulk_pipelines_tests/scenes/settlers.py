@@ -12,10 +12,7 @@ from bulk_pipelines.engine.outcomes import Done, Outcome
 from bulk_pipelines.engine.worker.settler import Settler
 from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.errors import Unavailable
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    decided,
-    found,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import decided, found
 
 NEVER = 3_600.0
 LEASE = 30.0

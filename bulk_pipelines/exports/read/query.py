@@ -72,7 +72,11 @@ def rows(request: ExportRequest) -> Statement:
         ordered = [table.c[each.field].desc() if each.descending else table.c[each.field] for each in request.order]
         selected = selected.order_by(*ordered, *(table.c[name] for name in request.declared.id_columns))
     if request.format in {Format.JSON, Format.NDJSON}:
-        record = selected.subquery("record")
+        # Where a column is called as the row is, that name means the column.
+        name = "record"
+        while name in selected.selected_columns:
+            name += "_"
+        record = selected.subquery(name)
         return sa.select(sa.func.row_to_json(record.table_valued()))
     return selected
 

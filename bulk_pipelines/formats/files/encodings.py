@@ -16,6 +16,8 @@ MARKS = {
 """The byte order marks, a longer one before one that it begins with."""
 KEPT = "kept"
 """The name under which `kept` deals with wrong bytes: they stay wrong, so that only their record is rejected."""
+FIRST_BYTES = 16
+"""By so many bytes UTF-16 is recognised that has no byte order mark."""
 LETTERS = frozenset(b"\x8a\x8c\x8e\x9a\x9c\x9e\x9f" + bytes(range(0xC0, 0x100))) - frozenset(b"\xd7\xf7")
 
 
@@ -40,11 +42,26 @@ def found(head: bytes, told: str | None) -> str | None:
                 " else it is; --encoding utf-8 rejects only the records with wrong bytes",
                 {"encoding": "cp1252"},
             )
+        if marked is None and (wide := wide_one(head)) is not None:
+            raise Unfit(
+                "encoding",
+                f"the file looks like UTF-16 without a byte order mark: say --encoding {wide}",
+                {"encoding": wide},
+            )
         return None if marked == "utf-8" else marked
     name = codecs.lookup(told).name
     if marked is not None and not name.startswith(marked):
         raise InvalidInput("encoding", f"the file was said to be {told}, but begins with the mark of {marked}")
     return None if name in {"utf-8", "utf-8-sig", "ascii"} else name
+
+
+def wide_one(head: bytes) -> str | None:
+    """Return which UTF-16 a text is in whose first characters all are of ASCII; None if it is in neither."""
+    first = head[:FIRST_BYTES]
+    for name, zeros, others in (("utf-16-le", first[1::2], first[::2]), ("utf-16-be", first[::2], first[1::2])):
+        if zeros and not any(zeros) and all(others):
+            return name
+    return None
 
 
 def is_western(head: bytes) -> bool:

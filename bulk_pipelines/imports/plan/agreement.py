@@ -30,6 +30,7 @@ def check(connection: Connection, resource: Resource, mode: Mode) -> None:
     if not resource.built_in:
         refuse_names(resource)
         comparing.refuse_grave(connection, resource)
+        refuse_rules(connection, resource, mode)
         return
     adoption.refuse_unmade(connection, resource)
     wanted = ["SELECT", "INSERT", *(["UPDATE"] if mode is Mode.UPSERT else [])]
@@ -50,6 +51,19 @@ def refuse_names(resource: Resource) -> None:
     if wrong:
         raise InvalidInput(
             "table", f"{wrong[0]!r} has a per cent sign in its name: give it another name to import into it"
+        )
+
+
+def refuse_rules(connection: Connection, resource: Resource, mode: Mode) -> None:
+    """Refuse a table with rules for writing: COPY passes them by, and MERGE refuses them."""
+    place = sql.Identifier(*resource.place).as_string(connection)
+    values = {"table": place, "events": ["2", "3", "4"] if mode is Mode.UPSERT else ["3"]}
+    found = [name for (name,) in connection.execute(queries.text("imports", "rewriting_rules"), values)]
+    if found:
+        raise InvalidInput(
+            "table",
+            f"{place} has the rule {found[0]}, which an import would pass by: make a trigger of it, or disable it"
+            f" (ALTER TABLE {place} DISABLE RULE)",
         )
 
 

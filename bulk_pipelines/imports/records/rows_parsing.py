@@ -71,7 +71,7 @@ def as_kind(values: Column, kind: ColumnKind) -> Column:
         try:
             if are_times:
                 return moments(values, stored)
-            return values.cast(stored)
+            return number_as(values, stored)
         except pa.ArrowInvalid:
             return text_of(values)
     return text_of(values)
@@ -83,6 +83,19 @@ def moments(values: Column, stored: pa.DataType) -> Column:
     found = values.cast(pa.timestamp("us", tz=values.type.tz)).cast(stored)
     if timestamps.within_range(found).null_count > found.null_count:
         raise pa.ArrowInvalid("a time is out of range")
+    return found
+
+
+def number_as(values: Column, stored: pa.DataType) -> Column:
+    """Return numbers as the kind holds them. One that is too large for that, or so small that it would become zero,
+    makes texts of all of its block: the table refuses it."""
+    found = values.cast(stored)
+    if pa.types.is_floating(stored) and found.type != values.type:
+        given = values.cast(pa.float64())
+        grown = compute.and_not(compute.is_inf(found), compute.is_inf(given))
+        gone = compute.and_not(compute.equal(found, 0.0), compute.equal(given, 0.0))
+        if compute.any(compute.or_(grown, gone)).as_py():
+            raise pa.ArrowInvalid("a number is out of range")
     return found
 
 

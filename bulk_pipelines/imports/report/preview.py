@@ -2,6 +2,7 @@
 would be rejected, and the options that are needed. Nothing is submitted, and nothing is written but to a folder that is
 removed."""
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,8 @@ SHOWN = 10
 REMEDIES = 5
 PACKED_TABLE = "parquet or arrow"
 """What is said of a table that came out of an archive: its rows do not tell what it was."""
+COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+,\d+|\d+,(\d\d?|\d{4,}))")
+"""A number that means nothing if its comma does not stand before decimals."""
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 
@@ -121,16 +124,29 @@ def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: 
                 tried = replace(request, reading=replace(request.reading, **remedy))
                 try:
                     found = looked_at(pool, tried, replace(lands, request=tried), asked, known)
+                    if tried.reading.decimal is None and (number := with_comma(found)) is not None:
+                        comma = replace(tried, reading=replace(tried.reading, decimal=","))
+                        other = looked_at(pool, comma, replace(lands, request=comma), asked, known)
+                        if other.rejected < found.rejected:
+                            problem = problem or f"numbers such as {number} have a decimal comma: say --decimal comma"
+                            found, tried, remedy = other, comma, {**remedy, "decimal": ","}
                     return replace(found, problem=problem, remedy=remedy, reading=tried.reading)
                 except Unfit as error:
                     problem = problem or error.message
                     known = replace(known, fields=tuple(zip(error.fields, error.columns, strict=True)))
                     if not error.remedy or error.remedy.keys() <= remedy.keys():
-                        return replace(known, problem=error.message if remedy else problem)
+                        is_guess = "sheet" in remedy
+                        return replace(known, problem=error.message if remedy and not is_guess else problem)
                     remedy |= error.remedy
                 except InvalidInput as error:
                     return replace(known, problem=problem or f"{error.field}: {error.message}", remedy=remedy)
     return replace(known, problem=problem, remedy=remedy)
+
+
+def with_comma(found: Preview) -> str | None:
+    """Return a value that was rejected and looks like a number with a decimal comma."""
+    values = (reason.get("value", "") for each in found.rejects for reason in each.reasons)
+    return next((value for value in values if COMMA.fullmatch(value)), None)
 
 
 def looked_at(

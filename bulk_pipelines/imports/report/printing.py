@@ -13,7 +13,7 @@ from bulk_pipelines.formats.flags import flag_of
 from bulk_pipelines.formats.options import FLAGS
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
-from bulk_pipelines.imports.report.shown import ImportShown
+from bulk_pipelines.imports.report.shown import ImportShown, why
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.resources import written
 
@@ -115,8 +115,7 @@ def lines(found: Preview, command: str) -> Iterator[str]:
         yield ""
     yield judged(found)
     for reject in found.rejects:
-        said = "; ".join(" ".join(reason.values()) for reason in reject.reasons)
-        yield f"  line {reject.line}: {said}  {reject.record}"
+        yield f"  line {reject.line}: {why(reject.reasons)}  {reject.record}"
     yield ""
     yield command
 

@@ -42,6 +42,12 @@ class RejectShown:
     """null where a server does not tell it."""
 
 
+def why(reasons: Sequence[Mapping[str, Any]]) -> str:
+    """Say why a record was rejected: each reason with its code, the field, the value, and what else is known."""
+    told = ("code", "field", "value", "detail")
+    return "; ".join(" ".join(str(each[name]) for name in told if each.get(name)) for each in reasons)
+
+
 @dataclass(frozen=True)
 class RejectsShown:
     """A page of rejected records, in the order of the file."""

@@ -60,6 +60,14 @@ FRACTIONS = {
     ColumnKind.INTERVAL: 6,
 }
 """How many digits of a second PostgreSQL keeps; it rounds what is finer."""
+# Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone.
+MORE = {
+    "date": (b":T", r":|\dT"),
+    "timestamp without time zone": (b":T", r"[:T].*[+-]|[A-Za-z][A-Za-z]|/"),
+    "time without time zone": (b"+-/", "[+/-]"),
+}
+PARTED = {"money", "name", '"char"', "oid"}
+"""Types of which PostgreSQL keeps only a part of some values."""
 PRECISION = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
 
 
@@ -72,7 +80,9 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
         finer = None
         if arrow.has_any(text, b"."):
             finer = to_mask(compute.match_substring_regex(text, rf"\.\d{{{digits}}}\d*[1-9]"))
-        return finer, column.kind is ColumnKind.INTERVAL and column.exact_type != "interval"
+        return finer, column.exact_type != "interval" if column.kind is ColumnKind.INTERVAL else has_more(column, text)
+    if column.kind is ColumnKind.DATE:
+        return None, has_more(column, text)
     if column.kind is ColumnKind.NUMERIC and told:
         whole, scale = int(told[1]) - max(0, int(told[2] or 0)), int(told[2] or 0)
         if scale >= 0 and fit_plainly(text, whole, scale):
@@ -81,7 +91,16 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
         fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
         return None, not compute.all(fits).as_py()
     cut = column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and column.exact_type != column.base_type
+    cut |= column.base_type in PARTED
     return None, cut and text.null_count < len(text)
+
+
+def has_more(column: Declared, text: Column) -> bool:
+    """Tell whether a text may have more than its type keeps, so that PostgreSQL must be asked."""
+    characters, more = MORE.get(column.base_type, (b"", "^$"))
+    if not arrow.has_any(text, characters):
+        return False
+    return bool(compute.any(compute.match_substring_regex(text, more)).as_py())
 
 
 def fit_plainly(text: Column, whole: int, scale: int) -> bool:

@@ -18,21 +18,8 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import completion
 from bulk_pipelines.exports.work import Point
 from bulk_pipelines_tests.scenes.engine_jobs import ALL_RUN_OUT
-from bulk_pipelines_tests.scenes.export_files import (
-    exporting,
-    insert_users,
-    names_in,
-    watching,
-)
-from bulk_pipelines_tests.scenes.exports import (
-    QUICK,
-    found,
-    rows_so_far,
-    slow_down,
-    speed_up,
-    started,
-    worked,
-)
+from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, names_in, watching
+from bulk_pipelines_tests.scenes.exports import QUICK, found, rows_so_far, slow_down, speed_up, started, worked
 from bulk_pipelines_tests.scenes.waiting import until
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -17,18 +17,8 @@ from bulk_pipelines.exports.publish import recount
 from bulk_pipelines.exports.request import Compression, ExportRequest, Format
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.local.storage import LocalStorage
-from bulk_pipelines_tests.scenes.export_files import (
-    files_of_at_most,
-    insert,
-    insert_users,
-    names_in,
-)
-from bulk_pipelines_tests.scenes.exports import (
-    exported,
-    started,
-    submitted,
-    worked,
-)
+from bulk_pipelines_tests.scenes.export_files import files_of_at_most, insert, insert_users, names_in
+from bulk_pipelines_tests.scenes.exports import exported, started, submitted, worked
 from bulk_pipelines_tests.servers.processes import Place
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -13,15 +13,8 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.exports import completion
 from bulk_pipelines.exports.work import Point
 from bulk_pipelines.storage import paths
-from bulk_pipelines_tests.scenes.export_files import (
-    insert_users,
-    names_in,
-)
-from bulk_pipelines_tests.scenes.exports import (
-    exported,
-    started,
-    worked,
-)
+from bulk_pipelines_tests.scenes.export_files import insert_users, names_in
+from bulk_pipelines_tests.scenes.exports import exported, started, worked
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -44,6 +44,8 @@ HOSTILE = [
     "{}",
     "chunk",
     "wanted",
+    "record",
+    "record_",
     "O'Neil\\",
 ]
 
@@ -260,3 +262,33 @@ def test_adopting_again_after_a_change(shop: Shop, imports: Imports) -> None:
         fresh = adoption.today(connection, declared)
     job = imports.planned("id,email,title\n100,x@example.org,X\n", resource=fresh.name, declaration=fresh)
     assert imports.worked(job).status == "COMPLETED"
+
+
+def test_a_table_with_rules_is_refused(shop: Shop, imports: Imports) -> None:
+    """COPY passes rules by, so that a row which INSERT would leave out, or note elsewhere, would go in unseen."""
+    shop.do("""CREATE TABLE shop.ruled (id integer PRIMARY KEY, v integer);
+        CREATE RULE "no fives" AS ON INSERT TO shop.ruled WHERE NEW.v = 5 DO INSTEAD NOTHING""")
+    for mode in ("insert", "upsert"):
+        with pytest.raises(InvalidInput, match=r'"shop"\."ruled" has the rule no fives, .*: make a trigger of it'):
+            planned(shop, imports, "shop.ruled", "id,v\n1,5\n", mode=mode)
+    shop.do("""ALTER TABLE shop.ruled DISABLE RULE "no fives";
+        CREATE RULE kept AS ON DELETE TO shop.ruled DO INSTEAD NOTHING""")
+    assert not imports.codes(loaded(shop, imports, "shop.ruled", "id,v\n1,5\n"))
+    with pytest.raises(InvalidInput, match="has the rule kept"):
+        planned(shop, imports, "shop.ruled", "id,v\n1,6\n", mode="upsert")
+
+
+def test_references_that_are_no_equality(shop: Shop, imports: Imports) -> None:
+    """A row may refer to a stretch of time that several rows cover, or to a row that need not be there."""
+    if shop.query("SELECT current_setting('server_version_num')::integer") < [(180_000,)]:
+        pytest.skip("such references are known since PostgreSQL 18")
+    shop.do("""CREATE TABLE shop.prices (id integer, held daterange, PRIMARY KEY (id, held WITHOUT OVERLAPS));
+        INSERT INTO shop.prices VALUES (1, '[2026-01-01,2026-02-01)'), (1, '[2026-02-01,2026-03-01)');
+        CREATE TABLE shop.sales (id integer PRIMARY KEY, price integer, held daterange, who integer,
+            FOREIGN KEY (price, PERIOD held) REFERENCES shop.prices (id, PERIOD held),
+            FOREIGN KEY (who) REFERENCES shop.customers NOT ENFORCED)""")
+    text = 'id,price,held,who\n1,1,"[2026-01-05,2026-02-20)",999\n2,1,"[2026-01-05,2026-04-01)",1\n'
+    assert imports.codes(loaded(shop, imports, "shop.sales", text)) == {3: ["refused_by_table"]}
+    assert shop.query("SELECT id, who FROM shop.sales") == [(1, 999)]
+    assert shop.declared("shop.sales").references == ()
+    assert shop.declared("shop.prices").referrers == ()

@@ -4,10 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bulk_pipelines.engine.items.leases import Lease
-from bulk_pipelines.engine.states import (
-    ItemState,
-    JobState,
-)
+from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.engine.worker.retry import Tries
 from bulk_pipelines_tests.scenes.engine_jobs import Row
 

@@ -178,6 +178,12 @@ def header_line(source: LandedFile, start: int, dialect: Dialect) -> tuple[str, 
         if len(data) == LONGEST_HEADER:
             raise InvalidInput("source", f"the first line has more than {LONGEST_HEADER} bytes: this is no CSV header")
         stop = len(data)
+    if 0 in data[:stop]:
+        raise InvalidInput(
+            "source",
+            "the first line holds NUL characters, so this is no CSV, or in an encoding that must be told, such as"
+            " --encoding utf-16-le",
+        )
     try:
         return data[:stop].decode(), start + stop
     except UnicodeDecodeError:

@@ -124,7 +124,8 @@ def refuse(
     counts = Counter(column for column in columns if column)
     doubled = sorted(name for name, count in counts.items() if count > 1)
     if doubled:
-        problems.append(f"named twice: {first_of(doubled, lambda name: name[:LONGEST_SHOWN])}")
+        told = first_of(doubled, lambda name: name[:LONGEST_SHOWN])
+        problems.append(f"named twice: {told} (--skip-lines, --no-header and --fields give other names)")
     if extra:
         unknown = list(dict.fromkeys(fields[place] for place in extra))
         free = tuple(name for name, column in resource.header.items() if column not in counts and column not in made)
@@ -139,7 +140,9 @@ def refuse(
         if column.needed_in_files and column.name not in counts and column.name not in made
     ]
     if missing:
-        problems.append(f"missing: {', '.join(missing)}")
+        problems.append(
+            f"missing: {', '.join(missing)} (--map COLUMN=FIELD, --constant COLUMN=VALUE or --expression give a value)"
+        )
         remedy = {}
     if problems:
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"

@@ -14,12 +14,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.worker.counting import Counting, Sums
 from bulk_pipelines.engine.worker.settler import Settler
 from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    WORK,
-    claimed,
-    expire,
-    running,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import WORK, claimed, expire, running
 from bulk_pipelines_tests.scenes.settlers import LEASE, NEVER, add, succeeded
 
 

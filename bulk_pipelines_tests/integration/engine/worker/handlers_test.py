@@ -16,14 +16,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import ErrorClass, Permanent, Throttled, Transient
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    check_counters,
-    expire,
-    kind,
-    only,
-    rows,
-    running,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, expire, kind, only, rows, running
 
 
 def failing(error: Exception) -> Callable[[Lease, Tools], Outcome]:

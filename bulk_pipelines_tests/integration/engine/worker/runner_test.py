@@ -13,15 +13,7 @@ from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    check_counters,
-    count,
-    found,
-    kind,
-    only,
-    rows,
-    running,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, count, found, kind, only, rows, running
 from bulk_pipelines_tests.scenes.passing_time import Clock, taking
 
 

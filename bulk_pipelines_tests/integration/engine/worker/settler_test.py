@@ -13,16 +13,7 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    WORK,
-    check_counters,
-    claimed,
-    expire,
-    kind,
-    only,
-    running,
-    statuses,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import WORK, check_counters, claimed, expire, kind, only, running, statuses
 from bulk_pipelines_tests.scenes.settlers import NEVER, add, at_work, succeeded
 from bulk_pipelines_tests.scenes.waiting import until
 

@@ -14,14 +14,7 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import Throttled
-from bulk_pipelines_tests.scenes.engine_jobs import (
-    check_counters,
-    found,
-    kind,
-    only,
-    rows,
-    running,
-)
+from bulk_pipelines_tests.scenes.engine_jobs import check_counters, found, kind, only, rows, running
 
 
 class Side:

@@ -39,7 +39,7 @@ def examined(path: Path, data: str | bytes, told: str | None = None) -> tuple[La
         ("email,name,role,actve\n", None, "source", r'unknown: "actve" \(meant active\?\) \(--ignore-extra leaves'),
         ("email,name,role,Active,active!\n", None, "source", 'unknown: "Active" .*, "active!" '),
         ("email,name,role,\n", None, "source", 'unknown: ""'),
-        ("x,email,email\n", None, "source", "named twice: email; unknown: .*; missing: name, role"),
+        ("x,email,email\n", None, "source", "named twice: email .*; unknown: .*; missing: name, role"),
         ("email;name;role\n", None, "source", "a header and no records"),
         ("1,2,3\n4,5,6\n", None, "source", "no header, say --no-header"),
         ("Users\n\n;;\nemail;name;role\n", None, "source", "line 4 looks like the header of users: --skip-lines 3"),
