@@ -206,7 +206,7 @@ def replaced(values: Any, mask: Any, with_these: Any) -> Any:
 
 def moments(serials: Any, from_1904: bool) -> Any:
     """Return Excel's days since 1900 as dates, dates with times, or times of the day. A value that is no such number
-    stays what it is. The 29th of February 1900, which Excel has and no calendar, counts as the day after it."""
+    stays what it is. The 29th of February 1900, which Excel has and no calendar, counts as the day before it."""
     days = numbers(serials)
     known = (days >= 0) & (days < LAST_SERIAL)
     days = np.where(known, days, 0)

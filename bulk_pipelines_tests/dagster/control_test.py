@@ -88,14 +88,15 @@ def test_a_job_is_paused_resumed_and_cancelled(engine: Engine, execute: Execute)
     assert found(engine, job).cancelled_items == 4
 
 
-@pytest.mark.parametrize(("config", "items", "left"), [({}, 1, 1), ({"not_found": True}, 2, 0)])
+@pytest.mark.parametrize(
+    ("config", "items", "left", "words"),
+    [({}, 1, 1, "1 item of job {} is tried again"), ({"not_found": True}, 2, 0, "2 items of job {} are tried again")],
+)
 def test_a_redrive_takes_the_dead_letters_and_what_was_not_found_when_asked(
-    engine: Engine, execute: Execute, config: dict[str, bool], items: int, left: int
+    engine: Engine, execute: Execute, config: dict[str, bool], items: int, left: int, words: str
 ) -> None:
     job = ended(engine)
-    assert said(execute("redrive", job=job.job_key, **config)) == (
-        f"{items} items of job {job.job_key} are tried again"
-    )
+    assert said(execute("redrive", job=job.job_key, **config)) == words.format(job.job_key)
     after = found(engine, job)
     assert (after.status, after.pending_items, after.not_found_items) == (JobState.RUNNING, items, left)
     with transaction(engine) as connection:

@@ -36,7 +36,7 @@ def bury(drops: Drops, job: Job, number: int, error: str) -> Job:
         )
         connection.execute(
             "UPDATE job SET succeeded_items = succeeded_items - 1, dlq_items = 1, status = 'COMPLETED_WITH_ERRORS',"
-            " last_error = '1 ranges could not be loaded' WHERE job_id = %s",
+            " last_error = '1 of 1 range could not be loaded' WHERE job_id = %s",
             [job.job_id],
         )
         return jobs.find(connection, job.job_key)
@@ -82,7 +82,7 @@ def test_a_range_that_could_not_be_loaded(drops: Drops, monkeypatch: pytest.Monk
     assert notes(drops) == {
         "users-a.csv": (
             "FAILED",
-            "its import of 2 files is COMPLETED_WITH_ERRORS: 1 ranges could not be loaded",
+            "its import of 2 files is COMPLETED_WITH_ERRORS: 1 of 1 range could not be loaded",
         ),
         "users-b.csv": ("FAILED", "the disk of this range is full"),
     }

@@ -123,4 +123,4 @@ def test_an_import_with_a_buried_range_has_failed_when_nothing_was_loaded(
     imports.buried(*buried)
     job = imports.worked(imports.planned(file_of(*rows)))
     assert (job.status, job.dlq_items) == (status, 1)
-    assert "ranges could not be loaded" in (job.last_error or "")
+    assert "could not be loaded" in (job.last_error or "")
