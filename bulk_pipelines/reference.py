@@ -92,7 +92,7 @@ def json_page() -> str:
     """Describe the JSON of every command that prints some."""
     parts = ["# JSON from the command line", NOTICE, JSON]
     described: dict[str, type] = {}
-    for context in contexts(click.Context(main, info_name="bulk")):
+    for context in contexts(click.Context(main, info_name="bulk", **main.context_settings)):
         answer = output.answer_of(context.command)
         if answer is None:
             continue

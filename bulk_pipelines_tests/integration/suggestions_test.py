@@ -62,7 +62,7 @@ def test_every_job_resource_and_file_is_suggested(
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
     with transaction(engine) as connection:
         key = submission.submit(connection, KINDS, Sender("me", "cli").asks("import_users", {})).job.job_key
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, **main.context_settings)
     for parameter in command.params:
         found = parameter.shell_complete(context, "")
         told = {each.value for each in found}

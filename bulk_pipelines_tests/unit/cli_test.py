@@ -51,14 +51,17 @@ def test_every_command_has_examples_with_every_option_and_they_are_right() -> No
         assert found, f"{path} has no example"
         shown |= set(found)
         told: set[str] = set()
+        # A command keeps the option of its first context that is asked for help.
+        context = click.Context(
+            command, info_name=path, terminal_width=200, max_content_width=200, **main.context_settings
+        )
         for each in found:
             words = shlex.split(each)
-            context = click.Context(command, info_name=path)
             _, _, order = command.make_parser(context).parse_args(words[len(path.removesuffix(" file").split()) :])
             told |= {str(one.name) for one in order}
         options = {str(each.name) for each in command.params if isinstance(each, click.Option)} - {"json"}
         assert options <= told, f"{path}: no example has {options - told}"
-        help_ = command.get_help(click.Context(command, info_name=path, terminal_width=200, max_content_width=200))
+        help_ = command.get_help(context)
         assert all(each in help_ for each in found)
     assert shown == set(examples.lines()), "each example is one of a command"
 

@@ -70,7 +70,7 @@ def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
     named = [] if page.name == "CHANGELOG.md" else commands_within(prose)  # it may name an option without a value
     for words in [*commands_in(text), *named]:
         command: click.Command = main
-        context, rest = click.Context(main, info_name="bulk"), words
+        context, rest = click.Context(main, info_name="bulk", **main.context_settings), words
         while isinstance(command, click.Group) and rest:
             _, found, rest = command.resolve_command(context, rest)
             assert found is not None
