@@ -13,9 +13,8 @@ from bulk_pipelines.formats.reading import STANDARD, Reading
 from bulk_pipelines.processing import results, types
 from bulk_pipelines.processing.envelope import Envelope
 from bulk_pipelines.processing.intake import collections, records, shaping, tables
-from bulk_pipelines.processing.intake.planning import check_needs
+from bulk_pipelines.processing.intake.planning import check_needs, told_of
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Row
-from bulk_pipelines.processing.intake.sources import told_of
 from bulk_pipelines.processing.providers.answers import Serving
 from bulk_pipelines.processing.providers.asking import Asked, Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe

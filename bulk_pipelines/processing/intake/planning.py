@@ -21,12 +21,14 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
+from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
-from bulk_pipelines.processing.intake.rows import Row, check_columns
+from bulk_pipelines.processing.intake.rows import Row, Told, check_columns
 from bulk_pipelines.processing.intake.sources import LandedSource
+from bulk_pipelines.processing.recipes import templates
 from bulk_pipelines.processing.recipes.declaration import Recipe
-from bulk_pipelines.processing.request import ProcessingRequest
+from bulk_pipelines.processing.request import Format, ProcessingRequest
 from bulk_pipelines.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,12 @@ def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -
         raise Transient(str(error)) from None
 
 
+def told_of(recipe: Recipe, wanted: Format | None, reading: Reading) -> Told:
+    """Return what is known of the rows of a recipe before they are read."""
+    columns = {*recipe.needs, *recipe.inputs, *types.find(recipe.type).reads(recipe)}
+    return Told(wanted, reading, recipe.needs, frozenset(columns | templates.columns_within(recipe.options)))
+
+
 def plan_file(
     pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
 ) -> Job:
@@ -73,7 +81,7 @@ def plan_file(
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
-    told = sources.told_of(request.recipe, request.format, request.reading)
+    told = told_of(request.recipe, request.format, request.reading)
     with sources.opened(found, chosen, told, pool) as rows:
         check_needs(request.recipe, rows.columns)
         with transaction(pool) as connection:

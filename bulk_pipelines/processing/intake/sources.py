@@ -11,13 +11,9 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import records, shaping, tables
 from bulk_pipelines.processing.intake.archives import Stored
 from bulk_pipelines.processing.intake.rows import Records, Told
-from bulk_pipelines.processing.recipes import templates
-from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.request import Format, ProcessingRequest
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses, landing, locations
@@ -74,12 +70,6 @@ def noted(connection: Connection, job_id: int) -> LandedSource | None:
 def note(connection: Connection, job_id: int, found: LandedSource) -> None:
     values = vars(found) | {"job_id": job_id, "columns": list(found.columns)}
     connection.execute(queries.text("processing", "note_source"), values)
-
-
-def told_of(recipe: Recipe, wanted: Format | None, reading: Reading) -> Told:
-    """Return what is known of the rows of a recipe before they are read."""
-    columns = {*recipe.needs, *recipe.inputs, *types.find(recipe.type).reads(recipe)}
-    return Told(wanted, reading, recipe.needs, frozenset(columns | templates.columns_within(recipe.options)))
 
 
 @contextmanager
