@@ -22,6 +22,8 @@ PREFIX = REFERENCES
 router = APIRouter(prefix=PREFIX, tags=["reconciliation"])
 WITH_KEY = [Depends(Needs(Scope.RECONCILE))]
 """All but the manifests, which the specification shows to everybody, needs a key."""
+KEY_OR_NONE: dict[str, list[dict[str, list[str]]]] = {"security": [{}]}
+"""Adds to the description of an endpoint that it answers without a key, too."""
 
 Name = Annotated[str, Path(description="A recipe of the type match.", max_length=63, examples=["companies"])]
 Kind = Literal["entity", "type", "property"]
@@ -73,7 +75,7 @@ def list_services(door: TheDoor, _: Reader) -> Json:
     return {"services": offered.names(door.settings)}
 
 
-@router.get("/{name}", summary="The manifest, or answers, in version 0.2")
+@router.get("/{name}", summary="The manifest, or answers, in version 0.2", openapi_extra=KEY_OR_NONE)
 def stable_manifest(
     name: Name,
     door: TheDoor,
@@ -166,7 +168,7 @@ def stable_preview(name: Name, door: TheDoor, request: Request, entry: Id) -> HT
 DRAFT = f"/{draft.VERSION}"
 
 
-@router.get("/{name}" + DRAFT, summary="The manifest, in version 1.0-draft")
+@router.get("/{name}" + DRAFT, summary="The manifest, in version 1.0-draft", openapi_extra=KEY_OR_NONE)
 def draft_manifest(name: Name, door: TheDoor, request: Request, caller: Anybody) -> Json:
     """Returns the service's manifest, to everybody."""
     return shown(door, request, caller, draft.manifest, name, DRAFT)

@@ -32,11 +32,16 @@ checks = { negative_data_rejection = { enabled = false } }
 [[operations]]
 include-name = "POST /v1/imports/preview"
 checks = { allow_header_conformance = { enabled = false } }
+
+[[operations]]
+include-name = "POST /api/jobs/{job_id}/kickoff"
+checks = { not_a_server_error = { expected-statuses = ["2xx", "3xx", "4xx", "503"] } }
 """
 """The checks that are off; all others are on. The first wants every request of the declared form to be accepted; a form
 cannot say that a cursor is one of ours, that a job is of the kind asked for, or that only one of two fields may be
 given. The second takes `where=false` and `kind=true` for wrong; in an address all is text, so they are lists with
-one text. The third knows nothing of GET at the address of a preview, which asks for the import `preview`."""
+one text. The third knows nothing of GET at the address of a preview, which asks for the import `preview`.
+A kick-off fetches what the job works: where a web server cannot be found, it is answered with 503."""
 LONG = re.compile(r"[^\s]{500,}")
 
 
