@@ -116,7 +116,7 @@ def copied_in(place: Scene, source: Path) -> float:
         ).fetchone()
     assert row is not None
     source.write_text("".join(f"{row[0]}\t{line}" for line in lines_of_inputs()))
-    return psql(place.url, f"\\copy job_item (job_id, item_key, owner, kind, input) FROM '{source}'")
+    return psql(place.url, f"\\copy bulk.job_item (job_id, item_key, owner, kind, input) FROM '{source}'")
 
 
 def emptied(place: Scene) -> None:
