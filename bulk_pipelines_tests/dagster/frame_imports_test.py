@@ -198,6 +198,7 @@ def test_a_step_that_is_tried_again_goes_on_with_its_job(project: Project) -> No
     assert project.query("SELECT count(*) FROM job") == [(4,)]
 
 
+@pytest.mark.long
 def test_a_step_that_is_killed_loads_no_row_twice(project: Project) -> None:
     with transaction(project.engine) as connection:
         connection.execute(SLOW_TABLE.encode(), prepare=False)

@@ -257,6 +257,7 @@ def many_listeners(url: str, text: str, path: str, number: int) -> Iterator[list
         yield wires
 
 
+@pytest.mark.long
 def test_a_thousand_listeners_and_others_are_served(database_url: str, engine: Engine, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4_096)), hard))

@@ -65,9 +65,9 @@ def user_files(folder: Path, count: int) -> list[Path]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("count", "name_length"),
-    [pytest.param(980, 980, id="long names"), pytest.param(7_600, 0, id="short names", marks=pytest.mark.long)],
+    ("count", "name_length"), [pytest.param(980, 980, id="long names"), pytest.param(7_600, 0, id="short names")]
 )
 def test_an_import_of_very_many_files_ends(engine: Engine, tmp_path: Path, count: int, name_length: int) -> None:
     """As many as a request can name; what it answers names some of them, those that were left out before others."""

@@ -51,6 +51,7 @@ def stored(engine: Engine, table: str) -> list[Any]:
         return sorted((row[0] for row in connection.execute(query)), key=str)
 
 
+@pytest.mark.long
 def test_from_the_first_table_to_the_last_export(shop: Engine, tmp_path: Path) -> None:
     sent = rentals.everything()
     with transaction(shop) as connection:
