@@ -18,7 +18,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
-from bulk_pipelines.storage.errors import Missing
+from bulk_pipelines.storage.errors import Full, Missing
 from bulk_pipelines.storage.landing import Landed, Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines.storage.locations import Sources
@@ -74,7 +74,7 @@ class Landing:
         try:
             return self.convert(file, name, inside=True)
         except BulkError as error:
-            if isinstance(error, Unavailable) or file.archive is None:
+            if isinstance(error, (Unavailable, Full)) or file.archive is None:
                 raise
             return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
 
