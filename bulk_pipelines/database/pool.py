@@ -78,9 +78,10 @@ def clean(connection: Connection, url: URL) -> None:
     TURNED.discard(connection)
     connection.rollback()
     automatic, connection.autocommit = connection.autocommit, True
-    chosen = {"role": "none"} | session.settings(session.named(url))
+    chosen = session.settings(session.named(url))
     setting = session.statement(chosen, session.refuse_old(connection.info.server_version))
-    connection.execute(f"RESET ALL; {setting}; SELECT pg_catalog.pg_advisory_unlock_all()".encode())
+    # A login may begin as another role (ALTER ROLE … SET role), which RESET ALL does not restore.
+    connection.execute(f"RESET ALL; RESET ROLE; {setting}; SELECT pg_catalog.pg_advisory_unlock_all()".encode())
     connection.autocommit = automatic
 
 
