@@ -1,0 +1,32 @@
+"""Exports of a table that somebody is filling anew: they have the rows of before or of after, never neither."""
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.database.pool import transaction
+from bulk_pipelines.exports import submission
+from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.exports.streaming import stream
+from bulk_pipelines_tests.scenes.changing_tables import meanwhile
+from bulk_pipelines_tests.scenes.export_files import insert_users
+
+REFRESH = """
+CREATE TEMP TABLE fresh AS SELECT * FROM users;
+TRUNCATE users CASCADE;
+INSERT INTO users SELECT * FROM fresh
+"""
+REWRITE = "ALTER TABLE users ALTER name TYPE varchar(100)"
+
+
+@pytest.mark.parametrize("change", [REFRESH, REWRITE], ids=["truncate", "rewrite"])
+@pytest.mark.parametrize("format_", [Format.CSV, Format.PARQUET])
+@pytest.mark.parametrize("query", [None, "SELECT id, name FROM users"], ids=["table", "query"])
+def test_rows_that_are_there_at_every_moment_are_exported(
+    engine: Engine, query: str | None, format_: Format, change: str
+) -> None:
+    insert_users(engine, 100)
+    with transaction(engine) as connection:
+        source = {"resource": "users"} if query is None else submission.source(connection, None, None, query)
+    request = ExportRequest.parse(source | {"format": format_})
+    whole = b"".join(stream(engine, request))
+    assert meanwhile(engine, lambda: b"".join(stream(engine, request)), change) == whole
