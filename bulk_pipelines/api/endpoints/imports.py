@@ -1,4 +1,4 @@
-"""Imports: submitting them with their files, looking at them, and what can be done about them."""
+"""Imports: they are submitted with their files, and shown; their rejects are fetched; they are run again or undone."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -203,7 +203,8 @@ def download_records(
 
 @router.post("/{job_id}/cancel", summary="Cancel an import")
 def cancel_import(job_id: JobKey, door: TheDoor, caller: Writer) -> ImportWithErrors:
-    """Cancels an import: what is in work ends at the next slice border. What is loaded stays; see undo."""
+    """Cancels an import: what is in work ends at the next slice border. Rows that are loaded stay; undo removes
+    them."""
     job = import_of(door, job_id, caller.actor.sees)
     jobs.cancel(door.pool, job.job_key, caller.actor)
     return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
@@ -225,9 +226,9 @@ async def replay_import(
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
-    """Runs the rejected records of an import that is over once more, as an import of their own: after a rule or the
-    data was mended. With a body, these are the records that somebody has mended, as a form (`file`) or as the body;
-    there may be any number of such imports, and an `Idempotency-Key` makes it safe to send one again."""
+    """Runs the rejected records of an import that is over once more, as an import of their own, because a rule or
+    other data was mended. A body, or a form with a `file`, brings the records that somebody has mended instead; there
+    may be any number of such imports, and an `Idempotency-Key` makes it safe to send one again."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         chosen = door.settings
         submitted = await run_in_threadpool(
@@ -262,7 +263,8 @@ def undo_import(
     caller: Writer,
     dry_run: Annotated[bool, Query(description="Only count what could be taken back.")] = False,
 ) -> Undone:
-    """Takes back the rows that an insert-mode import added and nobody has changed or refers to since."""
+    """Removes the rows that an import in the mode insert added, except those that were changed since or that other rows
+    refer to."""
     job = import_of(door, job_id, caller.actor.sees)
     resource = submission.undoable(job)
     with transaction(door.pool) as connection:

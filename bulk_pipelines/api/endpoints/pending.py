@@ -1,4 +1,4 @@
-"""What is still to be done: the items of all jobs."""
+"""What is still to be done: items, whatever their jobs."""
 
 from typing import Annotated
 
@@ -43,10 +43,10 @@ def list_pending(
     size: PageSize = 100,
     after: Cursor = None,
 ) -> PendingItems:
-    """Lists items, those that have not changed for longest first. Every page costs the same, whatever the number of
-    items. Setting `BULK_PENDING_DASHBOARD` to no takes this list away; that of one job stays."""
+    """Lists items, those first that have not changed for longest. Every page costs the same, whatever the number of
+    items. With `BULK_PENDING_DASHBOARD` set to no, this list is not there; the list of one job's items is."""
     if not door.settings.pending_dashboard:
-        raise Refusal("no-such-endpoint", "BULK_PENDING_DASHBOARD has taken this list away")
+        raise Refusal("no-such-endpoint", "BULK_PENDING_DASHBOARD turns this list off")
     owner = owner_of(caller, user)
     states = item_states(words_of(statuses) or ["PENDING", "PROCESSING"])
     with transaction(door.pool) as connection:
