@@ -64,7 +64,7 @@ def command(
     if resource is not None:
         ExportRequest.parse(given | {"resource": resource})  # a mistake is told before a server is started
     if to_stdout and (idempotency_key is not None or priority):
-        raise InvalidInput(TARGET, "an export to standard output is no job: leave key and priority out")
+        raise InvalidInput(TARGET, "an export to standard output is no job: leave the key and the priority out")
     target.require_folder(given.get(TARGET, ""))
     pool = ready.opened(settings.current(), "bulk cli")
     with transaction(pool) as connection:

@@ -30,7 +30,7 @@ class SubscriptionMade:
 
 @dataclass(frozen=True)
 class SubscriptionLine:
-    """Who is told of what."""
+    """A subscription, with its receiver and the events that it is told of."""
 
     subscription: str
     receiver: str
@@ -64,12 +64,24 @@ def group() -> None:
 
 @group.command()
 @click.argument("address")
-@click.option("--owner", required=True, help="Whose jobs it is about.")
-@click.option("--on", "types", multiple=True, required=True, type=click.Choice(KNOWN), help="Of what; may be repeated.")
-@click.option("--all-owners", is_flag=True, help="The jobs of all owners, and sources.")
-@click.option("--error-rate", default=0.1, show_default=True, help="job.error_rate: the share above which it is told.")
+@click.option("--owner", required=True, help="The owner whose jobs the notices are about.")
 @click.option(
-    "--silent-hours", default=24.0, show_default=True, help="source.silent: after how long without a dropped file."
+    "--on",
+    "types",
+    multiple=True,
+    required=True,
+    type=click.Choice(KNOWN),
+    help="An event to be told of; may be repeated.",
+)
+@click.option("--all-owners", is_flag=True, help="Tell of the jobs of all owners, and of sources.")
+@click.option(
+    "--error-rate", default=0.1, show_default=True, help="job.error_rate: the share of errors above which it is told."
+)
+@click.option(
+    "--silent-hours",
+    default=24.0,
+    show_default=True,
+    help="source.silent: the hours without a dropped file after which it is told.",
 )
 @click.option("--private", is_flag=True, help="The receiver may lie in a private network or on this machine.")
 @output.shows(SubscriptionMade)
@@ -146,7 +158,7 @@ def remove(subscription_id: str) -> None:
 @click.argument("subscription_id")
 @output.shows(NoticeTried)
 def test(subscription_id: str) -> None:
-    """Send a notice of the type `test` now, and say what was answered."""
+    """Send a notice of the type `test` now, and say what the receiver answered."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.errors import Failure
     from bulk_pipelines.notices import sending, subscriptions

@@ -125,7 +125,7 @@ def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp
     query.write_text("SELECT 1 AS one")
     for named in ([], ["users"]):
         refused = bulk("export", *named, "--query", str(query), "--to", "-", code=1).output
-        assert "--query: a server exports resources and tables, no queries" in refused
+        assert "--query: a server exports only resources and tables" in refused
 
 
 def test_files_are_distributed(api: Api, bulk: Bulk, tmp_path: Path) -> None:
