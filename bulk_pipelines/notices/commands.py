@@ -1,54 +1,16 @@
 """`bulk notify …`: who is told of what. What a command needs is imported when it runs."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.notices.shown import NoticeTried, SubscriptionLine, SubscriptionMade, SubscriptionRemoved
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 KNOWN = ["job.ended", "job.failed", "job.dead_letters", "job.error_rate", "source.down", "source.silent"]
-
-
-@dataclass(frozen=True)
-class SubscriptionRemoved:
-    """A subscription that gets no more notices."""
-
-    subscription: str
-
-
-@dataclass(frozen=True)
-class SubscriptionMade:
-    """A subscription that was made just now, with the secret that signs its notices."""
-
-    subscription: str
-    secret: str
-
-
-@dataclass(frozen=True)
-class SubscriptionLine:
-    """A subscription, with its receiver and the events that it is told of."""
-
-    subscription: str
-    receiver: str
-    owner: str
-    all_owners: bool
-    types: list[str]
-    error_rate: float
-    silent_hours: float
-    private: bool
-
-
-@dataclass(frozen=True)
-class NoticeTried:
-    """What came of a notice that was sent for a trial."""
-
-    delivered: bool
-    status: int | None
-    message: str
 
 
 def connected() -> "Engine":
@@ -107,7 +69,7 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
 
 
 @group.command("list")
-@output.shows(list[SubscriptionLine])
+@output.shows(SubscriptionLine, many=True)
 def list_subscriptions() -> None:
     """List all subscriptions."""
     from bulk_pipelines.database.pool import transaction
