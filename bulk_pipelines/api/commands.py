@@ -42,7 +42,7 @@ class Expiry(click.ParamType[datetime]):
 
 @click.group(name="keys")
 def group() -> None:
-    """Keys to the HTTP API: make, list and revoke them."""
+    """Make, list and revoke keys to the HTTP API."""
 
 
 @group.command()

@@ -54,7 +54,10 @@ class BulkIOManager(dg.ConfigurableIOManager):
     url: str = Field(default="", description="The address of the database. Empty: the one that the settings name.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
-    on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
+    on_error: str = Field(
+        default="continue",
+        description="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
+    )
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         pool = process_pool(self.url)

@@ -48,7 +48,7 @@ async def watch_jobs(
     request: Request,
     door: TheDoor,  # noqa: ARG001
     caller: Reader,
-    kind: Annotated[list[str] | None, Query(description="Only of these kinds: import_users, …")] = None,
+    kind: Annotated[list[str] | None, Query(description="Only jobs of these kinds: import_users, …")] = None,
     owner: ForOwner = None,
 ) -> Response:
     """Tells of the newest thousand open jobs and of those that ended within the last minute; then of each change and

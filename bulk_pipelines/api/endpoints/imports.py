@@ -116,7 +116,7 @@ def list_imports(
     door: TheDoor,
     caller: Reader,
     status: Annotated[list[Status] | None, Query(description="Only in one of these states.")] = None,
-    resource_type: Annotated[str | None, Query(description="Only of this resource.", max_length=200)] = None,
+    resource_type: Annotated[str | None, Query(description="Only imports into this resource.", max_length=200)] = None,
     since: Annotated[Moment | None, Query(alias="from", description="Submitted not before this time.")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Submitted before this time.")] = None,
     owner: ForOwner = None,
@@ -192,7 +192,9 @@ def download_records(
     outcome: Outcome,
     door: TheDoor,
     caller: Reader,
-    file: Annotated[int | None, Query(description="Of several files: the one with this number.", ge=1)] = None,
+    file: Annotated[
+        int | None, Query(description="The number of the file, if the import has several with different columns.", ge=1)
+    ] = None,
 ) -> StreamingResponse:
     """Downloads the records that were successful, failed, or are unprocessed, as they stood in the file and in its
     order, with the header of the input: what failed can be mended and sent again."""

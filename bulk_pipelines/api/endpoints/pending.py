@@ -37,7 +37,7 @@ def list_pending(
         str, Query(alias="userId", description="me; for administrators also all, or an owner.", max_length=1_000)
     ] = ME,
     job_type: Annotated[str | None, Query(alias="jobType", description="Only this kind.", max_length=200)] = None,
-    job: Annotated[str | None, Query(alias="jobId", description="Only of this job.", max_length=100)] = None,
+    job: Annotated[str | None, Query(alias="jobId", description="Only items of this job.", max_length=100)] = None,
     since: Annotated[Moment | None, Query(alias="from", description="Changed not before this time.")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Changed before this time.")] = None,
     size: PageSize = 100,

@@ -28,7 +28,7 @@ FIELDS = {
     "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
     "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
     "match_on": "Upsert: the column that tells which row a record is about.",
-    "on_error": "continue, abort, or past how many: 100, 5%.",
+    "on_error": "How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
     "validate_only": "true: load nothing, report everything.",
     "priority": "From -100 to 100: a higher one is launched first.",
     **HELP,
@@ -102,7 +102,9 @@ class Address(FileAddress):
     format: str | None = Field(None, description=FIELDS["format"])
     compression: str | None = Field(None, description=FIELDS["compression"])
     match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
-    on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
+    on_error: str = Field(
+        "continue", description="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many."
+    )
     validate_only: bool = Field(False, description="Load nothing, report everything.")
     priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
 
