@@ -77,7 +77,7 @@ def beginning(content: Content) -> tuple[bytes, bool]:
         if len(data) > BEGINNING and not data.startswith(WHOLE):
             return bytes(data[:BEGINNING]), True
         if len(data) > LARGEST_LOOK:
-            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: of a text the beginning would do")
+            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text may be cut")
     return bytes(data), False
 
 
