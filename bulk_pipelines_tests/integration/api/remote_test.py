@@ -106,7 +106,7 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert looked.splitlines()[-1].startswith("bulk import ")
     (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
     assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
-    assert "only a file of this machine" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
+    assert "previews only a file" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
 
 
 def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
