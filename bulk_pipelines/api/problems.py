@@ -45,7 +45,7 @@ PROBLEMS = {
     "bad-compression": Problem(
         400,
         "The file is not compressed as it should be",
-        "Send the file plain, or whole and compressed by gzip or zstd.",
+        "Send the file plain, or whole and compressed by gzip, zstd, bzip2 or xz.",
     ),
     "digest-mismatch": Problem(
         400, "The content is not what its digest says", "Send it again: it was changed on its way, or is another file."
