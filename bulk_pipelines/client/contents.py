@@ -1,4 +1,4 @@
-"""What can be sent: files, bytes, and tables of pyarrow, pandas and whatever else speaks Arrow. All of it comes in
+"""What can be sent: files, bytes, and tables of pyarrow, pandas and other libraries that speak Arrow. Contents come in
 pieces, so that no more than some megabytes are held at once."""
 
 import io
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/octet-stream"
 PIECE = 1 << 20
 BEGINNING = 4 << 20
-"""So many bytes of a file show how it is read, if it can be read from its beginning."""
+"""How many bytes of a file are sent for a preview, if the file can be read from its beginning."""
 LARGEST_LOOK = 32 << 20
-"""Archives and tables are looked at as a whole, up to this size."""
+"""The largest archive or table that is sent for a preview. It is sent whole."""
 WHOLE = (b"PK\3\4", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 """How files begin that cannot be read without their end: zip and XLSX, Parquet, Arrow."""
 ROWS = 20_000
@@ -69,7 +69,7 @@ def headers_of(content: Content) -> dict[str, str]:
 
 
 def beginning(content: Content) -> tuple[bytes, bool]:
-    """Return enough of a content to look at, and whether more follows. A text can be cut, also when it is compressed;
+    """Return enough of a content for a preview, and whether more follows. A text can be cut, even if it is compressed;
     an archive or a table cannot."""
     data = bytearray()
     for piece in content.pieces:
@@ -77,7 +77,7 @@ def beginning(content: Content) -> tuple[bytes, bool]:
         if len(data) > BEGINNING and not data.startswith(WHOLE):
             return bytes(data[:BEGINNING]), True
         if len(data) > LARGEST_LOOK:
-            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text is looked at in part")
+            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text may be cut")
     return bytes(data), False
 
 

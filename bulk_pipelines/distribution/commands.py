@@ -33,7 +33,8 @@ def group() -> None:
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @output.shows(DistributionSubmitted)
 def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> None:
-    """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
+    """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is standard
+    input.
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """

@@ -46,10 +46,12 @@ class Age(click.ParamType[float]):
 
 
 NARROWED = [
-    click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only of this job."),
-    click.option("--kind", help="Only of this kind of job."),
-    click.option("--error-class", help="Only those that failed this way, such as permanent or died."),
-    click.option("--older-than", type=Age(), help="Only those buried at least this long ago, such as 12h or 7d."),
+    click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only dead letters of this job."),
+    click.option("--kind", help="Only dead letters of this kind of job."),
+    click.option("--error-class", help="Only dead letters that failed this way, such as permanent or died."),
+    click.option(
+        "--older-than", type=Age(), help="Only dead letters buried at least this long ago, such as 12h or 7d."
+    ),
 ]
 
 

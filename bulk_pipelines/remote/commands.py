@@ -1,5 +1,5 @@
-"""The commands that a server can do. Each has the name, the options and the help of the one that it stands for. What a
-command needs is imported when it runs."""
+"""The commands that work on a server. Each has the name, the options and the help of the command that it replaces. What
+a command needs is imported when it runs."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ IMPORTS: dict[str, click.Command] = {}
 
 
 def server_of(context: click.Context) -> str:
-    """Return the address of the server that the commands speak to; empty text if they work on the database."""
+    """Return the address of the server that the commands speak to; an empty text if they work on the database."""
     given: str | None = context.find_root().params.get("server")
     return given or settings.current().server
 
@@ -34,7 +34,7 @@ def server_of(context: click.Context) -> str:
 def over_http(
     command: click.Command, among: dict[str, click.Command] = COMMANDS
 ) -> Callable[[Callable[..., object]], click.Command]:
-    """Make a command that stands for another one, and put it among the commands."""
+    """Return a decorator that makes a function the replacement of a command, and puts it among the commands."""
 
     def made(function: Callable[..., object]) -> click.Command:
         same = copy.copy(command)
@@ -96,7 +96,7 @@ def file(
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
             seen, made = client.imports.submit_address(list(sources), priority=priority, **given, **key), True
         elif len(sources) > 1:
-            raise InvalidInput("FILE", "a server is sent one file at a time")
+            raise InvalidInput("FILE", "only one file at a time can be sent to a server")
         else:
             seen, made = client.imports.submitted(
                 sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
@@ -116,7 +116,7 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
     with connected() as client:
         for source in sources:
             if "://" in source:
-                raise InvalidInput("--preview", "a server looks at a file that it is sent, not at one elsewhere")
+                raise InvalidInput("--preview", "a server previews only a file of this machine, which is sent to it")
             found = previews.of(client.imports.preview(source, **asked))
             told = printing.command(sources, previews.options_of(asked), found.reading)
             shown.append(printing.FilePreviewed(found, told))
@@ -148,7 +148,7 @@ def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":
 
 
 def ended(seen: "Import", *, submitted_before: bool = False) -> None:
-    """Say in a few lines what an import came to, and end the command as it ended."""
+    """Print in a few lines what an import came to, and end the command with the exit code for it."""
     parts = [f"{seen.processed_records:,} read", f"{seen.successful_records:,} successful"]
     parts += [f"{seen.error_records:,} rejected"]
     parts += [f"{seen.superseded_records:,} superseded"] if seen.superseded_records else []
@@ -219,7 +219,9 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
 
     with connected() as client, watching.screen() as screen:
         if source is not None and "://" in source:
-            raise InvalidInput("--from", "mended records are sent to a server from a file of this machine")
+            raise InvalidInput(
+                "--from", "mended records must be in a file of this machine, which is sent to the server"
+            )
         seen = client.imports.replay(job_key, source, idempotency_key=idempotency_key, on_sent=screen.sent)
         output.note(f"import {seen.job_id} of the records that {job_key} rejected")
         seen = watched(client, screen, seen)

@@ -1,4 +1,4 @@
-"""Watching a job that a server works: the same bar as for a job that is worked here."""
+"""A job that a server works is watched with the same bar as a job that is worked here."""
 
 import sys
 import time
@@ -68,7 +68,7 @@ def screen() -> Iterator[Screen]:
 
 
 def refuse_paused(key: str, *, paused: bool) -> None:
-    """Nobody waits for a job that is paused."""
+    """Raise `Conflict` if the job is paused: waiting for it could take for ever."""
     if paused:
         raise Conflict(f"job {key} is paused: bulk resume {key} goes on with it")
 

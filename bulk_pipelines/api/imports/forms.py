@@ -13,11 +13,11 @@ from bulk_pipelines.errors import InvalidInput
 FILE = "file"
 LONGEST_FIELD = 10_000
 LONGEST_BETWEEN = 4 << 20
-"""How many bytes in a row may belong to no file. The parser keeps what it takes for a header, however long it is."""
+"""How many bytes in a row may belong to no file: the parser keeps what it takes for a header, however long it is."""
 
 
 class FileTarget(BaseTarget):  # type: ignore[misc]
-    """Hands on what arrives of the file."""
+    """Collects the bytes of the file until `taken` fetches them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class FieldTarget(BaseTarget):  # type: ignore[misc]
         self.text: bytes | None = None
 
     def on_start(self) -> None:
-        self.text = (self.text or b"") + b""
+        self.text = self.text or b""
 
     def on_data_received(self, chunk: bytes) -> None:
         self.text = (self.text or b"") + bytes(chunk)
@@ -57,7 +57,7 @@ class FieldTarget(BaseTarget):  # type: ignore[misc]
 
 
 class Form:
-    """A form that arrives."""
+    """A form, as far as it has arrived."""
 
     def __init__(self, content_type: str, fields: Iterable[str]) -> None:
         self.file = FileTarget()
@@ -71,8 +71,8 @@ class Form:
             self.parser.register(target.name, target)
 
     def pieces(self, body: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of the file, and nothing for a piece that holds none of them. Behind them, the fields are
-        known."""
+        """Yield the file's bytes in each piece of the body; an empty text for a piece that holds none of them. When
+        this has ended, the fields are known."""
         between = 0
         for piece in body:
             self.parse(piece)

@@ -51,7 +51,7 @@ ROUTERS = (
     health.router,
     documentation.router,
 )
-"""The routers, those first that are asked most: each that stands before the one that is meant costs some time."""
+"""The routers, those first that are asked most: every router that stands before the right one costs some time."""
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -63,7 +63,8 @@ an `X-Request-ID`, which is also kept with the jobs that come of the request.
 
 
 Install = Callable[[FastAPI], None]
-"""Puts more into the application than the endpoints: the console stands above the API, which does not know it."""
+"""Adds something to the application beside the endpoints. The console is added so, because it stands above the API,
+which does not know it."""
 
 
 def nothing(_: FastAPI) -> None:

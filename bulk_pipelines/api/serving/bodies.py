@@ -1,5 +1,5 @@
-"""What no endpoint has to reckon with: bodies that fill the memory, and characters that PostgreSQL's texts cannot hold.
-An endpoint that streams its body lifts the limit; every other body is small."""
+"""Bounds that spare the endpoints two cares: bodies that fill the memory, and NUL, which PostgreSQL's texts cannot
+hold. An endpoint that reads its body piece by piece lifts the limit; every other body is small."""
 
 import asyncio
 import time
@@ -15,10 +15,10 @@ LARGEST = 32 << 20
 HELD_AT_MOST = 256 << 20
 """How many bytes of such bodies one process holds at once."""
 SILENT_SECONDS = 30.0
-"""For how long the sender of such a body may be silent."""
+"""The longest time that the sender of such a body may be silent."""
 PATIENT_SECONDS = 60.0
 SLOWEST = 1_000
-"""After `PATIENT_SECONDS`, a body must have come at so many bytes a second."""
+"""The least bytes a second at which a body must have come after `PATIENT_SECONDS`."""
 LIFTED = "bulk.body_is_streamed"
 
 
@@ -83,7 +83,7 @@ class Bounded:
             finally:
                 self.held += body.bytes - before
             if self.held > HELD_AT_MOST:
-                raise Refusal("unavailable", "more is sent at once than can be held", headers={"Retry-After": "5"})
+                raise Refusal("unavailable", "too much is being sent at once", headers={"Retry-After": "5"})
             return message
 
         try:

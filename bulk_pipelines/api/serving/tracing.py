@@ -1,5 +1,5 @@
-"""The identity of a request: `X-Request-ID` and W3C `traceparent`. Both are accepted or made, kept with the job, and
-sent back."""
+"""The identity of a request: `X-Request-ID` and W3C `traceparent`. Each is taken from the request or made here, kept
+with the job, and sent back."""
 
 import logging
 import re
@@ -24,7 +24,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(frozen=True)
 class Trace:
-    """By what a request is known in logs, in its job, and at whoever is called because of it."""
+    """The ids by which a request is known in logs, in its job, and to the services that are called because of it."""
 
     request_id: str
     trace_parent: str
@@ -33,8 +33,8 @@ class Trace:
 
 
 class Traced:
-    """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. It
-    stands around everything else, so that the answer to an error bears it, too."""
+    """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. This
+    stands around everything else, so that answers to errors bear the identity, too."""
 
     def __init__(self, app: ASGIApp, measures: Measures, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
@@ -73,7 +73,8 @@ class Traced:
                 self.tell(scope, status, self.clock() - begun)
 
     def tell(self, scope: Scope, status: int, seconds: float) -> None:
-        """Measure a request that was answered, and log it. Nobody reads a line for each request that went well."""
+        """Measure a request that was answered, and log it. Only failures are warnings: nobody reads a line for each
+        request that went well."""
         route = route_of(scope)
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.measures.observe(catalogue.HTTP_SECONDS, seconds, method, route, f"{status // 100}xx")
@@ -84,14 +85,14 @@ class Traced:
 
 
 def route_of(scope: Scope) -> str:
-    """Return the form of the path that was asked for."""
+    """Return the path as its endpoint declares it, with names in place of values."""
     return str(getattr(scope.get("route"), "path", "none"))
 
 
 def trace_of(headers: Mapping[bytes, bytes]) -> Trace:
-    """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
-    come into logs and into calls of others."""
-    # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
+    """Return the identity that the headers give. A malformed one is made anew and never passed on, because it would get
+    into logs and into calls of other services."""
+    # These are names and no secrets, so the quick generator will do: the system's would let other threads run first.
     random = f"{getrandbits(320):080x}"
     given = headers.get(b"x-request-id", b"").decode("latin-1")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]

@@ -33,9 +33,9 @@ class Gauge:
     """Something else that is counted, as a text: `12 errors`."""
     completed: float
     total: float | None
-    """What `completed` comes to in the end; None while nobody knows."""
+    """What `completed` will be in the end; None while nobody knows."""
     seconds: float = 0.0
-    """For how long the rows have been coming; 0 where only the watcher's own clock tells."""
+    """The seconds for which rows have been coming; 0 if only the watcher's own clock tells."""
     what: str = "rows"
 
 
@@ -137,7 +137,7 @@ def nothing() -> Iterator[Show]:
 
 @contextmanager
 def shower(output: TextIO) -> Iterator[Show]:
-    """Yield what shows a glance."""
+    """Yield the function that shows a glance."""
     console = Console(file=output)
     if not console.is_terminal:
         yield lines(output)
@@ -162,8 +162,8 @@ def shower(output: TextIO) -> Iterator[Show]:
 
 
 def lines(output: TextIO, clock: Callable[[], float] = time.monotonic) -> Show:
-    """Return what prints a line every ten seconds: nobody looks at a short job in a log. That it is being cancelled is
-    said at once."""
+    """Return the function that prints a line every ten seconds, and none for a short job. It says at once that a job is
+    being cancelled."""
     began = clock()
     next_line = began + LINE_SECONDS
     is_told = False

@@ -106,7 +106,7 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert looked.splitlines()[-1].startswith("bulk import ")
     (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
     assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
-    assert "one elsewhere" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
+    assert "previews only a file" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
 
 
 def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp
     query.write_text("SELECT 1 AS one")
     for named in ([], ["users"]):
         refused = bulk("export", *named, "--query", str(query), "--to", "-", code=1).output
-        assert "--query: a server exports resources and tables, no queries" in refused
+        assert "--query: a server exports only resources and tables" in refused
 
 
 def test_files_are_distributed(api: Api, bulk: Bulk, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_a_server_cannot_do_is_refused(bulk: Bulk, tmp_path: Path) -> None:
     assert "one file at a time" in bulk("import", "a.csv", "b.csv", "--resource", "users", code=1).output
     assert "a.csv cannot be read" in bulk("import", "a.csv", "--resource", "users", code=1).output
     assert "no query and no table" in bulk("process", "--table", "users", "--recipe", "x", code=1).output
-    assert "by state and time" in bulk("jobs", "--text", "x", code=1).output
+    assert "lists jobs only by one kind" in bulk("jobs", "--text", "x", code=1).output
 
 
 def test_the_option_says_which_server(api: Api, bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:
