@@ -87,19 +87,19 @@ def file(
         raise InvalidInput("--resource", "name either a resource or a table")
     given = told(options)
     given |= {"resource": resource, "table": table}
-    addresses = any("://" in source for source in sources)
+    addresses = ["://" in source for source in sources]
     if preview:
         show_preview(sources, given)
         return
     with connected() as client, watching.screen() as screen:
-        if addresses:
+        if any(addresses):
+            if not all(addresses):
+                raise InvalidInput("FILE", "files of this machine and addresses do not go to a server in one import")
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
             seen, made = client.imports.submit_address(list(sources), priority=priority, **given, **key), True
-        elif len(sources) > 1:
-            raise InvalidInput("FILE", "a server is sent one file at a time")
         else:
             seen, made = client.imports.submitted(
-                sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
+                sources, idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
             )
         output.note(f"import {seen.job_id}" + ("" if made else ", submitted before"))
         seen = watched(client, screen, seen)

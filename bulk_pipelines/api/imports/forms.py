@@ -97,7 +97,7 @@ class Form:
         except UnicodeDecodeError:
             raise InvalidInput("body", "is not a form: the header of a part is not UTF-8") from None
         if self.file.files > 1:
-            raise InvalidInput(FILE, "is there twice: send one file in a request")
+            raise InvalidInput(FILE, "is there twice: send one file in a request, or several as one zip")
 
     @property
     def name(self) -> str | None:
