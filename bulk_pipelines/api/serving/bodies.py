@@ -1,5 +1,5 @@
-"""What no endpoint has to reckon with: bodies that fill the memory, and characters that PostgreSQL's texts cannot hold.
-An endpoint that streams its body lifts the limit; every other body is small."""
+"""What no endpoint has to reckon with: bodies that fill the memory, characters that PostgreSQL's texts cannot hold, and
+headers that say two things. An endpoint that streams its body lifts the limit; every other body is small."""
 
 import asyncio
 import time
@@ -19,6 +19,20 @@ SILENT_SECONDS = 30.0
 PATIENT_SECONDS = 60.0
 SLOWEST = 1_000
 """After `PATIENT_SECONDS`, a body must have come at so many bytes a second."""
+ONCE = {
+    b"authorization",
+    b"content-encoding",
+    b"content-type",
+    b"idempotency-key",
+    b"if-range",
+    b"last-event-id",
+    b"range",
+    b"upload-complete",
+    b"upload-length",
+    b"upload-offset",
+}
+"""Headers that say one thing. Where one is there twice, a proxy may have gone by the other one. The parser refuses a
+second Content-Length by itself."""
 LIFTED = "bulk.body_is_streamed"
 
 
@@ -70,6 +84,12 @@ class Bounded:
             return
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             refused = answered("invalid-input", "the address has a NUL character in it", Request(scope))
+            await refused(scope, receive, send)
+            return
+        once = [name for name, _ in scope["headers"] if name in ONCE]
+        if len(once) > len(set(once)):
+            twice = next(name for name in once if once.count(name) > 1).decode().title()
+            refused = answered("invalid-input", f"{twice}: is there more than once", Request(scope), field=twice)
             await refused(scope, receive, send)
             return
         body = Arriving(Headers(scope=scope).get("content-length", ""))

@@ -4,7 +4,7 @@ sent back."""
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import getrandbits
 
@@ -45,7 +45,7 @@ class Traced:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        trace = trace_of(dict(scope["headers"]))
+        trace = trace_of(scope["headers"])
         scope.setdefault("state", {})["trace"] = trace
 
         identity = (b"x-request-id", trace.request_id.encode()), (b"traceparent", trace.trace_parent.encode())
@@ -88,14 +88,20 @@ def route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-def trace_of(headers: Mapping[bytes, bytes]) -> Trace:
-    """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
-    come into logs and into calls of others."""
+def only(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return what a header says; nothing if it is there twice."""
+    found = [value for each, value in headers if each == name]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
+
+
+def trace_of(headers: Sequence[tuple[bytes, bytes]]) -> Trace:
+    """Return the identity that the headers give. What is not as it should be, or there twice, is made anew, never
+    passed on: it would come into logs and into calls of others."""
     # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
     random = f"{getrandbits(320):080x}"
-    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    given = only(headers, b"x-request-id")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
-    parent = headers.get(b"traceparent", b"").decode("latin-1")
+    parent = only(headers, b"traceparent")
     if TRACE_PARENT.fullmatch(parent):
         _, trace_id, _, flags = parent.split("-")
         return Trace(request_id, f"00-{trace_id}-{random[32:48]}-{flags}", parent)
