@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
@@ -231,14 +232,15 @@ def undo(job_key: str, yes: bool) -> None:
     with connected() as client:
         found = client.imports.undo(job_key, dry_run=True)
         output.note(
-            f"{found.removed:,} rows of {job_key} can be taken back; "
-            f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+            f"{counted(found.removed, 'row')} of {job_key} can be taken back; "
+            f"{counted(found.changed, 'was', 'were')} changed since and {counted(found.referred_to, 'is', 'are')} "
+            "referred to: those stay"
         )
         if found.removed and not yes:
             output.confirm("Take them back?")
         removed = client.imports.undo(job_key).removed if found.removed else 0
         shown = UndoShown(job_key, found.removed, found.changed, found.referred_to, removed)
-        output.show(shown, f"{removed:,} rows taken back" if found.removed else "")
+        output.show(shown, f"{counted(removed, 'row')} taken back" if found.removed else "")
 
 
 COMMANDS["import"] = group_of(imports.group, IMPORTS)

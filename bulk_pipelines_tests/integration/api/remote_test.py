@@ -201,6 +201,8 @@ def test_what_a_server_cannot_do_is_refused(bulk: Bulk, tmp_path: Path) -> None:
     assert "a.csv cannot be read" in bulk("import", "a.csv", "--resource", "users", code=1).output
     assert "no query and no table" in bulk("process", "--table", "users", "--recipe", "x", code=1).output
     assert "by state and time" in bulk("jobs", "--text", "x", code=1).output
+    assert "'bogus' is not one of 'submitted'" in bulk("jobs", "--state", "bogus", code=2).output
+    assert "No such command 'imprt'. Did you mean 'import'?" in bulk("imprt", code=2).output
 
 
 def test_the_option_says_which_server(api: Api, bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_the_same_files_under_a_key_are_the_same_import(
         monkeypatch.setattr(uploading, "PART_BYTES", 200)
     paths = written(tmp_path, {"a.csv": users(1, 2), "b.csv": users(3)})
     told: list[tuple[int, int | None]] = []
-    options = {"resource": "users", "idempotency_key": "k"}
+    options: dict[str, Any] = {"resource": "users", "idempotency_key": "k"}
     first, made = ada.imports.submitted(paths, **options, on_sent=lambda *far: told.append(far))
     assert made
     assert told[-1][0] == told[-1][1] == max(far for far, _ in told)
