@@ -1,6 +1,7 @@
 """HEAD of a real server: what GET would say, without saying it. access_test.py asks all endpoints."""
 
 import socket
+import time
 
 import pytest
 
@@ -91,12 +92,32 @@ def test_a_header_that_says_one_thing_is_there_once(api: Api, header: str) -> No
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
     host, port = api.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as wire:
-        wire.sendall(f"POST /v1/imports?resource=users HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n".encode())
-        wire.sendall(content)
+        asked = f"POST /v1/imports?resource=users HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n"
+        wire.sendall(asked.encode() + content)
         answer = b"".join(iter(lambda: wire.recv(1 << 16), b""))
     assert answer.startswith(b"HTTP/1.1 400 "), answer
     assert b"/problems/invalid-input" in answer
     assert count(api.engine, "SELECT count(*) FROM job") == 0
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "gzip", "identity", "chunked, chunked"])
+def test_bodies_come_in_chunks_and_in_no_other_coding(api: Api, coding: str) -> None:
+    """What is packed for the way would be taken for the content."""
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n"
+        wire.sendall(head.encode() + b"2\r\n{}\r\n0\r\n\r\n")
+        assert wire.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "name", ["filename*0=a; " * 4_000 + "x=y", "filename=" + "(" * 4_000, "filename=" + "(" * 1_900], ids=range(3)
+)
+def test_a_name_that_is_none_costs_nothing(api: Api, name: str) -> None:
+    began = time.process_time()
+    answer = sent(api.client("ada"), users(1), {"Content-Disposition": f"attachment; {name}"})
+    assert answer.status_code == 202
+    assert time.process_time() - began < 0.4
 
 
 def test_a_length_does_not_go_with_chunks(api: Api) -> None:
