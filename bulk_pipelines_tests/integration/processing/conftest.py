@@ -27,3 +27,9 @@ def table(scene: Scene) -> str:
         ) as copy:
             copy.write(COMPANIES)
     return 'table = "register.Companies"'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pictures").mkdir()
+    return tmp_path / "pictures"
