@@ -15,8 +15,6 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 
 for_root = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, on Linux")
-
-
 USE = """
 import sys
 from pathlib import Path
@@ -30,8 +28,6 @@ with shared.held(Path(sys.argv[1]), Path(sys.argv[2])) as server:
         print(connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()[0], flush=True)
     sys.stdin.read()
 """
-
-
 MOUNT = ["unshare", "--mount"]
 
 

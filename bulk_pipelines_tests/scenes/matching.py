@@ -5,8 +5,6 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines_tests.scenes.processing import Scene
 
 ADA = Actor("ada", "cli")
-
-
 RECIPE = """
 [recipe.companies]
 type = "match"
@@ -32,8 +30,6 @@ id = "id"
 names = ["name", "former"]
 countries = ["country"]
 """
-
-
 COMPANIES = """id,name,former,country,city
 1,Blue Bottle Coffee Inc,,us,Oakland
 2,Deutsche Lampen GmbH,Lampenwerk Ost,de,Jena

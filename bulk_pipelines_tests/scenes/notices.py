@@ -22,8 +22,6 @@ from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.servers.web_server import Answer, Handler, WebServer, status
 
 ME = Actor("me", "cli")
-
-
 EVERYTHING = [each for each in EventType if not each.of_sources]
 
 

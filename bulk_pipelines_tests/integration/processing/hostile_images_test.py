@@ -17,8 +17,6 @@ from bulk_pipelines_tests.scenes.processing import Scene
 from bulk_pipelines_tests.scenes.waiting import until
 
 SPEC = Spec(64, "JPEG", 50_000_000, 20.0)
-
-
 MEMORY = 1 << 30
 
 
