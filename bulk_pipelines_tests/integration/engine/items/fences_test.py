@@ -241,10 +241,14 @@ def test_two_settlements_of_one_lease_that_meet(pool: Engine, elsewhere: ThreadP
     check_counters(pool, job)
 
 
-@pytest.mark.parametrize("first", [rescue_in, rescue_and_claim_in])
-def test_a_checkpoint_that_meets_a_rescue(
-    pool: Engine, elsewhere: ThreadPoolExecutor, first: Callable[[Any, Job], None]
-) -> None:
+def lost_to(
+    first: Callable[[Any, Job], None],
+    pool: Engine,
+    elsewhere: ThreadPoolExecutor,
+    second: Callable[[psycopg.Connection[Any], Lease], Any],
+    query: str,
+) -> Lease:
+    """Return a lease that had run out, and that `second` finds lost because `first` was there before it."""
     job = running(pool, 1)
     (lease,) = claimed(pool, job)
     expire(pool, [lease])
@@ -253,9 +257,23 @@ def test_a_checkpoint_that_meets_a_rescue(
             pool,
             elsewhere,
             lambda connection: first(connection, job),
-            lambda connection: leases.checkpoint(connection, lease, {"late": True}, FAR),
-            "SET checkpoint",
+            lambda connection: second(connection, lease),
+            query,
         )
+    return lease
+
+
+@pytest.mark.parametrize("first", [rescue_in, rescue_and_claim_in])
+def test_a_checkpoint_that_meets_a_rescue(
+    pool: Engine, elsewhere: ThreadPoolExecutor, first: Callable[[Any, Job], None]
+) -> None:
+    lease = lost_to(
+        first,
+        pool,
+        elsewhere,
+        lambda connection, lease: leases.checkpoint(connection, lease, {"late": True}, FAR),
+        "SET checkpoint",
+    )
     assert row(pool, lease).checkpoint is None
 
 
@@ -263,17 +281,7 @@ def test_a_checkpoint_that_meets_a_rescue(
 def test_a_hold_that_meets_a_rescue(
     pool: Engine, elsewhere: ThreadPoolExecutor, first: Callable[[Any, Job], None]
 ) -> None:
-    job = running(pool, 1)
-    (lease,) = claimed(pool, job)
-    expire(pool, [lease])
-    with pytest.raises(LeaseLost):
-        meeting(
-            pool,
-            elsewhere,
-            lambda connection: first(connection, job),
-            lambda connection: leases.hold(connection, lease),
-            "FOR NO KEY UPDATE",
-        )
+    lost_to(first, pool, elsewhere, leases.hold, "FOR NO KEY UPDATE")
 
 
 @pytest.mark.parametrize("first", [rescue_in, rescue_and_claim_in])
