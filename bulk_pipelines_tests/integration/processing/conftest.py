@@ -8,6 +8,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines_tests.scenes.matching import COMPANIES
 from bulk_pipelines_tests.scenes.processing import Scene
+from bulk_pipelines_tests.scenes.wikidata import ITEMS, REDIRECTS
+from bulk_pipelines_tests.servers.wikimedia_server import Wikimedia
 
 
 @pytest.fixture
@@ -33,3 +35,8 @@ def table(scene: Scene) -> str:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "pictures").mkdir()
     return tmp_path / "pictures"
+
+
+@pytest.fixture
+def wiki() -> Wikimedia:
+    return Wikimedia(ITEMS, REDIRECTS)
