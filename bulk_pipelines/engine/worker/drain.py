@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 import psycopg
@@ -25,7 +26,8 @@ OUTAGE_PATIENCE = 300.0
 OUTAGE_PAUSE = 1.0
 SHORTEST_PAUSE = 0.01
 IDLE_PAUSE = 0.5
-"""The longest pause, in seconds, while others work on the job: they may finish at any time."""
+"""The longest pause, in seconds, while others work on the job. They may finish at any time, so pauses begin short and
+double: a worker learns of the end after at most as long again as it has waited."""
 
 
 Answer = TypeVar("Answer")
@@ -72,16 +74,17 @@ def drain(
     otherwise leave.
     """
     worker.standing.leave_at = deadline = None if seconds is None else worker.clock() + seconds
-    worked = 0
+    worked, pause = 0, SHORTEST_PAUSE
     with little_garbage(), telling.about(worker.job, worker=worker.name):
         while True:
             slice_ = outlasting_outages(worker, lambda: worker.run_once(deadline))
             worked += slice_.tally.total
             if slice_.idle:
-                reason = outlasting_outages(worker, lambda: look_around(worker, patient))
+                reason = outlasting_outages(worker, partial(look_around, worker, patient, pause))
+                pause = min(2 * pause, IDLE_PAUSE)
             else:
                 on_slice(slice_)
-                reason = None
+                reason, pause = None, SHORTEST_PAUSE
             if reason is None and worker.standing.asked.is_set():
                 reason = Leave(End.STOPPED)
             if reason is None and deadline is not None and worker.clock() >= deadline:
@@ -101,9 +104,9 @@ def little_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def look_around(worker: Worker, patient: bool) -> Leave | None:
+def look_around(worker: Worker, patient: bool, pause: float) -> Leave | None:
     """Look for other work when nothing could be claimed: rescue items that others lost, end the job if it can end, else
-    wait a little. Return the reason to leave, if there is one."""
+    wait for at most this pause, in seconds. Return the reason to leave, if there is one."""
     worker.settler.drain()
     if rescue.run_once(worker.pool, worker.kinds, worker.random, worker.job.job_id).items:
         return None
@@ -124,7 +127,7 @@ def look_around(worker: Worker, patient: bool) -> Leave | None:
         wait = leases.seconds_to_next(connection, job.job_id)
     if not patient and job.retry_wait_items and job.retry_wait_items == job.open_items:
         return Leave(End.WAITING, max(wait or 0.0, 0.0))
-    worker.standing.asked.wait(IDLE_PAUSE if wait is None else min(IDLE_PAUSE, max(wait, SHORTEST_PAUSE)))
+    worker.standing.asked.wait(pause if wait is None else min(pause, max(wait, SHORTEST_PAUSE)))
     return None
 
 

@@ -19,6 +19,7 @@ from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Slice, Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines_tests.scenes.engine_jobs import (
     WORK,
@@ -165,6 +166,23 @@ def test_an_impatient_worker_waits_for_those_that_others_hold(pool: Engine) -> N
     check_counters(pool, job)
 
 
+def test_it_looks_often_at_first_and_then_seldom_whether_others_are_done(pool: Engine) -> None:
+    waits: list[float] = []
+
+    class Listening(Stop):
+        def wait(self, seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 9:
+                settled(pool, job, [held], Done({"by": "another"}))
+
+    job = running(pool, 1)
+    (held,) = claimed(pool, job, 1, owner="another")
+    with Worker(pool, WORK, job) as worker:
+        worker.standing.asked = Listening()
+        assert drain.drain(worker).end is End.FINISHED
+    assert waits == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5]
+
+
 def test_it_rescues_what_others_lost(pool: Engine) -> None:
     job = running(pool, 5)
     lost = claimed(pool, job, 3, owner="dead")
@@ -277,7 +295,7 @@ def test_when_something_can_next_be_done(pool: Engine) -> None:
     expire(pool, [third])
     assert (wait() or 0) < 0
     with Worker(pool, WORK, job, random=lambda: 0.5) as worker:
-        drain.look_around(worker, patient=True)
+        drain.look_around(worker, patient=True, pause=0.01)
     assert wait() == pytest.approx(0.5, abs=3)
     settled(pool, job, [fourth], Done())
     assert wait() is not None
