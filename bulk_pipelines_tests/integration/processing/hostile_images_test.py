@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PIL import Image
 
 from bulk_pipelines.errors import Permanent, Transient
 from bulk_pipelines.processing.image.children import Children, Spec
@@ -82,7 +83,7 @@ def test_a_child_that_dies_hangs_or_fills_its_memory_is_replaced() -> None:
         os.kill(second.pid, signal.SIGKILL)
         second.wait()
         assert seen.see(pictures.telling(), SPEC).thumbnail, "a child that died while it was idle is not asked"
-        large = pictures.saved(pictures.drawn(9_000, 9_000), "PNG", compress_level=1)
+        large = pictures.saved(Image.new("RGB", (9_000, 9_000)), "PNG")
         small = Children(1, 256 << 20)
         with pytest.raises(Permanent, match="memory"):
             small.see(large, Spec(64, "JPEG", 100_000_000, 60.0))
