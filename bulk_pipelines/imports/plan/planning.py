@@ -17,7 +17,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import storable
-from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
+from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
@@ -27,7 +27,7 @@ from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect import layout
 from bulk_pipelines.imports.plan.land import landing
-from bulk_pipelines.imports.plan.land.landing import Landing, opened
+from bulk_pipelines.imports.plan.land.landing import NOT_THE_FILES, Landing, opened
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import planning as sent
 from bulk_pipelines.imports.sent.uploads import Upload
@@ -38,9 +38,6 @@ log = logging.getLogger(__name__)
 RANGE_BYTES = 16 * 1024 * 1024
 FILES_AT_ONCE = 4
 """How many files of an import are landed side by side. It is also how many logins an FTP server sees."""
-
-NOT_THE_FILES = (Unavailable, Full)
-"""Errors that say nothing of the file that met them: it is not left out, and the plan as a whole fails."""
 
 Piece = tuple[int, Range]
 
@@ -56,7 +53,9 @@ def plan(pool: Engine, job: Job) -> Job:
     files, pieces = cut_up(pool, request, in_order(copies))
     if not any(file.landed or file.duplicate for file in files):
         note_files(pool, job, files)
-        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
+        opened = {file.archive for file in files}
+        unusable = [file for file in files if file.number not in opened]  # an archive's note repeats those of its files
+        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in unusable[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
         check_rights(connection, request, files)
@@ -95,8 +94,8 @@ def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -
             found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
-        # No file has more lines than bytes, so two files never share a line number.
-        base += found.size or 0
+        # No file has more lines than bytes, so two files never share a line number. An archive has none of its own.
+        base += 0 if file.is_opened else found.size or 0
     return [archive_of(file, files) for file in files], pieces
 
 
