@@ -5,10 +5,11 @@ committed: neither the rows that were there nor those that are there now. A tran
 waits for such a change would read an empty table. So whatever it reads is locked before it has a snapshot.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from bulk_pipelines.database import namespaces, pool
+from bulk_pipelines.database.pool import Connection
 
 PATIENCE = "SET LOCAL lock_timeout = '10s'"
 """Whoever changes a table waits for those who hold it, and lets nobody else have it meanwhile. Without a limit, they
@@ -16,12 +17,16 @@ could wait for each other for ever."""
 
 
 @contextmanager
-def held(url: str, statement: str) -> Iterator[None]:
+def held(
+    url: str, statement: str, waiting: Callable[[Connection], AbstractContextManager[object]] = nullcontext
+) -> Iterator[None]:
     """Hold all tables that a SELECT of people reads, for as long as the block lasts. Within the block, a transaction
-    takes its snapshot and plans the SELECT, and holds the tables itself from then on."""
+    takes its snapshot and plans the SELECT, and holds the tables itself from then on. `waiting` makes a context for the
+    time in which the connection waits for others."""
     with pool.single(url, application="bulk hold") as session, session.transaction():
         session.execute("SET TRANSACTION READ ONLY")
         session.execute(PATIENCE.encode())
         namespaces.turn_to_theirs(session)
-        session.execute(f"EXPLAIN {statement}".encode(), prepare=True)  # what is prepared is one statement
+        with waiting(session):
+            session.execute(f"EXPLAIN {statement}".encode(), prepare=True)  # what is prepared is one statement
         yield

@@ -88,17 +88,18 @@ def planned(
         # No statement behind the transaction's beginning may take its snapshot before the table is locked.
         namespaces.turn_session_to_theirs(connection)
         with connection.transaction():
-            with listening(connection, cancelled), held(engine, request):
+            with listening(connection, cancelled), held(engine, request, cancelled):
                 plan = made(connection, request, preview)
             whole = connections == 1 or request.order or request.query
             yield (plan if whole else cut(connection, plan)), connection
 
 
-def held(engine: Engine, request: ExportRequest) -> AbstractContextManager[None]:
+def held(engine: Engine, request: ExportRequest, cancelled: Callable[[], bool]) -> AbstractContextManager[None]:
     """Hold what a query reads until it is planned in its snapshot. A table is locked by name."""
     if not request.query:
         return nullcontext()
-    return holding.held(engine.url.render_as_string(hide_password=False), f"SELECT FROM ({request.query}\n) AS given")
+    url, nothing = engine.url.render_as_string(hide_password=False), f"SELECT FROM ({request.query}\n) AS given"
+    return holding.held(url, nothing, lambda session: listening(session, cancelled))
 
 
 def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
