@@ -51,6 +51,23 @@ FROM unnest(:names::text[], :types::oid[], :modifiers::integer[]) WITH ORDINALIT
     JOIN pg_type AS t ON t.oid = given.type
 ORDER BY given.place;
 
+-- name: parts
+-- What a type is made of: of which sort it is; the type below a domain, of the bounds of a range, or of the elements of
+-- an array whose texts are told apart by commas; and the types of the fields of a composite type.
+SELECT t.typtype::text,
+    CASE t.typtype
+        WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod)
+        WHEN 'r' THEN (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngtypid = t.oid)
+        WHEN 'm' THEN (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngmultitypid = t.oid)
+        WHEN 'b' THEN (SELECT format_type(e.oid, NULL) FROM pg_type AS e WHERE e.typarray = t.oid AND e.typdelim = ',')
+    END,
+    (
+        SELECT array_agg(format_type(atttypid, atttypmod) ORDER BY attnum) FROM pg_attribute
+        WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
+    )
+FROM pg_type AS t
+WHERE t.oid = :type::regtype;
+
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
 -- first, then those whose columns need values, then the shortest. An index with expressions, a condition or its own way

@@ -25,6 +25,17 @@ class Fill(Enum):
     EMPTY_LIST = "an empty list"
 
 
+def without_precision(type_: str) -> str:
+    """Return the name of a type without its length or precision."""
+    if type_.startswith('"') or type_.endswith('"'):
+        return type_
+    if type_.startswith("interval"):
+        return "interval" + ("[]" if type_.endswith("]") else "")
+    plain = re.sub(r"\(\d+(,-?\d+)?\)", "", type_)
+    # Without a length, these names would mean a length of one.
+    return re.sub(r"^bit\b(?! varying)", '"bit"', re.sub(r"^character\b(?! varying)", "bpchar", plain))
+
+
 @dataclass(frozen=True)
 class Column:
     name: str
@@ -67,14 +78,7 @@ class Column:
     @property
     def base_type(self) -> str:
         """The type without any domain, length or precision: it takes values that the column would refuse or cut."""
-        exact = self.exact_type
-        if exact.startswith('"') or exact.endswith('"'):
-            return exact
-        if exact.startswith("interval"):
-            return "interval" + ("[]" if exact.endswith("]") else "")
-        plain = re.sub(r"\(\d+(,-?\d+)?\)", "", exact)
-        # Without a length, these names would mean a length of one.
-        return re.sub(r"^bit\b(?! varying)", '"bit"', re.sub(r"^character\b(?! varying)", "bpchar", plain))
+        return without_precision(self.exact_type)
 
     @property
     def code(self) -> str:

@@ -60,14 +60,34 @@ FRACTIONS = {
     ColumnKind.INTERVAL: 6,
 }
 """How many digits of a second PostgreSQL keeps; it rounds what is finer."""
-# Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone.
+# Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone,
+# times of day with a date.
 MORE = {
     "date": (b":T", r":|\dT"),
     "timestamp without time zone": (b":T", r"[:T].*[+-]|[A-Za-z][A-Za-z]|/"),
-    "time without time zone": (b"+-/", "[+/-]"),
+    "time without time zone": (b"+-/Tt", r"[+/-]|\d[Tt]"),
+    "time with time zone": (b"-/Tt", r"[/-]|\d[Tt]"),
 }
-PARTED = {"money", "name", '"char"', "oid"}
-"""Types of which PostgreSQL keeps only a part of some values."""
+KEPT = frozenset(
+    {
+        "smallint",
+        "integer",
+        "bigint",
+        "numeric",
+        "real",
+        "double precision",
+        "boolean",
+        "uuid",
+        "json",
+        "jsonb",
+        "bytea",
+    }
+    | {"text", "character varying", "bpchar", "citext", "inet", "cidr", "tsvector", "xml"}
+    | {"int4range", "int8range", "numrange", "int4multirange", "int8multirange", "nummultirange"}
+)
+"""Types that keep each value whole which they can read, if they have no length or precision. PostgreSQL is asked of all
+others."""
+DAYS = {"date", "daterange", "datemultirange"}
 PRECISION = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
 
 
@@ -90,9 +110,10 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
         plain = rf"^[+-]?0*\d{{0,{min(whole, 900)}}}(\.\d{{0,{min(scale, 900)}}}0*)?$" if scale >= 0 else "^$"
         fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
         return None, not compute.all(fits).as_py()
-    cut = column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and column.exact_type != column.base_type
-    cut |= column.base_type in PARTED
-    return None, cut and text.null_count < len(text)
+    if column.kind not in {ColumnKind.ARRAY, ColumnKind.OTHER} or text.null_count == len(text):
+        return None, False
+    plain = column.exact_type.removesuffix("[]")
+    return None, arrow.has_any(text, b":T") if plain in DAYS else plain not in KEPT
 
 
 def has_more(column: Declared, text: Column) -> bool:
