@@ -112,20 +112,28 @@ WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conp
 ORDER BY o.conname;
 
 -- name: referrers
--- The foreign keys that refer to a table: the table and the columns of each, and the columns referred to.
-SELECT n.nspname, c.relname,
-    (
-        SELECT array_agg(a.attname ORDER BY place)
-        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
-            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
-    )::text[],
+-- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
+-- referred to, and whether this role cannot see the rows. Of those that it cannot see, only they are told whose rows
+-- would change with a row that they refer to: the others do not let it go.
+SELECT n.nspname, c.relname, columns.names,
     (
         SELECT array_agg(a.attname ORDER BY place)
         FROM unnest(o.confkey) WITH ORDINALITY AS key (attnum, place)
             JOIN pg_attribute AS a ON a.attrelid = o.confrelid AND a.attnum = key.attnum
-    )::text[]
-FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE o.confrelid = :oid AND o.contype = 'f' AND o.conparentid = 0
+    )::text[],
+    seen.hidden
+FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace,
+    LATERAL (
+        SELECT array_agg(a.attname ORDER BY place)::text[] AS names,
+            bool_and(has_column_privilege(c.oid, a.attnum, 'SELECT')) AS readable
+        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
+    ) AS columns,
+    LATERAL (
+        SELECT NOT (has_schema_privilege(n.oid, 'USAGE') AND columns.readable AND NOT row_security_active(c.oid)) AS hidden
+    ) AS seen
+WHERE o.contype = 'f' AND o.conparentid = 0
+    AND (o.confrelid = :oid OR o.confrelid IN (SELECT relid FROM pg_partition_tree(:oid)))
     AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
-    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND NOT (seen.hidden AND o.confdeltype IN ('a', 'r'))
 ORDER BY o.conname;

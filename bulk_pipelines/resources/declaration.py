@@ -148,6 +148,8 @@ class Referrer:
     table: str
     columns: tuple[str, ...]
     to: tuple[str, ...]
+    hidden: bool = False
+    """Whether this role cannot see its rows, which would change if a row that they name went."""
 
 
 @dataclass(frozen=True)

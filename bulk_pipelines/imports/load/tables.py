@@ -125,7 +125,9 @@ def names(reference: Reference, one: str, other: str) -> sql.Composed:
 
 def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
     """Write the conditions that no row refers to this one: one for each column of a resource that could. Rows that name
-    rows of their own table are left to `own_references`."""
+    rows of their own table are left to `own_references`. If this role cannot see who refers to it, anybody might."""
+    if any(each.hidden for each in resource.referrers):
+        return [sql.SQL("false")]
     own = [((other.table,), (column,), ("id",)) for other, column in resources.referrers(resource)]
     if resource.referrers:  # they were looked up, those of our own tables, too
         own = []

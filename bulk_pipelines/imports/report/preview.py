@@ -152,8 +152,8 @@ class Look:
 def improved(
     look: Callable[[ImportRequest], Look], request: ImportRequest
 ) -> tuple[Preview, str | None, dict[str, Any]]:
-    """Look at the file, also with what is proposed for it, for as long as that helps. Return what was found, what is odd
-    about the file, and the options that helped."""
+    """Look at the file, also with what is proposed for it, for as long as that helps. Return what was found, what is
+    odd about the file, and the options that helped."""
     found, said, helpful = look(request), None, dict[str, Any]()
     tried = set[str]()
     for _ in range(REMEDIES * REMEDIES):
@@ -173,8 +173,8 @@ def improved(
 
 
 def wrong(found: Preview) -> tuple[int, int, int]:
-    """Tell how much is wrong with the records. What cannot be read at all counts most, because nobody knows what else is
-    wrong with it."""
+    """Tell how much is wrong with the records. What cannot be read at all counts most, because nobody knows what
+    else is wrong with it."""
     return found.reasons.get("malformed_record", 0), found.rejected, sum(found.reasons.values())
 
 
