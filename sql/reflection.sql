@@ -70,8 +70,8 @@ WHERE t.oid = :type::regtype;
 
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
--- first, then those whose columns need values, then the shortest. An index with expressions, a condition or its own way
--- to compare, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
+-- first, then those whose columns need values, then the shortest. An index with expressions, a condition or another
+-- way to compare than its columns have, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
 SELECT c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -82,7 +82,12 @@ SELECT c.relname,
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = :oid AND i.indisunique AND i.indisvalid AND NOT i.indisexclusion
     AND i.indexprs IS NULL AND i.indpred IS NULL AND NOT i.indnullsnotdistinct
-    AND NOT EXISTS (SELECT FROM unnest(i.indcollation) AS used JOIN pg_collation AS o ON o.oid = used WHERE NOT o.collisdeterministic)
+    AND NOT EXISTS (
+        SELECT FROM unnest(i.indkey::smallint[], i.indcollation::oid[]) AS used (attnum, by)
+            JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = used.attnum
+            JOIN pg_collation AS o ON o.oid IN (used.by, a.attcollation)
+        WHERE used.by <> a.attcollation AND NOT o.collisdeterministic
+    )
 ORDER BY i.indisprimary DESC,
     (
         SELECT bool_and(a.attnotnull) FROM pg_attribute AS a
@@ -93,7 +98,8 @@ ORDER BY i.indisprimary DESC,
 -- name: references
 -- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. One that this
 -- role may not look up, or in which all columns together count as missing, is left out; so is one that goes by periods,
--- and one that is not enforced, which PostgreSQL has since its version 18.
+-- one between columns of different collations, which no query can compare as they are, and one that is not enforced, which
+-- PostgreSQL has since its version 18.
 SELECT o.conname, n.nspname, c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -109,11 +115,17 @@ FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.confrelid JOIN pg_namesp
 WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conparentid = 0
     AND to_jsonb(o) @> '{"conenforced": false}' IS NOT TRUE AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND NOT EXISTS (
+        SELECT FROM unnest(o.conkey, o.confkey) AS key (own, other)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.own
+            JOIN pg_attribute AS b ON b.attrelid = o.confrelid AND b.attnum = key.other
+        WHERE a.attcollation <> b.attcollation AND 0 NOT IN (a.attcollation, b.attcollation)
+    )
 ORDER BY o.conname;
 
 -- name: referrers
 -- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
--- referred to, and whether this role cannot see the rows. Of those that it cannot see, only they are told whose rows
+-- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. Of those that it cannot see, only they are told whose rows
 -- would change with a row that they refer to: the others do not let it go.
 SELECT n.nspname, c.relname, columns.names,
     (
@@ -121,13 +133,18 @@ SELECT n.nspname, c.relname, columns.names,
         FROM unnest(o.confkey) WITH ORDINALITY AS key (attnum, place)
             JOIN pg_attribute AS a ON a.attrelid = o.confrelid AND a.attnum = key.attnum
     )::text[],
-    seen.hidden
+    columns.collations, seen.hidden
 FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace,
     LATERAL (
         SELECT array_agg(a.attname ORDER BY place)::text[] AS names,
-            bool_and(has_column_privilege(c.oid, a.attnum, 'SELECT')) AS readable
-        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
+            bool_and(has_column_privilege(c.oid, a.attnum, 'SELECT')) AS readable,
+            array_agg(quote_ident(l.nspname) || '.' || quote_ident(k.collname) ORDER BY place) AS collations
+        FROM unnest(o.conkey, o.confkey) WITH ORDINALITY AS key (attnum, other, place)
             JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
+            JOIN pg_attribute AS b ON b.attrelid = o.confrelid AND b.attnum = key.other
+            LEFT JOIN pg_collation AS d ON d.oid = b.attcollation AND NOT d.collisdeterministic
+            LEFT JOIN pg_collation AS k ON k.oid = coalesce(d.oid, a.attcollation)
+            LEFT JOIN pg_namespace AS l ON l.oid = k.collnamespace
     ) AS columns,
     LATERAL (
         SELECT NOT (has_schema_privilege(n.oid, 'USAGE') AND columns.readable AND NOT row_security_active(c.oid)) AS hidden

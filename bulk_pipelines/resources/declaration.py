@@ -3,7 +3,7 @@ these declarations."""
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -148,7 +148,9 @@ class Referrer:
     table: str
     columns: tuple[str, ...]
     to: tuple[str, ...]
-    hidden: bool = False
+    collations: tuple[str | None, ...] = field(default=(), compare=False)
+    """The collations by which the columns compare, if they have any: both sides need not have the same."""
+    hidden: bool = field(default=False, compare=False)
     """Whether this role cannot see its rows, which would change if a row that they name went."""
 
 

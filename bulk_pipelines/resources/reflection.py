@@ -181,7 +181,10 @@ def references(connection: Connection, oid: int, columns: list[Column]) -> list[
 
 def referrers(connection: Connection, oid: int) -> list[Referrer]:
     rows = connection.execute(queries.text("reflection", "referrers"), {"oid": oid})
-    return [Referrer(schema, table, tuple(columns), tuple(to), hidden) for schema, table, columns, to, hidden in rows]
+    return [
+        Referrer(schema, table, tuple(columns), tuple(to), tuple(collations), hidden)
+        for schema, table, columns, to, collations, hidden in rows
+    ]
 
 
 def as_referred_to(connection: Connection, resource: Resource) -> Resource:
