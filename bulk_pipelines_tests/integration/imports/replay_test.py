@@ -20,6 +20,7 @@ from bulk_pipelines.imports import submission, work
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
@@ -153,3 +154,25 @@ def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(eng
             submission.replay_mended(connection, job.job_key, [file], Actor("ada", "api", admin=False))
         with pytest.raises(UnknownJob):
             submission.replay_mended(connection, job.job_key, [file], Actor("bob", "api", admin=False))
+
+
+@pytest.mark.parametrize("file", ["id,who\n1,Ann\n2,Bob\n", '[{"id": 1, "who": "Ann"}, {"id": 2, "who": "Bob"}]'])
+def test_a_column_that_was_renamed_since_is_told(engine: Engine, tmp_path: Path, file: str) -> None:
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE public.people (id integer PRIMARY KEY, who text)")
+        connection.execute("INSERT INTO people VALUES (2, 'Other')")
+        declared = reflection.reflect(connection, "public.people")
+    job = imported(engine, declared.name, written(tmp_path / "people", file), declaration=declared)
+    with transaction(engine) as connection:
+        connection.execute("ALTER TABLE people RENAME id TO number")
+    with pytest.raises(Conflict) as caught:
+        replayed(engine, job)
+    assert str(caught.value) == (
+        f"the records of {job.job_key} were read for 1 column that public.people has not any more: id."
+        f" `bulk import errors {job.job_key} --as-source --to FILE` writes them to a file; import that with --map, which"
+        " says where its fields go now, or with --ignore"
+    )
+    with transaction(engine) as connection:
+        connection.execute("ALTER TABLE people RENAME number TO id")
+        connection.execute("DELETE FROM people WHERE id = 2")
+    assert replayed(engine, job).status is JobState.COMPLETED
