@@ -187,14 +187,14 @@ def status() -> None:
 @main.command()
 @output.shows(PassLine, many=True)
 def sweep() -> None:
-    """Rescue expired leases, end what is over, look after lost launches and dead runs: what the schedule does."""
+    """Rescue expired leases, end what is over, look after lost launches and dead runs, as the schedule does."""
     upkeep("sweep")
 
 
 @main.command()
 @output.shows(PassLine, many=True)
 def finalize() -> None:
-    """End the jobs whose last worker died before it could: what the schedule does."""
+    """End the jobs whose last worker died before it could, as the schedule does."""
     upkeep("finalize")
 
 
@@ -202,7 +202,7 @@ def finalize() -> None:
 @click.option("--dry-run", is_flag=True, help="Only count what would go.")
 @output.shows(PassLine, many=True)
 def prune(dry_run: bool) -> None:
-    """Remove what is old and over (BULK_KEEP_…), in bounded batches: what the schedule does."""
+    """Remove what is old and over (BULK_KEEP_…), in bounded batches, as the schedule does."""
     upkeep("prune", *(["--dry-run"] if dry_run else []))
 
 

@@ -20,7 +20,7 @@ BulkError
       SourceChanged        the file was written, replaced or removed while it was read
   Cancelled                a person called it off before its end
   Unauthenticated          nobody knows who asks
-  Forbidden                who asks may not do this
+  Forbidden                the caller may not do this
   OverQuota                an owner has as much as one owner may have now
   Failure                  a try failed; its class says whether another one may do better
     Transient              see above
@@ -94,7 +94,7 @@ class Unauthenticated(BulkError):
 
 
 class Forbidden(BulkError):
-    """Who asks may not do this."""
+    """The caller may not do this."""
 
 
 class OverQuota(BulkError):

@@ -42,20 +42,22 @@ class Expiry(click.ParamType[datetime]):
 
 @click.group(name="keys")
 def group() -> None:
-    """Keys to the HTTP API: make, list and revoke them."""
+    """Make, list and revoke keys to the HTTP API."""
 
 
 @group.command()
-@click.option("--owner", required=True, help="Whose jobs the key shows and submits.")
+@click.option("--owner", required=True, help="The owner whose jobs the key sees and submits.")
 @click.option(
     "--scope",
     type=click.Choice(["reconcile", "read", "write", "admin"]),
     default="write",
     show_default=True,
-    help="Each may do what those before it may.",
+    help="What the key may do. Each scope may also do what those before it may.",
 )
-@click.option("--admin", is_flag=True, help="The same as --scope admin: all owners' jobs.")
-@click.option("--expires", type=Expiry(), help="When it ends: 2027-01-31, or after 12h, 90d, 52w.")
+@click.option("--admin", is_flag=True, help="The same as --scope admin, which sees the jobs of all owners.")
+@click.option(
+    "--expires", type=Expiry(), help="When the key ends: on 2027-01-31, or after 12h, 90d, 52w. Without it, never."
+)
 @output.shows(KeyMade)
 def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> None:
     """Make a key. It is shown once, and nobody can find it out again."""
@@ -73,7 +75,7 @@ def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> Non
 @group.command("list")
 @output.shows(KeyShown, many=True)
 def list_keys() -> None:
-    """All keys, the newest first, and when they were last used."""
+    """List all keys, the newest first, and when each was last used."""
     from bulk_pipelines.api.owners import keys
     from bulk_pipelines.database.pool import transaction
 
@@ -117,21 +119,21 @@ def revoke(key_id: str) -> None:
 
 
 @click.command("audit")
-@click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only of this job.")
+@click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only what was done to this job.")
 @click.option("--actor", help="Only what this user did.")
 @click.option("--action", help="Only this: submit, pause, cancel, …")
-@click.option("--owner", help="Only about the jobs of this owner.")
+@click.option("--owner", help="Only what was done to the jobs of this owner.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000), help="How many to show.")
 @output.shows("bulk_pipelines.engine.jobs.audit.Entry", many=True)
 def show_audit(limit: int, **wanted: str | None) -> None:
-    """Who did what to which job, the newest first."""
+    """Show who did what to which job, the newest first."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import audit
     from bulk_pipelines.engine.jobs.audit import Wanted
 
     with transaction(connected()) as connection:
         found = audit.page(connection, Wanted(**wanted), limit)  # type: ignore[arg-type]
-    output.show(found, "\n".join(map(line_of_entry, found)) or "nothing was done")
+    output.show(found, "\n".join(map(line_of_entry, found)) or "there are no such entries")
 
 
 def line_of_entry(each: "Entry") -> str:

@@ -14,10 +14,10 @@ from bulk_pipelines.errors import OverQuota
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
 LONGEST_SECONDS = 600.0
-"""After so long a stream ends, and its client comes back by itself: a key that was revoked is then refused."""
+"""The longest time that a stream lasts. Its client then comes back by itself, and is refused if its key was revoked."""
 RETRY_MILLISECONDS = 2_000
 MOST = 4_000
-"""How many listeners one process has."""
+"""How many listeners one process may have."""
 OF_OWNER = 2_000
 WAIT_SECONDS = 5
 

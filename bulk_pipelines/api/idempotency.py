@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Header, Response
+from fastapi import Header
 
 from bulk_pipelines.engine.intake import payload
 
@@ -12,7 +12,7 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="The same request with the same key of the same owner names the same job, for ever.",
+        description="The same request with the same key of the same owner is answered with the same job.",
         max_length=LONGEST,
     ),
 ]
@@ -24,8 +24,3 @@ def checked(key: str | None) -> str | None:
         return None
     quoted = len(key) > 2 and key.startswith('"') and key.endswith('"')
     return payload.text("Idempotency-Key", key[1:-1] if quoted else key, LONGEST)
-
-
-def replayed(response: Response) -> None:
-    """Say that the request was made before."""
-    response.headers["Idempotent-Replayed"] = "true"

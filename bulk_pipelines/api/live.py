@@ -1,5 +1,5 @@
-"""Watching jobs: one look at the database a second for all who watch in this process, whatever their number. Whoever is
-slow to take news gets the latest of each job, so nothing piles up."""
+"""Watching jobs: the database is looked at once a second for all who watch in this process, however many they are. A
+listener that is slow gets only the latest state of each job, so nothing piles up."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ class Listener:
 
     key: str | None = None
     shown: frozenset[str] | None = None
-    """The keys of the jobs that a page of the console shows: of these, all is read that the page needs."""
+    """The keys of the jobs that a page of the console shows. More is read of them, because the page needs it."""
     owner: str | None = None
     kinds: frozenset[str] = frozenset()
     by: str = ""
     """Who listens."""
     told: dict[str, str] = field(default_factory=dict)
-    """The digest of what was told last of each job."""
+    """The digest of the state that was last told, for each job."""
     waiting: dict[str, State] = field(default_factory=dict)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     fresh: bool = True
@@ -42,7 +42,7 @@ class Listener:
 
     @property
     def keys(self) -> frozenset[str] | None:
-        """The keys of the jobs that are watched; None if it goes by their owner."""
+        """The keys of the jobs that are watched; None if jobs are watched by their owner."""
         return self.shown if self.key is None else frozenset((self.key,))
 
     def wants(self, state: State) -> bool:

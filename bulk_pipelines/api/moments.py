@@ -1,4 +1,4 @@
-"""Times in addresses. A number is none: `from=20260110` would be a day of 1970 if it counted seconds."""
+"""Times in addresses. A plain number is refused: if `from=20260110` counted seconds, it would be a day of 1970."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any

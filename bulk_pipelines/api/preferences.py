@@ -17,8 +17,8 @@ Prefer = Annotated[
 
 
 def seconds_to_wait(prefer: str | None) -> int | None:
-    """Return for how long the answer is to wait; None if nobody asks for that. What cannot be understood is no error:
-    it is only a preference."""
+    """Return how many seconds the answer may wait; None if nobody asks for that. A preference that cannot be read is
+    ignored, as the standard wants it."""
     for part in (prefer or "").split(","):
         found = WAIT.fullmatch(part.partition(";")[0])
         if found:

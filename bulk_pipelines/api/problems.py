@@ -1,5 +1,5 @@
-"""How an error is answered: as RFC 9457 problem details. The type of a problem is stable, so programs may go by it; its
-address leads to a page that says what to do."""
+"""How an error is answered: as RFC 9457 problem details. The type of a problem is stable, so programs may rely on it;
+it is also the address of a page that says what to do."""
 
 import json
 import logging
@@ -45,14 +45,14 @@ PROBLEMS = {
     "bad-compression": Problem(
         400,
         "The file is not compressed as it should be",
-        "Send the file plain, or whole and compressed by gzip or zstd.",
+        "Send the file plain, or whole and compressed by gzip, zstd, bzip2 or xz.",
     ),
     "digest-mismatch": Problem(
         400, "The content is not what its digest says", "Send it again: it was changed on its way, or is another file."
     ),
     "cut-off": Problem(400, "The body ended too early", "Send it again, or as a resumable upload."),
     "unauthenticated": Problem(401, "Nobody knows who asks", "Send a valid key: Authorization: Bearer bulk_…"),
-    "forbidden": Problem(403, "Who asks may not do this", "Ask an administrator, or use a key of a wider scope."),
+    "forbidden": Problem(403, "The caller may not do this", "Ask an administrator, or use a key of a wider scope."),
     "not-found": Problem(404, "There is no such thing", "Look the key up in a list; it may belong to somebody else."),
     "no-such-endpoint": Problem(404, "There is no such endpoint", "See /docs for all of them."),
     "method-not-allowed": Problem(405, "The endpoint has no such method", "See the header Allow, or /docs."),
@@ -61,7 +61,9 @@ PROBLEMS = {
     "conflict": Problem(409, "The request contradicts what is there", "Look at the state of the job first."),
     "wrong-state": Problem(409, "The state of the job does not allow it", "Look at the state of the job first."),
     "in-flight": Problem(409, "The first request with this key is still arriving", "Send it again after Retry-After."),
-    "mismatching-upload-offset": Problem(409, "The upload is not there", "Go on at Upload-Offset of this answer."),
+    "mismatching-upload-offset": Problem(
+        409, "The upload is at another offset", "Go on at Upload-Offset of this answer."
+    ),
     "inconsistent-upload-length": Problem(
         400, "The lengths contradict each other", "Begin the upload anew, with its true length."
     ),
@@ -104,10 +106,10 @@ BY_ERROR: Mapping[type[errors.BulkError], str] = {
     of_storages.Missing: "not-found",
     of_storages.Full: "storage-full",
 }
-"""The problem that each error is. An error that is not named is what the nearest error above it is."""
+"""The type of problem for each error. An error that is not named here has the type of the nearest error above it."""
 
 BY_STATUS = {404: "no-such-endpoint", 405: "method-not-allowed"}
-"""The problem that each refusal of the framework is."""
+"""The type of problem for each refusal of the framework."""
 
 
 class Refusal(HTTPException):
@@ -144,7 +146,7 @@ def answered(
     problem: str, detail: str, request: Request, headers: Mapping[str, str] | None = None, **members: Any
 ) -> Response:
     body = json.dumps(body_of(problem, detail, request, **members), ensure_ascii=False)
-    # What is quoted may hold half a character. It is shown as JSON spells it, which is what the request did.
+    # The detail may quote half of a surrogate pair, which UTF-8 cannot hold. It is shown as JSON spells it.
     shown = body.encode("utf-8", "backslashreplace")
     return Response(shown, PROBLEMS[problem].status, dict(headers or {}), MEDIA_TYPE)
 
@@ -177,10 +179,14 @@ def answer_framework(request: Request, error: Exception) -> Response:
 
 
 def allowed(request: Request) -> str:
-    """Return all methods that an address has. The framework names those of its first endpoint."""
+    """Return all methods of an address. The framework names only those of the first endpoint that it finds there, and
+    no HEAD, which goes with GET everywhere."""
     routes = request.app.router.routes
-    asked = ({**request.scope, "method": each} for each in METHODS)
-    return ", ".join(each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes))
+
+    def has(method: str) -> bool:
+        return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+
+    return ", ".join(each for each in METHODS if has(each) or (each == "HEAD" and has("GET")))
 
 
 def answer_invalid(request: Request, error: Exception) -> Response:
@@ -199,8 +205,8 @@ def field_of(place: tuple[int | str, ...]) -> str:
 
 
 def answer_database(request: Request, error: Exception) -> Response:
-    """Answer an error of PostgreSQL that nobody expected. What may pass is worth another try; of the rest, a client
-    learns nothing."""
+    """Answer an error of PostgreSQL that nobody expected. If it may pass, the client is asked to try again; else it
+    learns nothing about the error."""
     assert isinstance(error, psycopg.Error)
     if faults.passes(error):
         return answered("unavailable", "the database cannot do it now", request, {"Retry-After": str(SOON)})
@@ -208,12 +214,13 @@ def answer_database(request: Request, error: Exception) -> Response:
 
 
 def answer_half_character(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """Answer a request in whose JSON half a character is spelled: the database is never sent it."""
+    """Answer a request whose JSON has half of a surrogate pair in it: such a text cannot be sent to the database."""
     return answered("invalid-input", "the request contains half a surrogate pair, which is not Unicode text", request)
 
 
 def answer_nobody(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """Answer a client that has gone away in the middle of its request. That is no fault, and nobody hears it."""
+    """Answer a client that has gone away in the middle of its request. Nobody hears the answer, and the log has no
+    error."""
     return answered("cut-off", "the connection ended before the body did", request)
 
 

@@ -35,8 +35,8 @@ class Found:
 
 
 class Readiness:
-    """Looks at what is needed, at most once in two seconds however often somebody asks: nobody needs a key for that.
-    Whoever asks during a look is told what the one before found: a look may hang, and the threads are needed."""
+    """Looks at what is needed, at most once in two seconds, because anybody may ask without a key. Whoever asks during
+    a look is told what the look before it found, because a look may hang, and the threads are needed."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
@@ -55,7 +55,7 @@ class Readiness:
 
 
 def tried(name: str, look: Callable[[Door], str | None], door: Door) -> Found:
-    """Look at one thing. What is said of it names no address, because anybody may read it; the log does."""
+    """Look at one thing. The message names no address, because anybody may read it; the log has the whole error."""
     try:
         wrong = look(door)
     except (BulkError, psycopg.Error, OSError) as error:

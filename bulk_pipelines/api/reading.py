@@ -1,5 +1,5 @@
-"""Quick reads, which most requests are. No more of them are under way at once than there are connections: the others
-wait in the loop that serves, and not with a thread in hand."""
+"""Most requests are quick reads. No more of them are under way at once than there are connections. The others wait in
+the event loop, where they hold no thread."""
 
 from collections.abc import Callable
 from typing import TypeVar

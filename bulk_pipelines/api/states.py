@@ -1,4 +1,4 @@
-"""How jobs are, as whoever watches them is told: read by one query, however many are watched."""
+"""The states of jobs, as whoever watches them is told. One query reads them, however many are watched."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.words import WORDS
 
 MOST_OPEN = 1_000
-"""How many open jobs are told of at most to whoever watches all: the newest."""
+"""How many open jobs a listener that watches all is told of, at most: the newest ones."""
 LAST_ERRORS = 3
 SMOOTH = 0.5
-"""What share of a new measurement goes into the pace."""
+"""The share of a new measurement in the pace."""
 SLOWEST = 0.1
 REMEMBERED = 60
 """How many of the last paces of a job are kept."""
@@ -36,7 +36,7 @@ class Watched:
     owners: Collection[str] = ()
     everyone: bool = False
     shown: Collection[str] = ()
-    """Those of the keys of which all is read that a page shows."""
+    """The keys of the jobs that pages of the console show. More is read of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Paces:
         self.past: dict[str, deque[float]] = {}
 
     def pace(self, row: Row, now: datetime) -> float:
-        """Return rows a second, or items where a job has no rows; before the second look, that since the start."""
+        """Return rows a second, or items a second if the job has no rows. At the first look this is the average since
+        the job's start."""
         key, done = row["job_key"], done_of(row)
         before = self.measured.get(key)
         if before is None:
@@ -109,7 +110,7 @@ def done_of(row: Row) -> int:
 
 
 def state_of(row: Row, pace: float, paces: Collection[float] = ()) -> State:
-    """Return the state that a row tells. The pace alone is no news, but that it has come to nothing is."""
+    """Return the state that a row tells. Another pace alone is no news, but it is news when the job comes to a halt."""
     job, over = JobState(row["status"]), row["finished_at"] is not None
     told = {
         "job_id": row["job_key"],

@@ -1,4 +1,4 @@
-"""Work that takes long in this process, and ends early when the process is asked to stop."""
+"""Work of this process that takes long ends early when the process is asked to stop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from bulk_pipelines.engine.worker.stopping import Stop
 
 
 class Stops:
-    """The stops of what is under way. All of this is called in the thread that serves."""
+    """The stops of the work that is under way. Everything here is called in the thread that serves."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -15,7 +15,7 @@ class Stops:
 
     @contextmanager
     def one_more(self) -> Iterator[Stop]:
-        """Yield the stop of something that begins."""
+        """Yield the stop of a piece of work that begins. It is set when the process is asked to stop."""
         stop = Stop()
         self.under_way.add(stop)
         if self.asked:
@@ -26,7 +26,7 @@ class Stops:
             self.under_way.discard(stop)
 
     def ask(self) -> None:
-        """Let all of it end."""
+        """Ask all work to end, also what begins later."""
         self.asked = True
         for stop in self.under_way:
             stop.set()

@@ -1,5 +1,5 @@
-"""Answers that are made piece by piece, as quickly as the client takes them. What is not taken yet is not made: an
-answer holds what its maker reads ahead, and one piece that is being sent."""
+"""Answers that are made piece by piece, as quickly as the client takes them. No piece is made before it can be sent, so
+an answer holds only what its maker reads ahead, and the one piece that is being sent."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 16
 """How many streams one process makes at once. One that is read from the database holds three of its connections."""
 OF_OWNER = 4
-"""How many of them one owner may have."""
+"""How many streams one owner may have at once."""
 WAIT_SECONDS = 5
 
 Gone = Callable[[], bool]
@@ -31,8 +31,8 @@ Make = Callable[[Gone], Iterator[bytes]]
 
 
 class Streams:
-    """The streams of one process. They are refused when there are too many, because each holds connections for as long
-    as its client likes."""
+    """The streams of one process. One too many is refused, because each holds connections for as long as its client
+    likes."""
 
     def __init__(self) -> None:
         self.limiter = CapacityLimiter(AT_ONCE)
@@ -50,8 +50,8 @@ class Streams:
 
 
 class Stream(Response):
-    """An answer whose bytes a generator makes, in a thread. An error before the first byte is answered as every other
-    error; one after it breaks the answer off, so that no client takes it for whole. A client that goes away ends the
+    """An answer whose bytes a generator makes, in a thread. An error before the first byte is answered like every other
+    error. A later one breaks the answer off, so that no client takes it for whole. A client that goes away ends the
     work at once."""
 
     def __init__(

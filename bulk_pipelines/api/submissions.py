@@ -14,11 +14,11 @@ from bulk_pipelines.engine.jobs.jobs import Job
 
 Status = Literal["pending", "processing", "completed", "completed_with_errors", "failed", "cancelled"]
 LOOK_AGAIN = 2
-"""After how many seconds a client may look at a job again."""
+"""How many seconds a client is asked to wait before it looks at a job again."""
 
 
 def shown_at_once(found: BaseModel) -> Response:
-    """Return an answer that is encoded where it was made. The framework would check it once more, in another thread."""
+    """Return an answer that is encoded here. The framework would validate it once more, in another thread."""
     return Response(found.model_dump_json(), media_type="application/json")
 
 
@@ -31,8 +31,9 @@ async def answered(
     prefer: str | None,
     headers: Mapping[str, str],
 ) -> Response:
-    """Answer a submission: 202 with where to look, or 200 for a request that was made before. If the client prefers to
-    wait, the answer to a small job is its end. `shown` returns the body, and whether the job is over."""
+    """Answer a submission: 202 and where to look, or 200 for a request that was made before. If the client prefers to
+    wait, the answer comes when the job is over, or when the time is up. `shown` returns the body, and whether the job
+    is over."""
     told = dict(headers)
     wait = seconds_to_wait(prefer)
     if wait is not None:

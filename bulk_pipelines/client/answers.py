@@ -1,4 +1,4 @@
-"""What the API answers, as values. Fields that a newer server adds are left out."""
+"""The API's answers as Python values. Fields that a newer server adds are left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -34,7 +34,7 @@ class RecordError(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer(Answer):
-    """What the API tells of imports and exports alike."""
+    """The fields that imports and exports have in common."""
 
     job_id: str
     resource_type: str
@@ -55,7 +55,7 @@ class Transfer(Answer):
 
     @property
     def good(self) -> bool:
-        """Whether it ended well; some records of an import may have been rejected."""
+        """Whether the job ended well; some records of an import may have been rejected."""
         return self.status in ("completed", "completed_with_errors")
 
 
@@ -79,7 +79,7 @@ class Import(Transfer):
 
 @dataclass(frozen=True)
 class Undone(Answer):
-    """What was taken back of an import, or could be."""
+    """How many rows of an import were removed, or could be."""
 
     removed: int
     changed: int
@@ -197,13 +197,13 @@ class Job(Answer):
 
     @property
     def good(self) -> bool:
-        """Whether it ended well; of some items it may have come to nothing."""
+        """Whether the job ended well; some of its items may have failed."""
         return self.status in ("COMPLETED", "COMPLETED_WITH_ERRORS")
 
 
 @dataclass(frozen=True)
 class Item(Answer):
-    """An item of a job, with a glance at its input."""
+    """An item of a job, with a summary of its input."""
 
     id: str
     item_key: str
@@ -225,4 +225,4 @@ class Item(Answer):
     inputSku: str | None  # noqa: N815
     inputSummary: str | None = None  # noqa: N815
     result: dict[str, str | None] | None = None
-    """Its row of the grid; None in lists over all jobs."""
+    """The item's row of the grid; None if the job has no grid, and in the list of the items of all jobs."""

@@ -1,4 +1,4 @@
-"""The client: one connection, and what can be done over it."""
+"""The client: it has one connection, and the imports, exports, distributions and jobs that are asked for over it."""
 
 from types import TracebackType
 from typing import Self
@@ -15,8 +15,8 @@ class Client:
     """A client of the API at an address. Close it, or use it as a context, to end its connections."""
 
     def __init__(self, server: str, key: str | None = None, *, patience: float = PATIENT_SECONDS) -> None:
-        """Connect to the server at this address. `patience` is for how many seconds a request is tried again while the
-        server cannot be reached."""
+        """Prepare to ask the server at this address. `patience` says for how many seconds a request is tried again
+        while the server cannot be reached."""
         self.connection = Connection(server, key, patience)
         self.imports = Imports(self.connection)
         self.exports = Exports(self.connection)

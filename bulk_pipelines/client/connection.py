@@ -1,4 +1,5 @@
-"""Requests to the API. One that can be made again is made again when the line or the server fails for a moment."""
+"""Requests to the API. When the network or the server fails for a moment, a request that may safely be made twice is
+made again."""
 
 import random
 import time
@@ -12,7 +13,7 @@ from bulk_pipelines.client.problems import body_of, error_of
 from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
 
 PATIENT_SECONDS = 60.0
-"""For how long a request is tried again."""
+"""The longest time for which a request is tried again."""
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 PASSING = (502, 503, 504)
@@ -40,7 +41,8 @@ class Connection:
         return self.ask(method, path, again=again, **options).json()
 
     def ask(self, method: str, path: str, *, again: bool | None = None, **options: Any) -> httpx.Response:
-        """Return the answer to a request. `again` tells whether it may be made twice; without it, the method does."""
+        """Return the answer to a request. `again` says whether the request may be made twice; if it is None, GET and
+        HEAD may."""
         retried = method in ("GET", "HEAD") if again is None else again
         deadline = time.monotonic() + (self.patience if retried else 0.0)
         pause = FIRST_PAUSE
@@ -61,13 +63,13 @@ class Connection:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def once(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Make one request. What it raises and answers is the caller's to judge."""
+        """Make one request. The caller handles its errors, and answers that are no success."""
         return self.http.request(method, self.server + path, **options)
 
     @contextmanager
     def stream(self, method: str, path: str, **options: Any) -> Iterator[Iterator[bytes]]:
-        """Yield the pieces of an answer as they come. Raise `Unavailable` if it breaks off. A file on S3 is
-        fetched from there, and the key stays here."""
+        """Yield the pieces of an answer as they come. Raise `Unavailable` if the answer breaks off. A file on S3 is
+        fetched from there, without the key in the request."""
         try:
             with self.http.stream(method, self.server + path, follow_redirects=True, **options) as answer:
                 if not answer.is_success:
@@ -79,7 +81,7 @@ class Connection:
 
     @contextmanager
     def lines(self, path: str, headers: Mapping[str, str], timeout: httpx.Timeout) -> Iterator[Iterator[str]]:
-        """Yield the lines of an answer as they come. Whatever the line does is the caller's to judge."""
+        """Yield the lines of an answer as they come. The caller handles errors of the network."""
         with self.http.stream("GET", self.server + path, headers=headers, timeout=timeout) as answer:
             if not answer.is_success:
                 answer.read()

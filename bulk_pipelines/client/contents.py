@@ -1,4 +1,4 @@
-"""What can be sent: files, bytes, and tables of pyarrow, pandas and whatever else speaks Arrow. All of it comes in
+"""What can be sent: files, bytes, and tables of pyarrow, pandas and other libraries that speak Arrow. Contents come in
 pieces, so that no more than some megabytes are held at once."""
 
 import io
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.storage import bundles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/octet-stream"
 PIECE = 1 << 20
 BEGINNING = 4 << 20
-"""So many bytes of a file show how it is read, if it can be read from its beginning."""
+"""How many bytes of a file are sent for a preview, if the file can be read from its beginning."""
 LARGEST_LOOK = 32 << 20
-"""Archives and tables are looked at as a whole, up to this size."""
+"""The largest archive or table that is sent for a preview. It is sent whole."""
 WHOLE = (b"PK\3\4", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 """How files begin that cannot be read without their end: zip and XLSX, Parquet, Arrow."""
 ROWS = 20_000
@@ -36,6 +38,8 @@ class Content:
     name: str | None = None
     length: int | None = None
     """How many bytes there are, if that is known."""
+    several: bool = False
+    """Whether this is a bundle of several files."""
 
 
 @contextmanager
@@ -46,7 +50,7 @@ def opened(source: Any) -> Iterator[Content]:
         try:
             file = path.open("rb")
         except OSError as error:
-            raise InvalidInput("source", f"{path} cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         with file:
             size = os.fstat(file.fileno()).st_size if path.is_file() else None
             yield Content(read(file), path.name, size)
@@ -56,6 +60,66 @@ def opened(source: Any) -> Iterator[Content]:
         yield Content(read(source), None)
     else:
         yield Content(of_table(source))
+
+
+@contextmanager
+def opened_together(source: Any) -> Iterator[Content]:
+    """Open what `opened` opens, or several paths."""
+    if isinstance(source, list | tuple) and len(source) != 1:
+        yield together([path_of(each) for each in source])
+        return
+    with opened(source[0] if isinstance(source, list | tuple) else source) as content:
+        yield content
+
+
+def together(paths: list[Path]) -> Content:
+    """Return several files as one bundle. They are called by what tells them apart: their paths below the folder that
+    all of them lie in."""
+    if not 0 < len(paths) <= bundles.MOST_FILES:
+        raise InvalidInput("source", f"{len(paths):,} files are named: send from 1 to {bundles.MOST_FILES:,}")
+    whole = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
+    folder = os.path.commonpath([path.parent for path in whole])
+    names = [path.relative_to(folder).as_posix() for path in whole]
+    sizes = [size_of(path) for path in paths]
+    known = [(name, size) for name, size in zip(names, sizes, strict=True) if size is not None]
+    files = ((name, whole_file(path, size)) for name, path, size in zip(names, paths, sizes, strict=True))
+    length = bundles.length(known) if len(known) == len(paths) else None
+    return Content(bundles.packed(files), counted(len(paths), "file"), length, several=True)
+
+
+def path_of(source: Any) -> Path:
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInput("source", f"several files are named by their paths, not by a {type(source).__name__}")
+    return Path(source)
+
+
+def size_of(path: Path) -> int | None:
+    """Return the size of a file that can be read; None of a pipe, which is not opened twice."""
+    try:
+        if path.is_fifo():
+            return None
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def whole_file(path: Path, size: int | None) -> Iterator[bytes]:
+    """Yield a file in pieces, if it still has the size that was told."""
+    arrived = 0
+    try:
+        with path.open("rb") as file:
+            for piece in read(file):
+                arrived += len(piece)
+                yield piece
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if size not in (None, arrived):
+        raise InvalidInput("source", f"{path} was written to while it was sent: send it again")
+
+
+def unreadable(path: Path, error: OSError) -> InvalidInput:
+    return InvalidInput("source", f"{path} cannot be read: {error.strerror}")
 
 
 def headers_of(content: Content) -> dict[str, str]:
@@ -69,7 +133,7 @@ def headers_of(content: Content) -> dict[str, str]:
 
 
 def beginning(content: Content) -> tuple[bytes, bool]:
-    """Return enough of a content to look at, and whether more follows. A text can be cut, also when it is compressed;
+    """Return enough of a content for a preview, and whether more follows. A text can be cut, even if it is compressed;
     an archive or a table cannot."""
     data = bytearray()
     for piece in content.pieces:
@@ -77,7 +141,7 @@ def beginning(content: Content) -> tuple[bytes, bool]:
         if len(data) > BEGINNING and not data.startswith(WHOLE):
             return bytes(data[:BEGINNING]), True
         if len(data) > LARGEST_LOOK:
-            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text is looked at in part")
+            raise InvalidInput("source", f"has more than {LARGEST_LOOK:,} bytes: only a text may be cut")
     return bytes(data), False
 
 

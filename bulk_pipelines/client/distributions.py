@@ -22,7 +22,7 @@ class Distributions:
     def submit(
         self, inputs: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None, priority: int = 0
     ) -> str:
-        """Submit up to 100,000 inputs, all of them or none, and return the key of their job."""
+        """Submit up to 100,000 inputs, and return the key of their job. If one input is wrong, none is submitted."""
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         told = self.connection.json(
             "POST",
@@ -50,6 +50,6 @@ class Distributions:
         on_look: Callable[[Distribution], None] = lambda _: None,
         seconds: float | None = None,
     ) -> Distribution:
-        """Wait for the end of a job; `on_look` hears how far it is."""
+        """Wait for the end of a job. `on_look` is called with each look at it."""
         look = partial(self.get, job_id, size=10)
         return following.follow(News(self.connection, job_id), look, on_look, seconds)

@@ -22,7 +22,8 @@ class Exports:
         self.connection = connection
 
     def stream(self, resource: str | None = None, **options: Any) -> AbstractContextManager[Iterator[bytes]]:
-        """Open the rows as they are now, in pieces. If the answer breaks off, `Unavailable` is raised."""
+        """Open the rows as they are now. They come in pieces of bytes; if the answer breaks off, `Unavailable` is
+        raised."""
         given = {"resource": resource, **options}
         given |= {name: ",".join(given[name]) for name in ("fields", "order") if isinstance(given.get(name), list)}
         params = {
@@ -58,7 +59,7 @@ class Exports:
     def follow(
         self, job_id: str, on_look: Callable[[Export], None] = lambda _: None, seconds: float | None = None
     ) -> Export:
-        """Wait for the end of an export; `on_look` hears how far it is."""
+        """Wait for the end of an export. `on_look` is called with each look at it."""
         return following.follow(News(self.connection, job_id), partial(self.get, job_id), on_look, seconds)
 
     def get(self, job_id: str) -> Export:

@@ -1,5 +1,5 @@
-"""Following a job until it is over. The server tells by server-sent events when something has changed; where these do
-not come, the job is looked at again and again."""
+"""A job is followed until it is over. Server-sent events tell when something has changed. Where they do not get
+through, the job is looked at again and again."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ from bulk_pipelines.errors import BulkError, Transient
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 SILENT_SECONDS = 45.0
-"""A stream of events that is silent for so long is dead: the server beats every 15 seconds."""
+"""How long a stream of events may be silent before it counts as dead: the server sends something every 15 seconds."""
 ENOUGH = 3
-"""After so many streams without any event, the job is only looked at."""
+"""How many streams in a row may fail before the job is only looked at."""
 
 
 class Followed(Protocol):
@@ -67,7 +67,7 @@ class News:
         self.pause = min(1.5 * self.pause, LONGEST_PAUSE)
 
     def hear(self, seconds: float) -> None:
-        """Read up to the end of the next event. What only says that the server is still there is passed over."""
+        """Read up to the end of the next event. Lines that only show that the server is still there are skipped."""
         if self.lines is None:
             headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
             timeout = httpx.Timeout(seconds, connect=CONNECT_SECONDS)
@@ -86,7 +86,7 @@ class News:
 
 def follow(news: News, look: Callable[[], F], on_look: Callable[[F], None], seconds: float | None = None) -> F:
     """Look at a job whenever something may have changed, until it is over, and return the last look. Raise
-    `TimeoutError` after so many seconds; the job goes on."""
+    `TimeoutError` after `seconds`; the job goes on without us."""
     deadline = None if seconds is None else time.monotonic() + seconds
     with news:
         while True:

@@ -12,13 +12,14 @@ from bulk_pipelines.client.answers import Import, Preview, RecordError, Undone
 from bulk_pipelines.client.connection import Connection
 from bulk_pipelines.client.following import News
 from bulk_pipelines.client.uploading import Sent
+from bulk_pipelines.errors import InvalidInput
 
 PATH = "/v1/imports"
 
 
 class Imports:
-    """The imports of an owner. `source` is a path, bytes, a file that is open for reading bytes, or a table (pyarrow,
-    pandas, polars and all else that speaks Arrow)."""
+    """The imports of an owner. `source` is a path, bytes, a file that is open for reading bytes, or a table of pyarrow,
+    pandas, polars or another library that speaks Arrow. An import may also have a list of paths."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -46,10 +47,10 @@ class Imports:
         on_sent: Sent = lambda _, __: None,
         **options: Any,
     ) -> Import:
-        """Send a file or a table up, and return its import, which goes on by itself. A large one is sent as a resumable
-        upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`, `compression`, `priority`,
-        those that tell how a file is read (`delimiter`, `dates` …) and, for administrators, `owner` and, in place of a
-        resource, `table`."""
+        """Upload a file, several files or a table, and return the import, which goes on by itself. Large contents are
+        sent as a resumable upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`,
+        `compression`, `priority`, and those that tell how a file is read (`delimiter`, `dates` …). Administrators may
+        also give `owner`, and `table` in place of a resource."""
         return self.submitted(source, resource=resource, idempotency_key=idempotency_key, on_sent=on_sent, **options)[0]
 
     def submitted(
@@ -63,7 +64,9 @@ class Imports:
     ) -> tuple[Import, bool]:
         """Submit as `submit` does, and tell whether this request made the import."""
         given = {name: text_of(value) for name, value in {"resource": resource, **options}.items()}
-        with contents.opened(source) as content:
+        with contents.opened_together(source) as content:
+            if content.several and given.get("compression"):
+                raise InvalidInput("compression", "is recognised of each of several files: leave it out")
             told, made = uploading.send(self.connection, PATH, content, given, idempotency_key, on_sent)
         return Import.of(told), made
 
@@ -78,7 +81,7 @@ class Imports:
     def follow(
         self, job_id: str, on_look: Callable[[Import], None] = lambda _: None, seconds: float | None = None
     ) -> Import:
-        """Wait for the end of an import; `on_look` hears how far it is."""
+        """Wait for the end of an import. `on_look` is called with each look at it."""
         return following.follow(News(self.connection, job_id), partial(self.get, job_id), on_look, seconds)
 
     def get(self, job_id: str) -> Import:
@@ -109,12 +112,12 @@ class Imports:
     def download_records(
         self, job_id: str, outcome: str, file: int | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """Open the records that were `successful`, `failed` or are `unprocessed`, as they stood in the file."""
+        """Open the records whose outcome is `successful`, `failed` or `unprocessed`, as they stood in the file."""
         params = {} if file is None else {"file": file}
         return self.connection.stream("GET", f"{PATH}/{job_id}/records/{outcome}", params=params)
 
     def cancel(self, job_id: str) -> Import:
-        return Import.of(self.connection.json("POST", f"{PATH}/{job_id}/cancel"))
+        return Import.of(self.connection.json("POST", f"{PATH}/{job_id}/cancel", again=True))
 
     def replay(
         self,
@@ -124,7 +127,7 @@ class Imports:
         idempotency_key: str | None = None,
         on_sent: Sent = lambda _, __: None,
     ) -> Import:
-        """Run the rejects of an import again, as an import of its own; there is one such replay of an import. With a
+        """Run the rejects of an import again, as an import of its own; each import has one such replay. With a
         `source`, import the records in it, which somebody has mended; this can be done as often as need be."""
         path = f"{PATH}/{job_id}/replay"
         if source is None:
@@ -134,8 +137,8 @@ class Imports:
         return Import.of(told)
 
     def preview(self, source: Any, *, resource: str | None = None, **options: Any) -> Preview:
-        """Look at a file or a table before it is imported: how it would be read, what would be rejected, and which
-        options are needed. The options are those of `submit`. Of a large file of text, the beginning is sent."""
+        """Return how a file or a table would be read, what would be rejected, and which options are needed, without
+        importing it. The options are those of `submit`. Only the beginning of a large text is sent."""
         with contents.opened(source) as content:
             data, cut = contents.beginning(content)
         given = {name: text_of(value) for name, value in {"resource": resource, "cut": cut, **options}.items()}
@@ -145,7 +148,7 @@ class Imports:
         return Preview.of(told)
 
     def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
-        """Take back the rows that an import added, or count them."""
+        """Remove the rows that an import added, or with `dry_run` only count them."""
         return Undone.of(self.connection.json("POST", f"{PATH}/{job_id}/undo", params={"dry_run": text_of(dry_run)}))
 
 
@@ -163,7 +166,7 @@ def moment(at: datetime | None) -> str | None:
 
 
 def paged(connection: Connection, path: str, name: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what is on all pages of a list."""
+    """Yield the entries of all pages of a list."""
     given = {key: value for key, value in params.items() if value is not None}
     while True:
         page = connection.json("GET", path, params=given)

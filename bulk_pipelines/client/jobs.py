@@ -1,4 +1,4 @@
-"""Jobs of all kinds by a client, and the rows that are looked up."""
+"""Jobs of all kinds by a client. Jobs that look rows up are submitted here, too."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -31,9 +31,9 @@ class Jobs:
         on_sent: Sent = lambda _, __: None,
         **options: Any,
     ) -> Job:
-        """Send rows up to be looked up by a recipe, and return their job, which goes on by itself. `source` is a path,
-        bytes, a file that is open for reading bytes, or a table. The options are `format`, `compression`, `priority`
-        and, for administrators, `owner`."""
+        """Upload rows that are to be looked up by a recipe, and return their job, which goes on by itself. `source` is
+        a path, bytes, a file that is open for reading bytes, or a table. The options are `format`, `compression`,
+        `priority` and, for administrators, `owner`."""
         return self.submitted(source, recipe=recipe, idempotency_key=idempotency_key, on_sent=on_sent, **options)[0]
 
     def submitted(
@@ -54,7 +54,7 @@ class Jobs:
         return Job.of(told), made
 
     def follow(self, job_id: str, on_look: Callable[[Job], None] = lambda _: None, seconds: float | None = None) -> Job:
-        """Wait for the end of a job; `on_look` hears how far it is."""
+        """Wait for the end of a job. `on_look` is called with each look at it."""
         return following.follow(News(self.connection, job_id), partial(self.get, job_id), on_look, seconds)
 
     def get(self, job_id: str) -> Job:
@@ -83,8 +83,8 @@ class Jobs:
             yield Job.of(each)
 
     def items(self, job_id: str, *, statuses: Sequence[str] = (), sort: str | None = None) -> Iterator[Item]:
-        """Yield the items of a job with their rows of the grid: those that changed last come last, or, by `row`, in the
-        order of the source."""
+        """Yield the items of a job with their rows of the grid. Those that changed last come last; `sort="row"` gives
+        the order of the source."""
         params = {"statuses": ",".join(statuses) or None, "sort": sort}
         for each in paged(self.connection, f"{PATH}/{job_id}/items", "items", params):
             yield Item.of(each)
@@ -99,7 +99,8 @@ class Jobs:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[Item]:
-        """Yield the items of all jobs that wait or are worked; `user` may be `all` for administrators."""
+        """Yield items of all jobs, without `statuses` those that wait or are worked. Administrators may name `all` or
+        an owner as `user`."""
         params = {
             "statuses": ",".join(statuses) or None,
             "userId": user,
@@ -128,8 +129,8 @@ class Jobs:
         return told
 
     def reprocess(self, job_id: str, **chosen: Any) -> int:
-        """Try items again, and return how many: those that all conditions are true of (`statuses`, `itemIds`, `where`,
-        `error`, `errorClass`). `variants`, `resetAttempts` and `dryRun` say how."""
+        """Try items again, and return how many. The conditions `statuses`, `itemIds`, `where`, `error` and `errorClass`
+        choose them; all of them must hold. `variants`, `resetAttempts` and `dryRun` say how they are tried."""
         scope = "items" if "itemIds" in chosen else "job"
         told = self.connection.json("POST", f"{PATH}/{job_id}/reprocess", json={"scope": scope, **chosen})
         return int(told["items"])

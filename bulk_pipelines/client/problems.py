@@ -1,5 +1,5 @@
-"""Errors that the API answers (RFC 9457), as the errors of this program. An error has besides `status`, `request_id`
-and `remedy`, which says what to do about it."""
+"""The API's problems (RFC 9457) become the errors of this program. Each error also has the `status`, the `request_id`,
+and the `remedy`, which says what to do about it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ BY_PROBLEM: Mapping[str, type[BulkError]] = {
     "unavailable": errors.Unavailable,
     "storage-full": of_storages.Full,
 }
-"""The error that each problem is. A problem that is not named is what its status says."""
+"""The error for each type of problem. A problem that is not named here becomes the error of its status."""
 
 BY_STATUS: Mapping[int, type[BulkError]] = {
     401: errors.Unauthenticated,
@@ -52,7 +52,7 @@ BY_STATUS: Mapping[int, type[BulkError]] = {
 
 
 def error_of(answer: httpx.Response) -> BulkError:
-    """Return the error that an answer stands for. The answer has been read."""
+    """Return the error that an answer stands for. The body of the answer must have been read."""
     told = body_of(answer)
     name = str(told.get("type", "")).rpartition("/")[2]
     status = answer.status_code

@@ -1,5 +1,5 @@
-"""Sending a file up. A small one goes in one request, which may be made again because its key names one job. A large
-one is a resumable upload: when the line or the server fails, it goes on where it was."""
+"""Uploads of files. A small file goes in one request, which may be made again because its key names one job. A large
+one is a resumable upload: when the network or the server fails, it goes on where it was."""
 
 import time
 import uuid
@@ -15,12 +15,13 @@ from bulk_pipelines.client.problems import error_of
 from bulk_pipelines.errors import BulkError
 
 PART_BYTES = 16 << 20
-"""What is larger is sent in parts of this size, of which two are held in memory."""
+"""The size of a part. A larger file is sent in parts, of which two are held in memory."""
 MAY_PASS = (408, 409)
-"""What may be put right by sending from where the server is: another offset, or a line that was too slow."""
+"""The statuses after which the upload goes on from where the server is: another offset, or a sender that was too
+slow."""
 
 Sent = Callable[[int, int | None], None]
-"""Hears how many bytes were sent, and of how many."""
+"""Is called with how many bytes were sent, and of how many."""
 Answer = tuple[dict[str, Any], bool]
 """The job, and whether this request made it."""
 
@@ -51,7 +52,7 @@ def send(
         headers["Upload-Length"] = str(content.length)
     begun = connection.ask("POST", path, params=params, headers={**headers, "Upload-Complete": "?0"}, content=b"")
     if begun.status_code != httpx.codes.CREATED:
-        return job_of(begun)  # there is a job of this key already
+        return job_of(begun)  # this key stands for a job already
     upload = Upload(connection, begun.headers["Location"])
     try:
         while not last:
@@ -67,7 +68,7 @@ def send(
 
 
 def told(part: bytes, parts: Iterator[tuple[bytes, bool]], content: Content, on_sent: Sent) -> Iterator[bytes]:
-    """Yield all parts, and tell how far they are."""
+    """Yield all parts, and tell how many bytes were sent."""
     sent = 0
     while True:
         yield part
@@ -84,7 +85,7 @@ def job_of(answer: httpx.Response) -> Answer:
 
 
 def parts_of(content: Content) -> Iterator[tuple[bytes, bool]]:
-    """Yield the content in parts, each with whether it is the last one. There is one at least."""
+    """Yield the content in parts, each with whether it is the last one. An empty content has one empty part."""
     waiting = bytearray()
     for piece in content.pieces:
         waiting += piece
@@ -108,14 +109,14 @@ class Upload:
         self.sent(part, last=False)
 
     def end(self, part: bytes) -> httpx.Response:
-        """Append the last part, and return the answer to all of it."""
+        """Append the last part, and return the answer to the whole upload."""
         answer = self.sent(part, last=True)
         assert answer is not None, "the last request is made until it is answered"
         return answer
 
     def sent(self, part: bytes, *, last: bool) -> httpx.Response | None:
-        """Send a part, however often that must be tried, and return the answer to it. It is None if the answer was
-        lost, but the server has the part. Whenever the upload has got on, there is time anew."""
+        """Send a part, however often that must be tried, and return the answer. Return None if the answer was lost, but
+        the server has the part. Whenever some bytes have arrived, the time for further tries begins anew."""
         start, stop = self.offset, self.offset + len(part)
         deadline, pause = time.monotonic() + self.connection.patience, FIRST_PAUSE
         while True:
@@ -131,7 +132,7 @@ class Upload:
                 error = self.connection.unreachable(broken)
             there = self.there()
             if there is None and last:
-                # All of it had come, and the answer was lost: the same request is answered again.
+                # The whole file had arrived, and the answer was lost: the same request is answered again.
                 there = self.offset
             if there is None or not start <= there <= stop or time.monotonic() > deadline:
                 raise error
@@ -153,7 +154,7 @@ class Upload:
 
     def there(self) -> int | None:
         """Return how many bytes the server has; None if the upload is over."""
-        answer = self.connection.ask("HEAD", self.address)  # which waits until the server is back
+        answer = self.connection.ask("HEAD", self.address)  # this waits until the server is back
         if answer.headers.get("Upload-Complete") == "?1":
             return None
         return int(answer.headers["Upload-Offset"])

@@ -1,5 +1,5 @@
-"""Dagster components: the parts of this project, configured in YAML. `bulk_pipelines.Table` and the others are their
-names there."""
+"""Dagster components: the parts of this project, configured in YAML, where they are called `bulk_pipelines.Table` and
+so on. `parts` makes their definitions; `frames` and the modules beside it put frames into other people's assets."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from bulk_pipelines.components import parts
 
 
 class Part(dg.Component, dg.Model, dg.Resolvable):
-    """What all parts can be told."""
+    """The field that all parts have."""
 
     database: str | None = None
-    """The variable of the environment that holds the database's address. Without it, BULK_DATABASE_URL does."""
+    """The variable of the environment that holds the database's address. If none is named, it is BULK_DATABASE_URL."""
 
 
 class TableParams(BaseModel):
-    """What `dg scaffold defs bulk_pipelines.Table` asks for."""
+    """The parameters of `dg scaffold defs bulk_pipelines.Table`."""
 
     table: str = "users"
 
@@ -43,8 +43,8 @@ class DropsScaffolder(dg.Scaffolder):
 
 
 SOURCES = """\
-# Files that are dropped into `where` are imported, each version once. A relative path goes by the folder in which
-# Dagster runs. docs/drops.md has S3, FTP and SFTP, and all that can be said of a source.
+# Files that are dropped into `where` are imported, each version once. A relative path begins at the folder in which
+# Dagster runs. docs/drops.md has S3, FTP and SFTP, and all fields of a source.
 [[source]]
 name = "inbox"
 where = "inbox"
@@ -70,7 +70,7 @@ class Table(Part):
 
 @dg.scaffold_with(DropsScaffolder)
 class Drops(Part):
-    """Sensors that take files dropped into folders, S3 or FTP, each version once, and import them into the tables."""
+    """Sensors that take files which are dropped into folders, S3, FTP or SFTP, each version once, and import them."""
 
     file: str = "drops.toml"
     """The TOML file with the sources, beside this component's YAML."""
@@ -94,7 +94,8 @@ class Processing(Part):
 
 
 class Upkeep(Part):
-    """The schedules that rescue, end and remove, and the jobs that control others. A project has it once."""
+    """The schedules that rescue items, end jobs and remove what is old, the jobs that control others, and notices. A
+    project has this part once."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         return parts.upkeep(database=self.database)

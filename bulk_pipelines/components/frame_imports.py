@@ -1,4 +1,4 @@
-"""A frame as an import: its rows are sent, planned and worked in this process, with the checks of every import.
+"""A frame is imported: its rows are sent, planned and worked in this process, with the checks of every import.
 
 The job has an idempotency key, made of the run that was the first of its kind, the asset and the partition. So a step
 that was killed and is tried again, or executed again in another run, goes on with the job that it has begun, if it has
@@ -123,7 +123,7 @@ def worked(pool: Engine, job: Job, pipeline: Pipeline, origin: Origin) -> Job:
 
 
 def taken_up(pool: Engine, job: Job, origin: Origin) -> Job:
-    """Start the job, or resume it. The relay leaves it alone then, as long as somebody beats for it."""
+    """Start the job, or resume it. As long as this process beats for it, the relay launches no run for it."""
     with transaction(pool) as connection:
         job = runs.begun(connection, jobs.lock(connection, job.job_key), origin.run_id, by_person=True)
         if job.status is JobState.RUNNING:

@@ -35,7 +35,7 @@ from bulk_pipelines.resources.declaration import PROVENANCE, Column, Resource
 
 BUFFER = 1 << 20
 LONGEST_RECORD = 64 << 20
-"""How long a record of a CSV file may be: the reader holds so many bytes at once."""
+"""The longest record of a CSV file in bytes, because the reader holds so many at once."""
 
 
 def of_job(pool: Engine, job_key: str) -> pa.RecordBatchReader:
@@ -86,7 +86,7 @@ def origin(name: str) -> Column:
 
 
 def check_ended(job: Job) -> None:
-    """Refuse a job that has not ended well: half of its rows would look like all of them."""
+    """Refuse a job that has not ended well, because a part of its rows would look like all of them."""
     if job.status not in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS):
         raise Conflict(f"job {job.job_key} is {job.status}: only what has completed is read")
     if has_failed(job):
@@ -116,7 +116,7 @@ def of_export(pool: Engine, job_key: str) -> pa.RecordBatchReader:
 
 
 def check_unchanged(place: Place, job: Job) -> None:
-    """Refuse a file that somebody has written since under the name that was given for it."""
+    """Refuse a file that was changed since the export wrote it. Only a file under a name that somebody chose can be."""
     if place.is_ours:
         return
     found = hashlib.sha256()

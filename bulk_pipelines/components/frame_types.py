@@ -1,5 +1,5 @@
-"""Frames: tables in memory, as pyarrow, pandas and polars have them. pandas and polars are imported when somebody asks
-for their frames, and not before."""
+"""Frames: tables in memory, as pyarrow, pandas and polars have them. pandas and polars are never imported here: whoever
+asks for their frames has imported them."""
 
 import sys
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def check(wanted: object) -> None:
 
 
 def framed(reader: pa.RecordBatchReader, wanted: type[Frame]) -> Frame:
-    """Return the rows as the wanted type has them. A reader reads them when it is read, all others hold them."""
+    """Return the rows in the type that is wanted. A reader fetches them while it is read; all others hold them."""
     check(wanted)
     found: Any
     match name_of(wanted):
@@ -47,8 +47,8 @@ def framed(reader: pa.RecordBatchReader, wanted: type[Frame]) -> Frame:
 
 @contextmanager
 def spooled(frame: Any) -> Iterator[tuple[BinaryIO, int]]:
-    """Write a frame to a temporary file, as a stream of Arrow, and provide the file with its number of rows. A reader
-    can be read only once, but a file is read again to compare it with what was sent before."""
+    """Write a frame to a temporary file, as a stream of Arrow, and yield the file and its number of rows. A reader can
+    be read only once; a file is read again when it is compared with what was sent before."""
     reader = reader_of(with_index(frame))
     schema = pa.schema([each.with_type(storable(each.type)) for each in reader.schema])
     rows = 0
@@ -68,7 +68,7 @@ def with_index(frame: Any) -> Any:
 
 
 def storable(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which values of this one are written: polars has views of texts, which few read."""
+    """Return the type in which values of this type are written. Polars has views of texts, which few programs read."""
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(kind) else kind

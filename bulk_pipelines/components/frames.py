@@ -1,5 +1,5 @@
-"""Frames in other people's Dagster projects: the rows of an import and the file of an export as pandas, pyarrow or
-polars have them, and frames that assets return as imports."""
+"""Frames in other people's Dagster projects. The rows of an import and the file of an export become frames of pandas,
+pyarrow or polars, and a frame that an asset returns becomes an import."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ RESOURCE, TABLE = "bulk/resource", "bulk/table"
 """The metadata of an asset that say where its frame goes: the name of a declaration, or any table. Without them, the
 asset is called after the declaration."""
 JOB = "bulk/job"
-"""The metadata of a materialization that names the import. It is empty if the frame was."""
+"""The metadata of a materialization that names the import. Its value is empty if the frame was empty."""
 NOTHING = "an empty frame: nothing was imported"
 
 
@@ -54,7 +54,10 @@ class BulkIOManager(dg.ConfigurableIOManager):
     url: str = Field(default="", description="The address of the database. Empty: the one that the settings name.")
     mode: str = Field(default="insert", description="insert: only new rows. upsert: new rows and changes.")
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
-    on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
+    on_error: str = Field(
+        default="continue",
+        description="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
+    )
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         pool = process_pool(self.url)
@@ -101,7 +104,7 @@ class BulkIOManager(dg.ConfigurableIOManager):
             return adoption.chosen(connection, resource, table)
 
     def job_of(self, context: dg.InputContext) -> str | None:
-        """Return the key of the job that is asked for. None: the asset returned an empty frame."""
+        """Return the key of the job that is asked for; None if the asset returned an empty frame."""
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else [None]
         if len(keys) != 1:
             raise dg.Failure(
@@ -139,8 +142,8 @@ def materialization(
 
 
 def rejected(asset: dg.AssetsDefinition | dg.AssetKey | str, *, most: int = 0) -> dg.AssetChecksDefinition:
-    """Return a check of an asset whose frames are imported: at most so many of its rows are rejected. It shows the
-    first rejects as a table. It needs the resource `database`, which the parts bring."""
+    """Return a check of an asset whose frames are imported: it fails if more than `most` rows were rejected, and shows
+    the first rejects as a table. It needs the resource `database`, which the parts bring."""
 
     @dg.asset_check(
         asset=asset,

@@ -1,5 +1,5 @@
 """Parts of this project for other people's Dagster projects. Each function returns `Definitions` that can be merged
-with theirs: what works a kind of job, and the sensor that launches such jobs. `upkeep` is wanted once."""
+with theirs: the assets and jobs of a kind, and the sensor that launches these jobs. A project needs `upkeep` once."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -41,8 +41,8 @@ def table(name: str, *, exports: bool = True, database: str | None = None) -> dg
 
 
 def drops(file: Path | None = None, *, database: str | None = None) -> dg.Definitions:
-    """Take files that are dropped at the sources of a TOML file. What is taken is worked by the parts of tables and of
-    processing."""
+    """Take files that are dropped at the sources of a TOML file. Only jobs are submitted here: the parts `table` and
+    `processing` work them."""
     return dg.Definitions.merge(drop_sensors(doors(), [], file), shared(database))
 
 
@@ -65,17 +65,17 @@ def processing(*, database: str | None = None) -> dg.Definitions:
 
 
 def upkeep(*, database: str | None = None) -> dg.Definitions:
-    """Return what a project has once: the schedules that rescue, end and remove, the jobs of the launchpad that submit
-    something, those that pause, resume, cancel and redrive others, and the notices to whoever has subscribed."""
+    """Return what a project needs once: the schedules that rescue items, end jobs and remove what is old; the jobs of
+    the launchpad that submit something, and those that pause, resume, cancel and redrive others; and notices."""
     submitting = dg.Definitions(jobs=[importing.import_file, exporting.export_rows])
     telling = dg.Definitions.merge(notices.notices([]), launching("notices", kinds(notices.launchables())))
     return dg.Definitions.merge(maintenance(passes), submitting, telling, shared(database))
 
 
 def launching(name: str, wanted: set[str]) -> dg.Definitions:
-    """Return the jobs of these kinds, with a sensor that launches them. The jobs have an executor of their own, because
-    it runs a small job in one process, whatever executor the project has. The sensor does not wait for jobs to come:
-    the daemon evaluates sensors one after the other, and the project has others."""
+    """Return the jobs of these kinds, with a sensor that launches them. The jobs have an executor of their own, which
+    runs a small job in one process, whatever executor the project has. The sensor does not wait for jobs to come,
+    because the daemon evaluates sensors one after the other, and the project may have others."""
     chosen = [with_executor(each) for each in launched if each.pipeline.kind.name in wanted]
     return dg.Definitions(jobs=[each.job for each in chosen], sensors=[relay(chosen, listen=0.0, name=f"{name}_relay")])
 

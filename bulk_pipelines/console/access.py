@@ -20,7 +20,7 @@ MOST_FIELDS = 200_000
 
 
 async def viewer(request: Request, door: TheDoor) -> Caller:
-    """Return who looks at a page. A session that is old gets another secret with the answer."""
+    """Return who looks at a page. If the secret of the session is old, the answer brings another one."""
     caller = await known(request)
     if caller.session is not None and caller.session.is_old and request.method == "GET":
         text = request.cookies[sessions.COOKIE]
@@ -34,7 +34,8 @@ def changed(door: Door, text: str) -> str | None:
 
 
 async def watcher(request: Request) -> Caller:
-    """Return who watches an open page. Nothing of the session changes: the page itself may not be asked for again."""
+    """Return who watches an open page. The secret of the session stays as it is, because only the answer to a page
+    brings another one."""
     return await known(request)
 
 
@@ -79,12 +80,12 @@ class Posted:
 
     def __post_init__(self) -> None:
         if not self.caller.scope.covers(Scope.WRITE):
-            raise Forbidden("your key may look, and change nothing")
+            raise Forbidden("this key may only read: it changes nothing")
 
 
 async def posted(request: Request) -> Posted:
-    """Return a form that came from a page of ours: it bears the token of this browser. Whoever shows a key with the
-    request is no browser, and needs no token."""
+    """Return a form that came from a page of the console: it bears the token of this browser. A request that shows a
+    key comes from no browser, and needs no token."""
     caller = await known(request)
     form = await form_of(request)
     if not key_in(request):
@@ -103,7 +104,7 @@ SentByAdmin = Annotated[Posted, Depends(posted_by_admin)]
 
 
 def refuse_strange(request: Request, session_id: str, form: Form) -> None:
-    """Refuse a form that is not of a page that this browser got from here."""
+    """Refuse a form that does not come from a page which this browser got from the console."""
     given = form.one(TOKEN) or request.headers.get(sessions.TOKEN_HEADER, "")
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Forbidden("the form comes from another site")

@@ -1,5 +1,5 @@
-"""The console as an application of its own, mounted into that of the API: its pages, what it answers to errors, and the
-headers around all of it."""
+"""The console is an application of its own, mounted into that of the API. It has its pages, its answers to errors, and
+headers around all of them."""
 
 import secrets
 
@@ -38,8 +38,8 @@ PLACE = "/console"
 
 
 def install(app: FastAPI) -> None:
-    """Put the console into the API's application: below /console, and at / the way there. The names of its pages are
-    no names of the API, and a proxy can tell the two apart."""
+    """Put the console into the API's application, below /console; / leads there. So its pages share no names with the
+    API, and a proxy can tell the two apart."""
     for place in ("/", PLACE, f"{PLACE}/"):
         app.router.routes.append(Route(place, lambda _: RedirectResponse(frame.HOME)))
     app.mount(PLACE, console(app))
@@ -59,7 +59,7 @@ def console(app: FastAPI) -> FastAPI:
 
 
 class Around:
-    """What every answer of the console has: the headers that keep it from being misused, and the browser's cookies."""
+    """Adds to every answer of the console the headers that keep it from being misused, and the browser's cookies."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -78,7 +78,7 @@ class Around:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
-                if headers["cache-control"] == "no-store":  # what browsers keep is for everybody
+                if headers["cache-control"] == "no-store":  # what browsers may keep has no cookies in it
                     for line in cookies(request):
                         headers.append("Set-Cookie", line)
             await send(message)
@@ -91,7 +91,8 @@ def fresh() -> str:
 
 
 def cookies(request: Request) -> list[str]:
-    """Return the lines that give the browser its cookies: the one that forms are bound to, and a session's new one."""
+    """Return the headers that set the browser's cookies: the one that forms are bound to, and a session's new
+    secret."""
     made = dict(request.state.made_cookies)
     renewed = getattr(request.state, "session_cookie", None)
     if renewed:
@@ -104,7 +105,7 @@ def cookie(name: str, value: str, secure: bool) -> str:
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the browser speaks HTTPS, by itself or to a proxy that we trust."""
+    """Whether the browser speaks HTTPS, to this server or to a trusted proxy."""
     door: Door = request.app.state.door
     peer = request.client.host if request.client else ""
     said = Headers(scope=request.scope).get("x-forwarded-proto", "") if door.trusts(peer) else ""
@@ -126,7 +127,7 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 def told(request: Request, error: Exception) -> tuple[int, str, str, str]:
-    """Return what is said of an error: the same words as over HTTP."""
+    """Return the status of an error, and what the page says of it: the same words as the API's."""
     if isinstance(error, BulkError):
         problem = problems.problem_of(error)
         return of(problem, " ".join(str(error).split()))
@@ -149,7 +150,7 @@ def of(problem: str, detail: str) -> tuple[int, str, str, str]:
 
 
 def led_to_login(request: Request) -> Response:
-    """Lead to the login. htmx, which asks for a part of a page, is told to load the whole page there."""
+    """Lead to the login. A request of htmx, which wants a part of a page, is told to load the whole page there."""
     part = "hx-request" in request.headers
     asked = request.headers.get("hx-current-url", "") if part else str(request.url)
     place = frame.address("/console/login", next=local(asked) if request.method == "GET" else None)

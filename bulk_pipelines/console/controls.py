@@ -1,4 +1,4 @@
-"""What can be done to a job, in which states, and what it will do: that is said before it is done."""
+"""What can be done to a job, and in which states. Each control says what it will do before it is done."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ REPLAYED = (
     "mended. An import has one replay."
 )
 Done = tuple[str, str | None]
-"""What was done, in words, and the key of a new job, if that made one."""
+"""What was done, in words, and the key of the job that this made, if it made one."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def take_back(door: Door, job: Job, by: Actor) -> Done:
 
 
 def nothing(_: Door, job: Job, __: Actor) -> Done:
-    """The page kicks the job off by itself, within the limits of the API's process."""
+    """Say that the job was worked. The page does that itself, within the limits of the API's process."""
     return f"{job.job_key} was worked here.", None
 
 
@@ -179,4 +179,4 @@ def named(name: str) -> Control:
     try:
         return CONTROLS[name]
     except KeyError:
-        raise NotFound(f"nothing of the name {name[:50]!r} can be done to a job") from None
+        raise NotFound(f"there is no control of a job that is called {name[:50]!r}") from None

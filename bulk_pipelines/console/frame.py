@@ -17,7 +17,7 @@ from bulk_pipelines.console import shown, statics
 
 HOME = "/console/jobs"
 SAID_COOKIE = "bulk_said"
-"""What the next page says first: what came of the form before."""
+"""The cookie with what came of a form. The next page says it first."""
 
 
 @cache
@@ -52,7 +52,7 @@ def templates() -> Environment:
 
 
 def address(path: str, /, **query: Any) -> str:
-    """Return an address with those of the parameters that say something."""
+    """Return an address, with the parameters that have a value."""
     given = {name: value for name, value in query.items() if value not in (None, "", [], ())}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 

@@ -1,5 +1,5 @@
-"""How jobs are, as pages show them: as they stand in the database when a page is opened, and as the look that all open
-pages share has found them from then on."""
+"""The states of jobs, as pages show them. When a page is opened, they are read from the database; from then on they
+come from the look that all open pages share."""
 
 import asyncio
 import time
@@ -29,14 +29,14 @@ class Seen:
 
     job: Job
     figures: Figures | None = None
-    """Of an import: its records."""
+    """The records of an import; None for other jobs."""
     holders: list[Holder] = field(default_factory=list)
     speed: float | None = None
     """Records or items a second over the last looks."""
     paces: tuple[float, ...] = ()
     """The speed at each of the last looks."""
     rows: int | None = None
-    """Of an export that is watched: the rows that it has written. Its speed is theirs."""
+    """The rows that an export has written, if it is watched: then its speed is in rows. None for other jobs."""
 
     @property
     def problems(self) -> int:
@@ -54,7 +54,7 @@ class Seen:
 
     @property
     def total(self) -> int | None:
-        """How many there are; None while nobody knows."""
+        """How many records or items there are in all; None while nobody knows."""
         if self.figures is not None:
             return answer.total_of(self.job, self.figures)[0]
         return self.job.total_items if self.job.planned_at is not None else None
@@ -65,14 +65,14 @@ class Seen:
 
     @property
     def share(self) -> float:
-        """How much of it is done, from 0 to 1. What is not over is never shown as whole."""
+        """How much of the job is done, from 0 to 1. A job that is not over is never shown as whole."""
         if self.job.finished:
             return 1.0
         return min(self.done / self.total, 0.99) if self.total else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate by the speed of the last looks; None when there is none to make."""
+        """How long the job will still take, by the speed of the last looks; None if that cannot be told."""
         if self.job.finished or not self.speed or not self.total or self.rows is not None:
             return None
         return max(0.0, (self.total - self.done) / self.speed)
@@ -98,7 +98,7 @@ class Fresh(Generic[Value]):
 
 
 def average(each: Seen) -> float | None:
-    """Return how quick a job was from its start to its end, or to its last sign of life."""
+    """Return how quick a job was, from its start to its end or its last sign of life."""
     until = each.job.finished_at or each.job.heartbeat_at
     if each.job.started_at is None or until is None or not each.done:
         return None

@@ -1,5 +1,5 @@
-"""What open pages are told: parts of them, drawn anew when something has changed. However many pages are open, the
-database is asked for all of them together."""
+"""News of open pages: their parts are drawn anew when something has changed. However many pages are open, the database
+is asked for all of them together."""
 
 import asyncio
 import re
@@ -23,13 +23,13 @@ from bulk_pipelines.engine.jobs.overview import Unfinished, Working
 
 COUNTED_SECONDS = 2.5
 SESSION_SECONDS = 5.0
-"""For how long a page may still be told something whose session was ended elsewhere."""
+"""The longest time that a page is still told something after its session was ended elsewhere."""
 WORKERS_SECONDS = 5.0
 WAKE_SECONDS = 1.0
 END_OF_LINE = re.compile("\r\n|\r|\n")
 
 Draw = Callable[[list[State]], Awaitable[str]]
-"""Draws the parts of a page that have changed with these states; none if there is nothing to tell."""
+"""Draws the parts of a page that have changed with these states; returns an empty text if there are none."""
 
 
 class Common:
@@ -71,7 +71,7 @@ class News(Events):
         until, beat = loop.time() + events.LONGEST_SECONDS, loop.time()
         while not gone.done() and not self.live.closed and loop.time() < until:
             news = await self.listener.news(WAKE_SECONDS)
-            # The page comes back, and is led to the login.
+            # A page whose session is over asks again, and is led to the login.
             if gone.done() or not await self.is_welcome():
                 return
             text = await self.draw([state for state in news if state.row])
@@ -87,7 +87,8 @@ class News(Events):
                 return
 
     async def is_welcome(self) -> bool:
-        """Whether the session of the page still holds. What was read before the page came knows nothing of it."""
+        """Whether the session of the page still holds. A list of sessions that was read before the page came may not
+        know it yet, so it proves nothing."""
         if self.session is None:
             return True
         valid = await self.common.sessions.get()

@@ -17,7 +17,7 @@ NOTHING = "\N{EN DASH}"
 UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
-"""Characters without a look of their own, and those that change the direction of what follows."""
+"""Characters that nobody can see, and those that change the direction of what follows."""
 
 JOB_WORDS = {
     JobState.SUBMITTED: ("waiting", "quiet"),
@@ -28,7 +28,7 @@ JOB_WORDS = {
     JobState.FAILED: ("failed", "bad"),
     JobState.CANCELLED: ("cancelled", "quiet"),
 }
-"""The word for each state of a job, and the tone of its colour. The word alone says everything."""
+"""The word for each state of a job, and the tone of its colour. Nothing is said by the colour alone."""
 
 ITEM_WORDS = {
     ItemState.PENDING: ("pending", "quiet"),
@@ -46,7 +46,7 @@ ORIGINS = {"api": "the API or the console", "cli": "the command line", "sensor":
 
 
 def took(job: Job) -> float | None:
-    """Return the seconds from the start of a job to its end; None if it has not both."""
+    """Return the seconds from the start of a job to its end; None if it lacks one of them."""
     return (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
 
 
@@ -63,7 +63,7 @@ def number(value: float | None) -> str:
 
 
 def several(count: int, thing: str) -> str:
-    """Return a number of things, in the singular for one."""
+    """Return a number with the word for the things, which is in the singular for one."""
     return f"{number(count)} {thing}{'' if count == 1 else 's'}"
 
 
@@ -102,7 +102,7 @@ def span(seconds: float | None) -> str:
 
 
 def when(moment: datetime | None) -> Markup:
-    """Return a time, in UTC and for machines. The browser shows it in its own zone."""
+    """Return a time in UTC, in a form that the page's script can read. It shows the time in the browser's own zone."""
     if moment is None:
         return escape(NOTHING)
     utc = moment.astimezone(UTC)
@@ -112,7 +112,7 @@ def when(moment: datetime | None) -> Markup:
 
 
 def plain(value: object, most: int = LONGEST_CELL) -> str:
-    """Return hostile text as it can be shown: unseen characters by their numbers, and no more than so many."""
+    """Return hostile text as it can be shown: at most so many characters, and the unseen ones by their numbers."""
     text = value if isinstance(value, str) else "" if value is None else compact(value)
     cut = text[: most + 1]
     cut = cut if len(cut) <= most else cut[:most] + "…"
@@ -149,7 +149,8 @@ def chip(word: str, tone: str) -> Markup:
 
 
 def asked(params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the plain parameters of a request that say something, without the addresses that may hold a secret."""
+    """Return the parameters of a request that have a value, without those that may hold a secret or say nothing to
+    people."""
     hidden = {"source", "query", "to", "within", "files", "recipe", "file_count", "size"}
     rows = [(name, value) for name, value in params.items() if name not in hidden and value not in (None, "", [], {})]
     found = [(name.replace("_", " "), said(value)) for name, value in rows if value is not False]

@@ -1,4 +1,4 @@
-"""The files that pages load: their names hold a hash of their content, so a browser may keep them for ever."""
+"""The files that pages load. Their names hold a hash of their content, so a browser may keep them for ever."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ class Static:
     """The content, compressed by gzip."""
     media_type: str
     name: str
-    """The name in an address: with the hash."""
+    """The name in an address, with the hash in it."""
 
 
 @cache
@@ -51,7 +51,7 @@ def address(name: str) -> str:
 
 
 def serve(request: Request) -> Response:
-    """Answer with a file. A name of an earlier release leads to nothing: its page is loaded again anyway."""
+    """Answer with a file. A name of an earlier release leads to nothing: only a page of that release names it."""
     found = by_address().get(request.path_params["name"])
     if found is None:
         return Response(status_code=404)

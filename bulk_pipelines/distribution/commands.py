@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.counted import counted
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted, SampleShown
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def group() -> None:
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @output.shows(DistributionSubmitted)
 def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> None:
-    """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is the input.
+    """Submit {"inputs": [{"indexKey", "effectiveDate", "asofindicator"}, …]} from a JSON file; - is standard
+    input.
 
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
@@ -106,7 +108,7 @@ def sample(indexes: int, days: int, constituents: int) -> None:
     wanted = Sample(indexes, days, constituents=constituents)
     with transaction(connected()) as connection:
         added = fill(connection, wanted)
-    click.echo(f"{added} rows added to index_data", err=True)
+    click.echo(f"{counted(added, 'row')} added to index_data", err=True)
     output.show(SampleShown(wanted.inputs()))
 
 

@@ -36,12 +36,13 @@ def group() -> None:
 
 
 @group.command("list")
-@click.option("--source", help="Only of this source.")
-@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only in this state.")
+@click.option("--source", help="Only files of this source.")
+@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only files in this state.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many to show.")
 @output.shows(DropShown, many=True)
 def list_files(source: str | None, state: str | None, limit: int) -> None:
-    """List dropped files, the newest first. Tells a mistake in the sources' file, which stops all looks."""
+    """List dropped files, the newest first. A mistake in the file of the sources, which stops all looks, is shown
+    last."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.drops import showing, sources
 

@@ -17,7 +17,7 @@ SECONDS_BETWEEN = 1
 """Seconds between two ticks at least. Dagster's daemon looks every five seconds, and with an interval of five it would
 skip every second look."""
 TICK_SECONDS = 30.0
-"""After so many seconds a tick begins with no further source, so that with the time of its last source it stays below
+"""The time after which a tick begins with no further source, so that with the time of its last source it stays below
 the minute that Dagster gives it."""
 
 SCHEMES = {

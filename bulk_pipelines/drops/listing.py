@@ -15,7 +15,7 @@ from bulk_pipelines.storage.contract import Entry, LeftOut, Storage
 TEMPORARY = re.compile(r"(^|/)[.~][^/]*$|\.(part|partial|tmp|temp|filepart|crdownload|swp)$|~$", re.IGNORECASE)
 NOTED_AT_A_TIME = 1_000
 NAMED_KEPT = 1_000
-"""The names of so many files that are not taken are kept, for people to see."""
+"""How many names of files that are not taken are kept, for people to see."""
 
 
 @dataclass

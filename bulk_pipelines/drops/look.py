@@ -21,9 +21,9 @@ from bulk_pipelines.storage.contract import Storage
 
 TAKEN_AT_A_TIME = 5_000
 LOOK_SECONDS = 30.0
-"""A look that takes longer than so many seconds stops listing, and says so, because Dagster gives a tick one minute."""
+"""The time after which a look stops listing, and says so, because Dagster gives a tick one minute."""
 NAMED = 10
-"""A tick tells the names of so many files that are not taken."""
+"""How many names of files that are not taken a tick tells."""
 FIRST_DELAY = 5.0
 LONGEST_DELAY = 600.0
 

@@ -18,9 +18,9 @@ from bulk_pipelines.storage.errors import Missing, SourceChanged
 SUCCESS = {"COMPLETED", "COMPLETED_WITH_ERRORS"}
 AT_A_TIME = 200
 CLEAR_SECONDS = 10.0
-"""After so many seconds, the files that are left wait for the next tick, so that ticks also look for new files."""
+"""The time after which the files that are left wait for the next tick, so that ticks also look for new files."""
 PUT_AWAY_PATIENCE = 3_600.0
-"""For so many seconds after its job's end, a file is tried again that could not be put away because its storage was
+"""How many seconds after its job's end a file is still tried again that could not be put away because its storage was
 unavailable."""
 
 JOB_GONE = "its job was removed before the file was put away: nobody knows any more what came of it"

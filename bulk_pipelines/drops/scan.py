@@ -1,5 +1,5 @@
-"""Scanning sources: each is looked at, and its files are put away whose imports are over. Sensors do this all the time;
-people may ask for it now."""
+"""Sources are scanned: each is looked at, and its files are put away whose imports are over. Sensors do this all the
+time; people may ask for it."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Storage
 
 SECONDS = 30.0
-"""For how long a scan that people ask for looks at most."""
+"""The longest time that a scan takes which people ask for."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ not only when a file is dropped."""
 
 
 TARGETS = ("resource", "table", "recipe")
-"""What a rule names one of."""
+"""The fields of which a rule names one."""
 
 
 class After(StrEnum):
@@ -46,7 +46,7 @@ class Rule:
     glob: str
     resource: str = ""
     table: str = ""
-    """In place of a resource, any table, as it is written in SQL."""
+    """Any table, in place of a resource, as it is written in SQL."""
     recipe: str = ""
     """The recipe by which the rows of a file are processed; then there is neither a resource nor a table."""
     format: str | None = None
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def target(self) -> str:
-        """What a file is for, as the ledger has it."""
+        """The resource, table or recipe that a file is for, as the ledger has it."""
         return self.resource or (f"table {self.table}" if self.table else f"recipe {self.recipe}")
 
 
@@ -199,7 +199,7 @@ def rule_of(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> R
 
 
 def check_options(table: Mapping[str, Any], place: str, resources: Sequence[str]) -> None:
-    """Check what is said of the imports of a rule."""
+    """Check the options of a rule's imports."""
     if not table.get("table") and table["resource"] not in resources:
         raise InvalidInput(FIELD, f"{place}: {table['resource']!r} is not a resource: {', '.join(resources)}")
     if table.get("mode", "insert") not in ("insert", "upsert"):

@@ -32,7 +32,7 @@ MOST_USES = 10_000
 
 
 class Window(NamedTuple):
-    """At most so many uses in so many seconds."""
+    """A bound: at most so many uses in so many seconds."""
 
     most: int
     seconds: float
@@ -191,7 +191,7 @@ class Use:
         self.status = ""
         """What the other side answered, if it did."""
         self.blocked_seconds = 0.0
-        """For how much longer nobody is to use the limit, because of this use."""
+        """How many more seconds nobody may use the limit because of this use."""
 
     def fail(self) -> None:
         """Say that the other side did not do its work, which counts for the circuit breaker."""

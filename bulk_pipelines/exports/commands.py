@@ -15,11 +15,11 @@ from bulk_pipelines.exports.report.shown import ExportShown
 @click.option(
     "--query",
     type=click.File("r", encoding="utf-8"),
-    help="In place of a resource, a file with a SELECT; - is the input.",
+    help="In place of a resource, a file with a SELECT; - is standard input.",
 )
 @click.option("--format", default="csv", show_default=True, help="csv, ndjson, json, parquet, xlsx or arrow.")
 @click.option("--fields", help="The columns, in this order: id,email. All of them when left out.")
-@click.option("--where", multiple=True, help="A condition, as often as need be: role=admin, 'created_at>=2026-01-01'.")
+@click.option("--where", multiple=True, help="A condition; may be repeated: role=admin, 'created_at>=2026-01-01'.")
 @click.option("--order", help="Columns to order by, - before one that goes down: -created_at,name.")
 @click.option("--compression", default="none", show_default=True, help="none, gzip or zstd.")
 @click.option(
@@ -64,7 +64,7 @@ def command(
     if resource is not None:
         ExportRequest.parse(given | {"resource": resource})  # a mistake is told before a server is started
     if to_stdout and (idempotency_key is not None or priority):
-        raise InvalidInput(TARGET, "an export to standard output is no job: leave key and priority out")
+        raise InvalidInput(TARGET, "an export to standard output is no job: leave the key and the priority out")
     target.require_folder(given.get(TARGET, ""))
     pool = ready.opened(settings.current(), "bulk cli")
     with transaction(pool) as connection:

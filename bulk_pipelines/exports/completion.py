@@ -84,7 +84,7 @@ def removed(job: Job, found: Progress, reached: Callable[[Point], None]) -> bool
     except Permanent as error:
         log.info("export %s left nothing that could be removed: %s", job.job_key, error)
     except Failure as error:
-        log.warning("export %s is to be cleaned up after later: %s", job.job_key, error)
+        log.warning("what export %s has left is removed later: %s", job.job_key, error)
         return False
     return True
 

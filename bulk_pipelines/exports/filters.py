@@ -137,7 +137,7 @@ def plain(field: str, value: object) -> str:
 
 
 def as_object(conditions: Iterable[Filter]) -> dict[str, Any]:
-    """Return those of the conditions that such an object can say."""
+    """Return the conditions as an object of fields and values, without those that no such object can express."""
     found: dict[str, Any] = {}
     for each in conditions:
         match each.operator:
@@ -221,7 +221,10 @@ def network(text: str) -> str:
 
 
 def document(text: str) -> str:
-    json.loads(text)
+    try:
+        json.loads(text)
+    except RecursionError:
+        raise ValueError(text) from None
     return text
 
 

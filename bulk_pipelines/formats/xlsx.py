@@ -18,7 +18,7 @@ from bulk_pipelines.storage.contract import Sink
 SHEET_ROWS = 1_048_576
 """The most rows of a worksheet, with the header."""
 SHEET_BYTES = 1 << 30
-"""After so many bytes of XML the next sheet is begun: an entry of a zip without extensions holds 2 GiB."""
+"""How many bytes of XML a sheet holds before the next is begun: an entry of a zip without extensions holds 2 GiB."""
 BATCH = 1 << 20
 OWN_FORM = {ColumnKind.BOOLEAN, ColumnKind.TIMESTAMP, ColumnKind.SMALLINT, ColumnKind.INTEGER}
 LEVEL = 2

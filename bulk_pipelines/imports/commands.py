@@ -51,7 +51,12 @@ def group() -> None:
     help="Upsert: the key that tells which row a record is about: email, or order_no,line. "
     "[default: the id if the file has it, else the next key whose columns it has]",
 )
-@click.option("--on-error", default="continue", show_default=True, help="continue, abort, or past: 100, 5%.")
+@click.option(
+    "--on-error",
+    default="continue",
+    show_default=True,
+    help="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
+)
 @click.option("--idempotency-key", help="The same key again answers with the first import.")
 @click.option("--priority", default=0, show_default=True, help="From -100 to 100: a higher one is launched first.")
 @click.option("--validate-only", is_flag=True, help="Load nothing, report everything.")
@@ -137,7 +142,9 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
 @group.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.option("--format", "kind", type=click.Choice(["csv", "ndjson"]), help="Download all of them as a file.")
-@click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
+@click.option(
+    "--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; without it, standard output."
+)
 @click.option("--as-source", is_flag=True, help="Download the records as they stood in the file, to be mended.")
 @click.option("--after-line", default=0, help="A page: the rejects behind this line.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
@@ -191,8 +198,15 @@ def errors(
 @group.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @click.argument("outcome", type=click.Choice(["successful", "failed", "unprocessed"]))
-@click.option("--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; otherwise the output.")
-@click.option("--file", "number", type=click.IntRange(1), help="Of several files: the one with this number.")
+@click.option(
+    "--to", type=click.Path(dir_okay=False, writable=True), help="The file to write; without it, standard output."
+)
+@click.option(
+    "--file",
+    "number",
+    type=click.IntRange(1),
+    help="The number of the file, if the import has several with different columns.",
+)
 def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
     """Write out the records of an import by what became of them, as they stood in the file and in its order."""
     from bulk_pipelines.database.pool import transaction
@@ -247,7 +261,8 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.shows(UndoShown)
 def undo(job_key: str, yes: bool) -> None:
-    """Take back the rows an insert-mode import added and nobody changed since, after showing how many."""
+    """Remove the rows that an import in the mode insert added, after showing how many there are. Rows that were changed
+    since, or that other rows refer to, stay."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.imports import submission
@@ -267,7 +282,8 @@ def undo(job_key: str, yes: bool) -> None:
         output.confirm("Take them back?")
     removed = 0
     if found.free:
-        with progress_bar.counted("rows taken back", found.free, quiet=output.chosen(output.QUIET)) as taken:
+        words, quiet = ("row taken back", "rows taken back"), output.chosen(output.QUIET)
+        with progress_bar.counted(words[0], found.free, more=words[1], quiet=quiet) as taken:
             removed = submission.take_back(pool, job, commanding.actor(), taken)
     lines = [f"{counted(removed, 'row')} taken back"] if found.free else []
     if removed < found.free:

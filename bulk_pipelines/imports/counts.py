@@ -31,13 +31,13 @@ class Counts:
     unprocessed: int = 0
     """Records that were never reached, or were read and then given up before anything was decided about them."""
     updated: int = 0
-    """Of the loaded records of an upsert: those whose row was there and said something else."""
+    """Loaded records of an upsert whose row was there and said something else."""
     unchanged: int = 0
-    """Of the loaded records of an upsert: those whose row was there and said the same."""
+    """Loaded records of an upsert whose row was there and said the same."""
 
     @property
     def inserted(self) -> int:
-        """Of the loaded records: those whose row is new."""
+        """Loaded records whose row is new."""
         return self.loaded - self.updated - self.unchanged
 
     def __add__(self, other: "Counts") -> "Counts":

@@ -157,7 +157,10 @@ class ImportConfig(FileConfig):
         default=None, description="none, gzip, zstd, bzip2 or xz; recognised when left out."
     )
     match_on: str | None = Field(default=None, description="Upsert: the column that tells which row is meant.")
-    on_error: str = Field(default="continue", description="continue, abort, or past how many: 100, or 5%.")
+    on_error: str = Field(
+        default="continue",
+        description="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
+    )
     validate_only: bool = Field(default=False, description="Load nothing, report everything.")
 
 

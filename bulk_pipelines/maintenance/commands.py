@@ -46,10 +46,12 @@ class Age(click.ParamType[float]):
 
 
 NARROWED = [
-    click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only of this job."),
-    click.option("--kind", help="Only of this kind of job."),
-    click.option("--error-class", help="Only those that failed this way, such as permanent or died."),
-    click.option("--older-than", type=Age(), help="Only those buried at least this long ago, such as 12h or 7d."),
+    click.option("--job", "job_key", shell_complete=suggestions.jobs, help="Only dead letters of this job."),
+    click.option("--kind", help="Only dead letters of this kind of job."),
+    click.option("--error-class", help="Only dead letters that failed this way, such as permanent or died."),
+    click.option(
+        "--older-than", type=Age(), help="Only dead letters buried at least this long ago, such as 12h or 7d."
+    ),
 ]
 
 
@@ -107,7 +109,7 @@ def redrive(not_found: bool, **wanted: object) -> None:
     pool, asked = connected(), chosen(wanted)
     with transaction(pool) as connection:
         total = None if not_found else letters.count(connection, asked)
-    with progress_bar.counted("items", total, quiet=output.chosen(output.QUIET)) as told:
+    with progress_bar.counted("item", total, quiet=output.chosen(output.QUIET)) as told:
         done = letters.try_again(pool, asked, commanding.actor(), not_found=not_found, told=told)
     lines = [f"{counted(done.items, 'item is', 'items are')} tried again"]
     if done.goes_on:

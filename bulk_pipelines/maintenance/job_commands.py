@@ -28,19 +28,19 @@ MOMENTS = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 
 
 @click.command()
-@click.option("--kind", "kinds", multiple=True, help="Only of these kinds: import_users, distribution …")
+@click.option("--kind", "kinds", multiple=True, help="Only jobs of these kinds: import_users, distribution …")
 @click.option(
     "--state",
     "statuses",
     multiple=True,
-    shell_complete=suggestions.states,
-    help="Only in these states: running, failed …",
+    type=click.Choice([state.lower() for state in JobState], case_sensitive=False),
+    help="Only jobs in these states.",
 )
-@click.option("--owner", help="Only of this owner.")
-@click.option("--origin", help="Only those that came through this door: cli, api, ui or sensor.")
-@click.option("--text", help="Only those whose key, kind or request has this text in it.")
-@click.option("--since", type=MOMENTS, help="Only those submitted at this time or later.")
-@click.option("--until", type=MOMENTS, help="Only those submitted before this time.")
+@click.option("--owner", help="Only jobs of this owner.")
+@click.option("--origin", help="Only jobs that came through this door: cli, api, ui or sensor.")
+@click.option("--text", help="Only jobs whose key, kind or request has this text in it.")
+@click.option("--since", type=MOMENTS, help="Only jobs submitted at this time or later.")
+@click.option("--until", type=MOMENTS, help="Only jobs submitted before this time.")
 @click.option("--before", shell_complete=suggestions.jobs, help="A page: the jobs before this one.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000), help="A page: at most so many.")
 @output.shows(JobLine, many=True)

@@ -87,7 +87,7 @@ def gone_through(pool: Engine, chosen: Settings, part: Part, dry_run: bool) -> P
     try:
         return Pruned(part.name, part.prune(pool, chosen, dry_run))
     except Exception as error:
-        log.exception("retention of %s", part.name)
+        log.exception("retention of %s has failed", part.name)
         return Pruned(part.name, 0, str(error) if isinstance(error, BulkError) else repr(error))
 
 

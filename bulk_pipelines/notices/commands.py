@@ -1,54 +1,16 @@
 """`bulk notify …`: who is told of what. What a command needs is imported when it runs."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.notices.shown import NoticeTried, SubscriptionLine, SubscriptionMade, SubscriptionRemoved
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 KNOWN = ["job.ended", "job.failed", "job.dead_letters", "job.error_rate", "source.down", "source.silent"]
-
-
-@dataclass(frozen=True)
-class SubscriptionRemoved:
-    """A subscription that gets no more notices."""
-
-    subscription: str
-
-
-@dataclass(frozen=True)
-class SubscriptionMade:
-    """A subscription that was made just now, with the secret that signs its notices."""
-
-    subscription: str
-    secret: str
-
-
-@dataclass(frozen=True)
-class SubscriptionLine:
-    """Who is told of what."""
-
-    subscription: str
-    receiver: str
-    owner: str
-    all_owners: bool
-    types: list[str]
-    error_rate: float
-    silent_hours: float
-    private: bool
-
-
-@dataclass(frozen=True)
-class NoticeTried:
-    """What came of a notice that was sent for a trial."""
-
-    delivered: bool
-    status: int | None
-    message: str
 
 
 def connected() -> "Engine":
@@ -64,12 +26,24 @@ def group() -> None:
 
 @group.command()
 @click.argument("address")
-@click.option("--owner", required=True, help="Whose jobs it is about.")
-@click.option("--on", "types", multiple=True, required=True, type=click.Choice(KNOWN), help="Of what; may be repeated.")
-@click.option("--all-owners", is_flag=True, help="The jobs of all owners, and sources.")
-@click.option("--error-rate", default=0.1, show_default=True, help="job.error_rate: the share above which it is told.")
+@click.option("--owner", required=True, help="The owner whose jobs the notices are about.")
 @click.option(
-    "--silent-hours", default=24.0, show_default=True, help="source.silent: after how long without a dropped file."
+    "--on",
+    "types",
+    multiple=True,
+    required=True,
+    type=click.Choice(KNOWN),
+    help="An event to be told of; may be repeated.",
+)
+@click.option("--all-owners", is_flag=True, help="Tell of the jobs of all owners, and of sources.")
+@click.option(
+    "--error-rate", default=0.1, show_default=True, help="job.error_rate: the share of errors above which it is told."
+)
+@click.option(
+    "--silent-hours",
+    default=24.0,
+    show_default=True,
+    help="source.silent: the hours without a dropped file after which it is told.",
 )
 @click.option("--private", is_flag=True, help="The receiver may lie in a private network or on this machine.")
 @output.shows(SubscriptionMade)
@@ -95,7 +69,7 @@ def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, *
 
 
 @group.command("list")
-@output.shows(list[SubscriptionLine])
+@output.shows(SubscriptionLine, many=True)
 def list_subscriptions() -> None:
     """List all subscriptions."""
     from bulk_pipelines.database.pool import transaction
@@ -146,7 +120,7 @@ def remove(subscription_id: str) -> None:
 @click.argument("subscription_id")
 @output.shows(NoticeTried)
 def test(subscription_id: str) -> None:
-    """Send a notice of the type `test` now, and say what was answered."""
+    """Send a notice of the type `test` now, and say what the receiver answered."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.errors import Failure
     from bulk_pipelines.notices import sending, subscriptions

@@ -1,5 +1,5 @@
-"""Which notices follow from an event. The end of a job may be several events for a subscription: it has ended, it has
-failed, it has left dead letters. Nothing is written here."""
+"""Which notices follow from an event. The end of a job may be several events for a subscription: the job has ended, it
+has failed, it has left dead letters. Nothing is written here."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ JOB_FIELDS = {
     "error": "error",
     "request_id": "request_id",
 }
-"""What a notice says of a job, and what the event calls it."""
+"""The fields that a notice has of a job, and what the event calls them."""
 
 
 class Event(NamedTuple):
-    """What has happened, as the outbox has it."""
+    """Something that has happened, as the outbox has it."""
 
     event_id: int
     type: str
@@ -70,7 +70,7 @@ class Notice:
 
 
 def error_rate(data: Mapping[str, Any]) -> float:
-    """Return the share of errors of a job: of an import's records, and of another job's items."""
+    """Return the share of errors: among the records of an import, or among the items of another job."""
     told = data.get("error_rate")
     if isinstance(told, int | float):  # the result of a kind may have anything under this name
         return float(told)
@@ -89,8 +89,8 @@ def types_of(data: Mapping[str, Any], subscription: Subscription) -> Iterator[Ev
 
 
 def notices(event: Event, subscriptions: Iterable[Subscription]) -> Iterator[Notice]:
-    """Yield the notices of the end of a job. The ends of jobs that deliver notices are told to nobody: a receiver that
-    is down would be told of that for ever."""
+    """Yield the notices of the end of a job. Nobody is told of the ends of jobs that deliver notices: while a receiver
+    is down, each failed job would bring about the next one, without end."""
     if event.type != EventType.JOB_ENDED or event.data["kind"] == KIND:
         return
     said = {name: event.data.get(field) for name, field in JOB_FIELDS.items()}

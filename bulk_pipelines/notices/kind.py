@@ -29,4 +29,4 @@ def kind_of(limits: Limits) -> Kind:
 
 
 KINDS = Kinds([kind_of(limits_of(EngineSettings()))])
-"""The kind with the limits by default. Whoever submits needs no more than its name."""
+"""The kind with the default limits. To submit a job, only its name is needed."""

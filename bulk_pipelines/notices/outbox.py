@@ -1,5 +1,5 @@
-"""Emptying the outbox: events become notices to whoever has subscribed, and numbers for the metrics. An event leaves
-the outbox in the transaction that writes what follows from it, so each is told of, and none twice."""
+"""The outbox is emptied: events become notices to subscribers, and numbers for the metrics. An event leaves the outbox
+in the transaction that writes what follows from it, so each event is told, and none twice."""
 
 import hashlib
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 AT_A_TIME = 500
 FAILURES = 3
-"""After so many looks in a row without an answer a source is down. A single one may be a restart."""
+"""How many looks in a row a source must leave without an answer to count as down. A single one may be a restart."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ def empty_some(connection: Connection) -> Emptied:
     if any(each.of_sources for subscription in known for each in subscription.types):
         found += of_sources(connection)
     jobs = (submission.submit(connection, found).job.job_key,) if found else ()
-    # This comes last, because others write there, too.
+    # The sums are written last, because other processes write the same rows, too, and would wait for this transaction.
     if counted.sums:
         connection.execute(queries.text("measures", "add_measures"), {"given": encoded(counted.sums)})
     return Emptied(len(taken), len(found), jobs)
 
 
 def followed(event: Event, known: Sequence[Subscription], counted: Measures) -> list[Notice]:
-    """Count an event, and return the notices that follow from it. One that nobody understands is logged and left: it
-    would keep all others from being told for ever."""
+    """Count an event, and return the notices that follow from it. An event that cannot be understood is logged and
+    dropped, because it would keep all others from being told."""
     try:
         if event.type == EventType.JOB_ENDED:
             ends.note(counted, event.data)
@@ -82,13 +82,13 @@ def followed(event: Event, known: Sequence[Subscription], counted: Measures) -> 
 
 
 def id_of(event_type: str, source: str, told_at: datetime) -> str:
-    """Return the id of what is told of a source. It stands in a header, where a source's name may not be allowed."""
+    """Return the id of a notice about a source. The id stands in a header, which may not allow a source's name."""
     digest = hashlib.sha256(f"{event_type} {told_at.isoformat()} {source}".encode()).hexdigest()
     return f"evt_{digest[:24]}"
 
 
 def of_sources(connection: Connection) -> list[Notice]:
-    """Return what subscriptions are to be told of sources now."""
+    """Return the notices about sources that are due now."""
     rows = connection.execute(queries.text("notices", "tell_of_sources"), {"failures": FAILURES})
     return [
         Notice(

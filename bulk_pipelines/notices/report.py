@@ -1,4 +1,4 @@
-"""What became of a job of notices."""
+"""What became of the notices of a job."""
 
 from psycopg.rows import dict_row
 

@@ -19,7 +19,7 @@ HOUR = 3_600.0
 
 
 class EventType(StrEnum):
-    """What one can be told of."""
+    """An event that a subscriber can be told of."""
 
     JOB_ENDED = "job.ended"
     JOB_FAILED = "job.failed"
@@ -35,7 +35,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True)
 class Subscription:
-    """Who is told of what, and where."""
+    """A subscription: who is told of which events, and where."""
 
     subscription_id: str
     owner: str
@@ -46,7 +46,7 @@ class Subscription:
     error_rate: float = 0.1
     """The share of errors above which `job.error_rate` is told."""
     silent_seconds: float = 24 * HOUR
-    """After how long without a dropped file `source.silent` is told."""
+    """The time without a dropped file after which `source.silent` is told."""
     private: bool = False
     """Whether the receiver may lie in a private network or on this machine."""
 
@@ -55,7 +55,7 @@ class Subscription:
 
     @property
     def shown(self) -> str:
-        """The receiver as it may be shown: the rest of such addresses is often a secret."""
+        """The receiver as it may be shown, without the rest of its address, which is often a secret."""
         url = httpx.URL(self.address)
         return f"{url.scheme}://{url.netloc.decode()}/…"
 

@@ -1,5 +1,6 @@
-"""Sending one notice. Receivers are other people's servers. Connections lead to public ones only (`storage.http`),
-nothing that a server does holds a worker for long, and a redirect is not followed, because it could lead inside."""
+"""One notice is sent to one receiver, which is somebody else's server. Connections lead to public servers only
+(`storage.http.guard`), nothing that a server does holds a worker for long, and no redirect is followed, because it
+could lead into our own network."""
 
 import json
 import secrets
@@ -51,8 +52,8 @@ def send(
     chosen: Settings,
     most_seconds: float = MOST_SECONDS,
 ) -> int:
-    """Send a notice, and return the status of the answer. Whatever is not a success is raised, as what it means for
-    another try."""
+    """Send a notice, and return the status of the answer. Raise a failure if it is not a success; its class says
+    whether another try may do better."""
     data = encoded(body)
     headers = {
         "Content-Type": "application/json",

@@ -1,5 +1,5 @@
-"""How a notice is signed, so that its receiver knows that it comes from here, unchanged and now. This is the scheme of
-Standard Webhooks (standardwebhooks.com), for which there are libraries."""
+"""How a notice is signed: its receiver can tell that it comes from here, unchanged, and at this time. The scheme is
+that of Standard Webhooks (standardwebhooks.com), for which there are libraries."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from bulk_pipelines.notices.subscriptions import PREFIX
 
 
 def signature(secret: str, notice_id: str, timestamp: int, body: bytes) -> str:
-    """Return what stands in `webhook-signature`: HMAC-SHA256 over the id, the time and the body."""
+    """Return the value of the header `webhook-signature`: HMAC-SHA256 over the id, the time and the body."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{notice_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

@@ -10,7 +10,8 @@ from bulk_pipelines.notices.kind import KINDS
 from bulk_pipelines.notices.request import KIND
 
 OWNER = "notices"
-"""The owner of these jobs. If they were the subscribers', who has many jobs at work would be told of nothing."""
+"""The owner of these jobs. If subscribers owned them, a subscriber with many jobs at work would be told of nothing,
+because one owner may have only so many jobs at work."""
 PRIORITY = 50
 
 

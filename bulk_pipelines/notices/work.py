@@ -1,5 +1,4 @@
-"""Working an item of a job of notices: one notice is sent to one receiver. It may arrive more than once, always under
-the same id."""
+"""The work of one item: one notice is sent to one receiver. It may arrive more than once, always under the same id."""
 
 from bulk_pipelines import settings
 from bulk_pipelines.database.pool import transaction

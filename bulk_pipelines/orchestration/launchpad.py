@@ -18,7 +18,7 @@ from bulk_pipelines.orchestration.runs import refused
 
 LOOK_SECONDS = 0.5
 LAUNCH_SECONDS = 10.0
-"""For how long the run that does the work is waited for, so that there can be a link to it."""
+"""How long the run that does the work is waited for, so that a link to it can be shown."""
 
 
 class SubmissionConfig(dg.Config):

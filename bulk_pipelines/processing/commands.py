@@ -127,13 +127,13 @@ def summary(shown: ProcessShown) -> str:
     type=click.Choice(["csv", "xlsx", "parquet"]),
     help="The file's format.",
 )
-@click.option("--to", default="-", shell_complete=suggestions.files, help="The file to write; otherwise the output.")
-@click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome, as often as need be.")
+@click.option("--to", default="-", shell_complete=suggestions.files, help="The file to write; - is standard output.")
+@click.option("--outcome", "outcomes", multiple=True, help="Only rows with this outcome; may be repeated.")
 @click.option(
     "--to-table",
     metavar="RESOURCE",
     shell_complete=suggestions.resources,
-    help="Import the grid: its headers are columns of this resource.",
+    help="Import the grid into this resource, whose columns the headers of the grid must name.",
 )
 @click.option(
     "--mode",
@@ -143,7 +143,8 @@ def summary(shown: ProcessShown) -> str:
     help="With --to-table: upsert or insert.",
 )
 def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
-    """Write the grid of a job as a file: one row for each row of the source. A job that runs has one, too."""
+    """Write the grid of a job as a file: one row for each row of the source. It can also be written while the job
+    runs."""
     from contextlib import closing
 
     from bulk_pipelines.processing.report import grid as grids
@@ -167,7 +168,7 @@ def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: st
 
 
 def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str) -> None:
-    """Write the grid where files are landed, and import it as any other file. The same grid is imported once."""
+    """Write the grid where files are landed, and import it like any other file. The same grid is imported only once."""
     from bulk_pipelines.processing.report import loading
 
     root = click.get_current_context().find_root()
@@ -187,13 +188,22 @@ def import_grid(job_key: str, outcomes: Sequence[str], resource: str, mode: str)
 
 @click.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
-@click.option("--status", "statuses", multiple=True, help="ERROR or NOT_FOUND; both when left out.")
-@click.option("--item", "items", multiple=True, help="The key of a row, as often as need be.")
-@click.option("--where", multiple=True, help="column=value of the source, as often as need be.")
-@click.option("--error", help="A part of the error's text.")
-@click.option("--error-class", help="transient, throttled, permanent, unknown, not_found or died.")
-@click.option("--variant", "variants", multiple=True, help="A variant to try, in place of the recipe's order.")
-@click.option("--keep-attempts", is_flag=True, help="Only rows with attempts left, which they keep.")
+@click.option("--status", "statuses", multiple=True, help="Only rows that are ERROR or NOT_FOUND; both when left out.")
+@click.option("--item", "items", multiple=True, help="Only the row with this key; may be repeated.")
+@click.option(
+    "--where",
+    multiple=True,
+    help="Only rows of which a column of the source has this value: column=value; may be repeated.",
+)
+@click.option("--error", help="Only rows whose error has this text in it.")
+@click.option(
+    "--error-class",
+    help="Only rows with this class of error: transient, throttled, permanent, unknown, not_found or died.",
+)
+@click.option(
+    "--variant", "variants", multiple=True, help="A variant to try, in place of the recipe's order; may be repeated."
+)
+@click.option("--keep-attempts", is_flag=True, help="Only rows that have attempts left, and they get no new ones.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @output.shows(Reprocessed)
 def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
@@ -226,7 +236,7 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
 
 @click.command()
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
-@click.option("--seconds", default=5.0, show_default=True, help="For how long.")
+@click.option("--seconds", default=5.0, show_default=True, help="How many seconds to work.")
 @output.shows(KickOffShown)
 def kickoff(job_key: str, seconds: float) -> None:
     """Work a job here and now for some seconds, beside whoever works it elsewhere, and show how far it is, as JSON."""
@@ -273,7 +283,7 @@ def show(name: str) -> None:
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @output.shows(RecipesChecked)
 def check(files: Sequence[Path]) -> None:
-    """Check the declarations: all that are found, and the FILES besides. The first mistake is told."""
+    """Check all declarations that are found, and the FILES besides. The first mistake is shown."""
     from bulk_pipelines.processing.recipes import library
 
     found = library.load(settings.current(), files)
@@ -288,8 +298,8 @@ def check(files: Sequence[Path]) -> None:
 @reading_options
 @output.shows(TriedRow, many=True)
 def try_out(name: str, source: str, rows: int, **options: Any) -> None:
-    """Work the first rows of a file by the recipe NAME, or the one in the file NAME; show every call and what came of
-    each row. Nothing is stored but the reference, if the recipe has a file as one."""
+    """Work the first rows of a file by the recipe NAME, or by the recipe in the file NAME; show every call, and what
+    came of each row. Nothing is stored, except a reference that is a file: it is loaded."""
     from bulk_pipelines.processing import trial
     from bulk_pipelines.processing.recipes import library
 

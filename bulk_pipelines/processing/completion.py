@@ -1,4 +1,5 @@
-"""How a job of processing ends: by what became of its rows. Rows for which nothing was found are no failures."""
+"""The end of a job of processing depends on what became of its rows. Rows for which nothing was found are no
+failures."""
 
 from dataclasses import replace
 

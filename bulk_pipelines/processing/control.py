@@ -32,12 +32,12 @@ from bulk_pipelines.processing.work import recipe_of_job
 AT_A_TIME = 10_000
 LONGEST_SLICE = 3_600.0
 STATES = {"ERROR": ItemState.DLQ, "DLQ": ItemState.DLQ, "NOT_FOUND": ItemState.NOT_FOUND}
-"""The words for the states whose rows can be tried again; the first is the word of the job's page."""
+"""The words for the states whose rows can be tried again. `ERROR` is the API's word, `DLQ` the engine's."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which rows are meant: those that everything here is true of."""
+    """Which rows are meant: those that meet all of these conditions."""
 
     statuses: tuple[ItemState, ...] = (ItemState.DLQ, ItemState.NOT_FOUND)
     item_keys: tuple[str, ...] | None = None
@@ -83,8 +83,8 @@ def reprocess(
     by: Actor | None = None,
 ) -> int:
     """Try the chosen rows again, and return how many. Their budgets begin anew; with `keep_attempts`, only rows that
-    have tries left are chosen, and have no more than those. `variants` names the ones to try; without them, the recipe
-    says. In a dry run nothing is changed."""
+    have attempts left are chosen, and they get no new ones. `variants` names the variants to try, in place of the
+    recipe's order. In a dry run nothing is changed."""
     with transaction(pool) as connection:
         job = processing_job(connection, job_key, jobs.seen_by(by))
     recipe_of_job(job).named(tuple(variants))
@@ -161,13 +161,13 @@ class Kicked:
 def kick_off(
     pool: Engine, job_key: str, seconds: float, *, by: Actor | None = None, stop: Stop | None = None
 ) -> Kicked:
-    """Work a job in this process for so many seconds, beside whoever works it elsewhere. It may be repeated. Its rows
-    are persisted first, if nobody has done that; if they are too many for the time, the next kick-off goes on. `stop`
-    ends it early."""
+    """Work a job in this process for so many seconds, beside whoever works it elsewhere. Its rows are persisted first,
+    if nobody has done that; if there is no time for all of them, the next kick-off goes on with the rest. `stop` ends
+    the work early."""
     if not 0 < seconds <= LONGEST_SLICE:
         raise InvalidInput("seconds", f"must be above 0 and at most {LONGEST_SLICE:,.0f}, not {seconds:g}")
     asked = stop or Stop()
-    work.declared.cache_clear()  # whoever works one slice after another goes by what is declared now
+    work.declared.cache_clear()  # each slice uses the declarations as they are now
     deadline = time.monotonic() + seconds
     with transaction(pool) as connection:
         job = processing_job(connection, job_key, jobs.seen_by(by))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bulk_pipelines.processing.report.grid import Grid
 
 SMALL_ROWS = 200
-"""A job with so many rows is worked in one process."""
+"""The most rows of a job that is worked in one process."""
 ROWS_PER_LANE = 1_000
 SHOWN_ROWS = 10
 FAILED_SHARE = 0.1

@@ -1,5 +1,4 @@
-"""The envelope of an item: what it is told apart by, in logs, in results and to providers. It holds references, never
-data."""
+"""The envelope of an item: the ids by which logs, results and providers know it. It holds ids, never data."""
 
 import hashlib
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ class Envelope:
 
     @property
     def trace_parent(self) -> str:
-        """The W3C header that providers get, so that their logs can be joined with ours."""
+        """The W3C header `traceparent` that providers get, so that their logs can be joined with ours."""
         return f"00-{self.trace_id}-{self.span_id}-01"
 
 

@@ -1,4 +1,5 @@
-"""The kinds of job that processing is to the engine: one for each type of recipe. A job's recipe says the budgets."""
+"""What the engine is told of processing: there is a kind of job for each type of recipe. A job's recipe sets the
+budgets of its attempts."""
 
 from dataclasses import replace
 
@@ -55,4 +56,4 @@ def kinds_of(limits: Limits) -> Kinds:
 
 
 KINDS = kinds_of(limits_of(EngineSettings()))
-"""The kinds with the limits by default. Whoever submits needs no more than their names."""
+"""The kinds with the default limits. To submit a job, only their names are needed."""

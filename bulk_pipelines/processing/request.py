@@ -1,4 +1,4 @@
-"""What a job of processing is asked for: a recipe, and the rows to work."""
+"""The request for a job of processing: a recipe, and the rows to work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def kind_name(recipe_type: str) -> str:
 
 @dataclass(frozen=True)
 class ProcessingRequest:
-    """The rows come from a file, or from a query of this database."""
+    """A recipe, and the rows to work: those of a file, or of a query of this database."""
 
     recipe: Recipe
     source: str = ""
@@ -40,9 +40,9 @@ class ProcessingRequest:
     """The format that the file must have; None: it is recognised."""
     compression: Compression | None = None
     version: str = ""
-    """The version of a dropped file that is to be read, and no other."""
+    """The version of a dropped file. If the file has another one now, it is not read."""
     within: str | None = None
-    """The folder of this machine that the file lies in, and that no link may lead out of."""
+    """The folder of this machine that the file lies in. No link may lead out of it."""
     reading: Reading = STANDARD
     """How the file is to be read."""
 
@@ -64,7 +64,7 @@ class ProcessingRequest:
             raise InvalidInput("source", "name one source: a file, a query or a table")
         said = {"format": format, "compression": compression} | reading.as_params()
         if not source and (told := [name for name, value in said.items() if value is not None]):
-            raise InvalidInput(told[0], "is said of files only")
+            raise InvalidInput(told[0], "is for files only")
         if format is not None and format not in set(Format):
             raise InvalidInput("format", f"{format!r} is none of {', '.join(Format)}")
         if compression is not None and compression not in set(Compression):

@@ -1,4 +1,4 @@
-"""What came of one row: an outcome, what the grid shows, and the evidence for it."""
+"""What came of one row: an outcome, the cells of the grid, and the evidence for them."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from bulk_pipelines.processing.recipes.declaration import Recipe, Source
 CANDIDATES_KEPT = 5
 FAULTS_KEPT = 20
 LARGEST_KEPT = 20_000
-"""How many characters of JSON a candidate's values, or its features, may have to be kept for reviewers."""
+"""The longest JSON of a candidate's values, or of its features, that is kept for reviewers, in characters."""
 LONGEST_NAME = 1_000
 """How many characters of a candidate's name are kept."""
 
@@ -75,7 +75,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a row, before it is told to the engine."""
+    """What was found for a row, before the engine is told an outcome."""
 
     outcome: Outcome
     candidates: tuple[Candidate, ...] = ()
@@ -118,14 +118,14 @@ class Finding:
 
 
 def share(score: float, scale: float) -> float:
-    """Return a score as a share of the best one, from 0 to 1. It is bounded first: JSON has whole numbers that are too
-    large for a division."""
+    """Return a score as a share of the best possible one, from 0 to 1. It is bounded first, because JSON may hold whole
+    numbers that are too large for a division."""
     return min(max(score, 0.0), scale) / scale
 
 
 def judged(recipe: Recipe, candidates: Sequence[Candidate], origin: Origin, *, take_first: bool = False) -> Finding:
-    """Decide between candidates by the recipe's threshold and margin. A candidate without a score is as good as the
-    provider's order says: it matches when it is the only one, or when the first is to be taken."""
+    """Decide between candidates by the recipe's threshold and margin. A candidate without a score matches only if it is
+    the only one, or if the first one of the provider is to be taken."""
     worth = [each for each in candidates if each.score is None or each.score >= recipe.floor]
     ordered = tuple(sorted(worth, key=lambda each: -1.0 if each.score is None else -each.score))
     if not ordered:
@@ -157,7 +157,7 @@ def without(recipe: Recipe, finding: Finding, rejected: Collection[str]) -> Find
 
 
 def clear(lead: float | None, margin: float) -> bool:
-    """Whether a candidate leads by enough. Equal scores never do."""
+    """Whether a candidate leads by enough. With equal scores none does."""
     return lead is not None and lead > 0 and lead >= margin
 
 
@@ -204,7 +204,7 @@ def names(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def settled(finding: Finding, result: dict[str, Any], error: Exception | None) -> outcomes.Outcome:
-    """Tell the engine what came of a row."""
+    """Return what the engine is told of a row."""
     match finding.outcome:
         case Outcome.MATCHED | Outcome.AMBIGUOUS:
             return Done(result)

@@ -1,4 +1,4 @@
-"""Removing what nobody asks for any more: answers of providers, files that served as references, and the limits of web
+"""What nobody needs any more is removed: answers of providers, files that served as references, and the limits of web
 servers that rows have named."""
 
 from sqlalchemy import Engine
@@ -11,7 +11,7 @@ AT_A_TIME = 10_000
 
 
 def prune_answers(pool: Engine, chosen: Settings, dry_run: bool) -> int:
-    """Remove answers that no provider keeps for so long, and return how many."""
+    """Remove answers that are older than `BULK_KEEP_ANSWERS_DAYS`, and return how many."""
     values = {"days": chosen.keep_answers_days, "most": AT_A_TIME}
     if dry_run:
         with transaction(pool) as connection:

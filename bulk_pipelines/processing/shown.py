@@ -15,7 +15,7 @@ class ProcessShown:
     submitted_before: bool
     state: str
     outcomes: Mapping[str, int]
-    """How many rows have each outcome; empty while the job was only submitted."""
+    """How many rows have each outcome; empty if the job was only submitted."""
     error: str | None
 
 
@@ -112,7 +112,7 @@ class DecisionsApplied:
 
 @dataclass(frozen=True)
 class ThresholdsShown:
-    """What holds, what could hold, and what that would change."""
+    """The present thresholds, the proposed ones, and what these would change."""
 
     decisions: int
     present: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Trying a recipe on a few rows: every call is shown, and nothing is stored. The limits of the providers hold, too."""
+"""A recipe is tried on a few rows: every call is shown, and no result is stored. The limits of the providers hold."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Working the rows of a job: each is looked up as its job's recipe says, and what came of it is told to the engine."""
+"""The rows of a job are worked: each is looked up as the job's recipe says, and the engine is told what came of it."""
 
 import json
 import logging
@@ -31,9 +31,9 @@ from bulk_pipelines.processing.review.truth import Decision
 from bulk_pipelines.telemetry import context, events, spans
 
 VARIANTS = "variants"
-"""The field of a checkpoint by which somebody names the variants to try."""
+"""The field of a checkpoint that names the variants which somebody wants to be tried."""
 AGAIN = "again"
-"""The field that says when somebody wanted the row to be tried again."""
+"""The field of a checkpoint that says when somebody wanted the row to be tried again."""
 
 
 @lru_cache(maxsize=8)
@@ -70,8 +70,9 @@ def tries_of(leases: Sequence[Lease], job: Job, recipe: Recipe) -> list[Try]:
 
 
 def serving(lease: Lease, job: Job) -> Serving:
-    """Return which kept answers serve a try. What the job has asked for itself serves all its rows, but a retry asks
-    again for what has grown too old. After somebody wanted rows to be tried again, older answers do not serve."""
+    """Return which kept answers a try may use. A first try may use all that were asked for since the job was made; a
+    retry asks again for what has grown too old. If somebody wanted the row to be tried again, no answer from before
+    that may be used."""
     again = (lease.checkpoint or {}).get(AGAIN)
     if again is not None:
         return Serving(not_before=datetime.fromisoformat(again))
@@ -101,14 +102,14 @@ def prepare(leases: Sequence[Lease], tools: Tools) -> None:
     if kind.look_all is None:
         return
     open_ = [each for each in readable if each.item_id not in decisions or not decisions[each.item_id].settles]
-    with suppress(Stopped):  # then the rows have no finding, and go back
+    with suppress(Stopped):  # the rows then have no finding, and are given back
         found = kind.look_all(recipe, tries_of(open_, tools.job, recipe), desk(tools, declared())) if open_ else {}
         tools.prepared = Prepared(decisions, dict(found))
 
 
 def decided(recipe: Recipe, leases: Sequence[Lease], tools: Tools) -> dict[int, Decision]:
-    """Return what was decided about the rows of a claim. An entry that its reference does not have any more is as good
-    as no decision."""
+    """Return what was decided about the rows of a claim. A decision for an entry that its reference no longer has does
+    not count."""
     with transaction(tools.pool) as connection:
         found = truth.of_rows(connection, recipe, {each.item_id: each.input for each in leases})
     entries = types.find(recipe.type).entries

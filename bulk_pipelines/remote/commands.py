@@ -1,5 +1,5 @@
-"""The commands that a server can do. Each has the name, the options and the help of the one that it stands for. What a
-command needs is imported when it runs."""
+"""The commands that work on a server. Each has the name, the options and the help of the command that it replaces. What
+a command needs is imported when it runs."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
@@ -26,7 +27,7 @@ IMPORTS: dict[str, click.Command] = {}
 
 
 def server_of(context: click.Context) -> str:
-    """Return the address of the server that the commands speak to; empty text if they work on the database."""
+    """Return the address of the server that the commands speak to; an empty text if they work on the database."""
     given: str | None = context.find_root().params.get("server")
     return given or settings.current().server
 
@@ -34,7 +35,7 @@ def server_of(context: click.Context) -> str:
 def over_http(
     command: click.Command, among: dict[str, click.Command] = COMMANDS
 ) -> Callable[[Callable[..., object]], click.Command]:
-    """Make a command that stands for another one, and put it among the commands."""
+    """Return a decorator that makes a function the replacement of a command, and puts it among the commands."""
 
     def made(function: Callable[..., object]) -> click.Command:
         same = copy.copy(command)
@@ -87,19 +88,19 @@ def file(
         raise InvalidInput("--resource", "name either a resource or a table")
     given = told(options)
     given |= {"resource": resource, "table": table}
-    addresses = any("://" in source for source in sources)
+    addresses = ["://" in source for source in sources]
     if preview:
         show_preview(sources, given)
         return
     with connected() as client, watching.screen() as screen:
-        if addresses:
+        if any(addresses):
+            if not all(addresses):
+                raise InvalidInput("FILE", "files of this machine and addresses do not go to a server in one import")
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
             seen, made = client.imports.submit_address(list(sources), priority=priority, **given, **key), True
-        elif len(sources) > 1:
-            raise InvalidInput("FILE", "a server is sent one file at a time")
         else:
             seen, made = client.imports.submitted(
-                sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
+                sources, idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
             )
         output.note(f"import {seen.job_id}" + ("" if made else ", submitted before"))
         seen = watched(client, screen, seen)
@@ -116,7 +117,7 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
     with connected() as client:
         for source in sources:
             if "://" in source:
-                raise InvalidInput("--preview", "a server looks at a file that it is sent, not at one elsewhere")
+                raise InvalidInput("--preview", "a server previews only a file of this machine, which is sent to it")
             found = previews.of(client.imports.preview(source, **asked))
             told = printing.command(sources, previews.options_of(asked), found.reading)
             shown.append(printing.FilePreviewed(found, told))
@@ -148,7 +149,7 @@ def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":
 
 
 def ended(seen: "Import", *, submitted_before: bool = False) -> None:
-    """Say in a few lines what an import came to, and end the command as it ended."""
+    """Print in a few lines what an import came to, and end the command with the exit code for it."""
     parts = [f"{seen.processed_records:,} read", f"{seen.successful_records:,} successful"]
     parts += [f"{seen.error_records:,} rejected"]
     parts += [f"{seen.superseded_records:,} superseded"] if seen.superseded_records else []
@@ -219,7 +220,9 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
 
     with connected() as client, watching.screen() as screen:
         if source is not None and "://" in source:
-            raise InvalidInput("--from", "mended records are sent to a server from a file of this machine")
+            raise InvalidInput(
+                "--from", "mended records must be in a file of this machine, which is sent to the server"
+            )
         seen = client.imports.replay(job_key, source, idempotency_key=idempotency_key, on_sent=screen.sent)
         output.note(f"import {seen.job_id} of the records that {job_key} rejected")
         seen = watched(client, screen, seen)
@@ -231,14 +234,15 @@ def undo(job_key: str, yes: bool) -> None:
     with connected() as client:
         found = client.imports.undo(job_key, dry_run=True)
         output.note(
-            f"{found.removed:,} rows of {job_key} can be taken back; "
-            f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+            f"{counted(found.removed, 'row')} of {job_key} can be taken back; "
+            f"{counted(found.changed, 'was', 'were')} changed since and {counted(found.referred_to, 'is', 'are')} "
+            "referred to: those stay"
         )
         if found.removed and not yes:
             output.confirm("Take them back?")
         removed = client.imports.undo(job_key).removed if found.removed else 0
         shown = UndoShown(job_key, found.removed, found.changed, found.referred_to, removed)
-        output.show(shown, f"{removed:,} rows taken back" if found.removed else "")
+        output.show(shown, f"{counted(removed, 'row')} taken back" if found.removed else "")
 
 
 COMMANDS["import"] = group_of(imports.group, IMPORTS)

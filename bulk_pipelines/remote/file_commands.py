@@ -1,4 +1,4 @@
-"""The commands that make files, as a server can do them: exports and distributions."""
+"""The commands that make files, on a server: exports and distributions."""
 
 import json
 import os
@@ -42,15 +42,13 @@ def export(
     from bulk_pipelines.remote import watching
 
     if query is not None:
-        raise InvalidInput(
-            "--query", "a server exports resources and tables, no queries: leave --server and BULK_SERVER out"
-        )
+        raise InvalidInput("--query", "a server exports only resources and tables: leave --server and BULK_SERVER out")
     if (resource is None) == (table is None):
         raise InvalidInput("--resource", "name either a resource or a table")
     given = {name: value for name, value in options.items() if value} | {"where": list(where) or None, "table": table}
     if to == "-":
         if idempotency_key is not None or priority:
-            raise InvalidInput("--to", "an export to standard output is no job: leave key and priority out")
+            raise InvalidInput("--to", "an export to standard output is no job: leave the key and the priority out")
         with connected() as client:
             written(client.exports.stream(resource, **given), to)
         return
@@ -98,13 +96,13 @@ def summary(seen: "Export", location: str | None) -> str:
 
 
 def place_of(to: str, name: str) -> Path:
-    """Return where the file goes: into a folder, under this name, or to the file that is named."""
+    """Return the path to write: the file that `to` names, or a file of this name if `to` is a folder."""
     path = Path(to)
     return path / name if to.endswith("/") or path.is_dir() else path
 
 
 def fetched(pieces: AbstractContextManager[Iterator[bytes]], place: Path) -> Path:
-    """Write what the server sends into a file, whole or not at all."""
+    """Write what the server sends to a file. The file appears whole or not at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(f".{place.name}.{os.getpid()}")
     try:

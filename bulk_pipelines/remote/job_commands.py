@@ -1,4 +1,4 @@
-"""The commands about jobs of all kinds, and about rows that are looked up, as a server can do them."""
+"""The commands about jobs of all kinds, and about rows that are looked up, on a server."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -61,7 +61,8 @@ def jobs(
     refused = [name for name, value in others.items() if value is not None]
     if refused or len(kinds) > 1:
         raise InvalidInput(
-            f"--{refused[0] if refused else 'kind'}", "a server lists jobs of one kind, by state and time"
+            f"--{refused[0] if refused else 'kind'}",
+            "a server lists jobs only by one kind, by states, by times and by owner",
         )
     states = [each.upper() for each in statuses]
     with connected() as client:
@@ -113,7 +114,7 @@ def line_of(job: "Job") -> JobLine:
 
 
 def shown_of(job: "Job") -> JobShown:
-    """Return what the server tells of a job. It does not tell the request and the runs."""
+    """Return what the server tells of a job. It tells neither the whole request nor the runs."""
     items = {word.lower(): count for word, count in job.items.items()}
     asked = {} if job.recipe is None else {"recipe": job.recipe}
     return JobShown(
@@ -144,7 +145,7 @@ def process(
     from bulk_pipelines.remote import watching
 
     if source is None or query is not None or table is not None:
-        raise InvalidInput("FILE", "a server is sent a file; it takes no query and no table")
+        raise InvalidInput("FILE", "a server takes a file, but no query and no table")
     given = told(options)
     with connected() as client, watching.screen() as screen:
         seen, made = client.jobs.submitted(
@@ -169,7 +170,7 @@ def process(
 def grid(job_key: str, kind: str, to: str, outcomes: Sequence[str], to_table: str | None, mode: str) -> None:
     for option, given in (("--outcome", outcomes), ("--to-table", to_table), ("--mode", mode != "upsert")):
         if given:
-            raise InvalidInput(option, "a server writes the whole grid as a file")
+            raise InvalidInput(option, "is not for a server, which only writes the whole grid as a file")
     with connected() as client:
         written(client.jobs.export(job_key, kind), to)
 

@@ -1,4 +1,4 @@
-"""A preview as a server has answered it, in the words in which it is printed."""
+"""The preview that a server has answered, in the form in which the command line prints previews."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +18,6 @@ def of(found: client.Preview) -> Preview:
 
 
 def options_of(asked: Mapping[str, Any]) -> Options:
-    """Return the options that were given, but for how the file is read."""
+    """Return the options that were given, without those that tell how the file is read."""
     names = ("mode", "format", "compression", "match_on", "on_error")
     return Options(str(asked.get("resource") or asked.get("table")), **{n: asked[n] for n in names if n in asked})

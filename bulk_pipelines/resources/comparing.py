@@ -55,8 +55,8 @@ def of_column(table: str, declared: Column, actual: Column | None) -> list[Diffe
         found.append(Difference(f"its column {name} has no default any more", True))
     if actual.takes_empty and not declared.takes_empty:
         told = (
-            f"its column {name} takes an empty text as a value, and the declaration, which is older than that, says that"
-            f" it is none, so NULL is loaded: `bulk resources adopt {table} --again` makes it anew"
+            f"its column {name} takes an empty text as a value, and the declaration, which is older than that, says"
+            f" that it is none, so NULL is loaded: `bulk resources adopt {table} --again` makes it anew"
         )
         found.append(Difference(told, False))
     labels = {value for rule in actual.rules if isinstance(rule, OneOf) for value in rule.values}

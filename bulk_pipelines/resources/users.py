@@ -27,7 +27,7 @@ USERS = Resource(
             own_code="invalid_email_format",
         ),
         Column(
-            "name", ColumnKind.TEXT, "how the user is called", required=True, rules=(MaxLength(200),), searchable=True
+            "name", ColumnKind.TEXT, "what the user is called", required=True, rules=(MaxLength(200),), searchable=True
         ),
         Column(
             "role",

@@ -41,7 +41,7 @@ class EngineSettings:
     ingest_max_batch_bytes: int = setting(
         "BULK_INGEST_MAX_BATCH_BYTES",
         16 * MIB,
-        "The bytes after which no further item goes into such a transaction.",
+        "The bytes of items after which a transaction that persists them takes no further one.",
         at_least=1,
         at_most=LARGEST_BATCH,
     )
@@ -179,14 +179,14 @@ class EngineSettings:
     settle_items: int = setting(
         "BULK_SETTLE_ITEMS",
         100,
-        "How many outcomes of items wait until they are written, together.",
+        "How many outcomes of items are collected before they are written together.",
         at_least=1,
         at_most=2_000,
     )
     settle_ms: int = setting(
         "BULK_SETTLE_MS",
         250,
-        "Milliseconds after which outcomes are written, if there are fewer by then.",
+        "Milliseconds after which outcomes are written, even if fewer than BULK_SETTLE_ITEMS wait.",
         at_least=1,
         at_most=10_000,
     )

@@ -33,7 +33,7 @@ class InstallationSettings:
     )
     ui_port: int = setting("BULK_UI_PORT", 3000, "The port of Dagster's UI, on loopback.", at_least=1, at_most=65535)
     ui_url: str = setting(
-        "BULK_UI_URL", "", "Where people reach Dagster's UI, for links in such messages. Empty: on this machine."
+        "BULK_UI_URL", "", "The address at which people reach Dagster's UI, for links to it. Empty: on this machine."
     )
     pool_size: int = setting(
         "BULK_POOL_SIZE", 10, "How many database connections one process may hold at most.", at_least=1, at_most=200

@@ -56,7 +56,7 @@ class StorageSettings:
     allow_private_http: bool = setting(
         "BULK_ALLOW_PRIVATE_HTTP",
         False,
-        "Whether HTTP sources may lie in private networks or on this machine. No: a job cannot be used to look inside.",
+        "Whether HTTP sources may lie in private networks or on this machine. No: no job can look into them.",
     )
     http_seconds: float = setting(
         "BULK_HTTP_SECONDS", 3600.0, "The longest one HTTP download may take in all, in seconds.", at_least=1

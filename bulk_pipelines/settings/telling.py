@@ -8,7 +8,7 @@ from bulk_pipelines.settings.variables import setting
 @dataclass(frozen=True)
 class TellingSettings:
     metrics: bool = setting("BULK_METRICS", True, "Whether the HTTP API answers Prometheus.")
-    metrics_path: str = setting("BULK_METRICS_PATH", "/metrics", "Where it does.")
+    metrics_path: str = setting("BULK_METRICS_PATH", "/metrics", "The path at which the HTTP API answers Prometheus.")
     metrics_open: bool = setting(
         "BULK_METRICS_OPEN", False, "Whether anybody may read the metrics. No: a key is needed, as for everything else."
     )
@@ -28,7 +28,7 @@ class TellingSettings:
     mail_to: str = setting(
         "BULK_MAIL_TO", "", "Who gets a mail when a run has failed: addresses, separated by commas. Empty: nobody."
     )
-    mail_from: str = setting("BULK_MAIL_FROM", "", "The sender of these mails.")
+    mail_from: str = setting("BULK_MAIL_FROM", "", "The sender of the mails about failed runs.")
     mail_server: str = setting(
         "BULK_MAIL_SERVER", "", "The mail server, `host:port`: TLS at the port 465, else STARTTLS."
     )

@@ -19,7 +19,7 @@ class S3Access:
     """How often a failed request is tried again by obstore, within seconds. A failure that outlasts this is
     `Transient`, and the caller has to try again."""
     silence: float = 30.0
-    """After how many seconds without a word from the server a request is given up."""
+    """How many seconds a server may be silent before a request is given up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,15 @@ else:
     from backports.zstd import ZstdDecompressor, ZstdError
 
 PIECE = 1 << 20
-"""At most so many bytes are unpacked at a time, even if the file is a decompression bomb."""
+"""How many bytes are unpacked at a time, at most, even if the file is a decompression bomb."""
 SLICE = 16 << 10
-"""So many bytes are fed to the unpackers at a time. They copy what follows the end of a member, and a file may have
+"""How many bytes are fed to the unpackers at a time. They copy what follows the end of a member, and a file may have
 very many members."""
 HEAD = 6
 """How many of the first bytes tell the compression."""
 FRAMES = 10_000
 SMALLEST_FRAME = 64
-"""After `FRAMES` zstd frames, the frames must have so many packed bytes on average, because each costs some 10 µs."""
+"""The least packed bytes of a zstd frame, on average, after `FRAMES` of them, because each frame costs some 10 µs."""
 WINDOW = "too much memory"
 """Words in zstd's error about a window above 128 MiB, the most that it keeps in memory unless it is told to keep more.
 """

@@ -201,7 +201,7 @@ class Storage(Source):
         return self.put(key, data)
 
     def patience(self, key: str) -> float | None:  # noqa: ARG002
-        """After another request was `Throttled`, ask the server again and return how many seconds to wait, if it says
+        """Ask the server again after another request was `Throttled`, and return how many seconds to wait, if it says
         so."""
         return None
 

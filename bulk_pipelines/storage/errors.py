@@ -11,7 +11,7 @@ class SourceChanged(errors.Transient):
 
 
 class Missing(errors.Permanent, errors.NotFound):
-    """There is no such file, folder or bucket."""
+    """The storage has no such file, folder or bucket."""
 
 
 class Refused(errors.Permanent):

@@ -43,16 +43,18 @@ class Entries(BaseModel):
 def read_audit(
     door: TheDoor,
     caller: Reader,
-    job: Annotated[str | None, Query(description="Only of this job.", max_length=100)] = None,
+    job: Annotated[str | None, Query(description="Only what was done to this job.", max_length=100)] = None,
     actor: Annotated[str | None, Query(description="Only what this user did.", max_length=1_000)] = None,
     action: Annotated[str | None, Query(description="Only this: submit, pause, cancel, …", max_length=100)] = None,
-    owner: Annotated[str | None, Query(description="Only about this owner's jobs.", max_length=1_000)] = None,
+    owner: Annotated[
+        str | None, Query(description="Only what was done to this owner's jobs.", max_length=1_000)
+    ] = None,
     since: Annotated[Moment | None, Query(alias="from", description="Not before this time.")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Before this time.")] = None,
     size: Size = 100,
     after: Annotated[str | None, Query(description="`next` of the page before.", max_length=200)] = None,
 ) -> Entries:
-    """Lists what was done: to one's own jobs, and by oneself. Administrators see everything."""
+    """Lists what was done to your jobs, and what you have done. Administrators see everything."""
     wanted = Wanted(job, actor, action, owner, since, until)
     with transaction(door.pool) as connection:
         found = audit.page(connection, wanted, size, after_id(after), caller.actor.sees)

@@ -54,7 +54,7 @@ class Answer(BaseModel):
     jobId: Annotated[str, Field(examples=["J20260110_000777"])]  # noqa: N815
     status: Annotated[str, Field(examples=["COMPLETED"])]
     total: int
-    pending: Annotated[int, Field(description="Inputs that wait, those that wait for another try among them.")]
+    pending: Annotated[int, Field(description="Inputs that wait, also those that wait for another try.")]
     running: int
     done: int
     failed: int

@@ -48,11 +48,11 @@ async def watch_jobs(
     request: Request,
     door: TheDoor,  # noqa: ARG001
     caller: Reader,
-    kind: Annotated[list[str] | None, Query(description="Only of these kinds: import_users, …")] = None,
+    kind: Annotated[list[str] | None, Query(description="Only jobs of these kinds: import_users, …")] = None,
     owner: ForOwner = None,
 ) -> Response:
-    """Tells of all open jobs, the newest thousand, and of those that ended within the last minute; then of each change
-    and each end, as server-sent events. Who is no administrator is told of their own jobs."""
+    """Tells of the newest thousand open jobs and of those that ended within the last minute; then of each change and
+    each end, as server-sent events. Only administrators are told of other owners' jobs."""
     listener = Listener(owner=looking_at(caller, owner), kinds=frozenset(kind or ()), by=caller.actor.name)
     return Events(request.app.state.live, listener)
 

@@ -1,4 +1,4 @@
-"""Exports: streaming them, or submitting them as jobs, looking at these, and fetching their files."""
+"""Exports: they are streamed, or submitted as jobs, whose state is shown and whose files are fetched."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -93,9 +93,9 @@ def stream_or_list(
     size: Size = 100,
     after: Annotated[str | None, Query(description="List: `next` of the page before.", max_length=200)] = None,
 ) -> Any:
-    """With `resource`, streams its rows, all of one moment, from the first one on, in the format that is named or
-    liked best. An error in the middle breaks the answer off, so that no client takes it for whole; a client that goes
-    away ends the query. Without `resource`, lists the exports that are jobs, the newest first."""
+    """Streams the rows of a `resource`, as they are at one moment, in the format that is named or that `Accept` likes
+    best. An error in the middle breaks the answer off, so that no client takes it for whole; a client that goes away
+    ends the query. Without a `resource`, this lists the exports that are jobs, the newest first."""
     if resource is None and table is None:
         wanted = Wanted(
             looking_at(caller, owner),

@@ -1,4 +1,4 @@
-"""Imports: submitting them with their files, looking at them, and what can be done about them."""
+"""Imports: they are submitted with their files, and shown; their rejects are fetched; they are run again or undone."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -116,7 +116,7 @@ def list_imports(
     door: TheDoor,
     caller: Reader,
     status: Annotated[list[Status] | None, Query(description="Only in one of these states.")] = None,
-    resource_type: Annotated[str | None, Query(description="Only of this resource.", max_length=200)] = None,
+    resource_type: Annotated[str | None, Query(description="Only imports into this resource.", max_length=200)] = None,
     since: Annotated[Moment | None, Query(alias="from", description="Submitted not before this time.")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Submitted before this time.")] = None,
     owner: ForOwner = None,
@@ -192,7 +192,9 @@ def download_records(
     outcome: Outcome,
     door: TheDoor,
     caller: Reader,
-    file: Annotated[int | None, Query(description="Of several files: the one with this number.", ge=1)] = None,
+    file: Annotated[
+        int | None, Query(description="The number of the file, if the import has several with different columns.", ge=1)
+    ] = None,
 ) -> StreamingResponse:
     """Downloads the records that were successful, failed, or are unprocessed, as they stood in the file and in its
     order, with the header of the input: what failed can be mended and sent again."""
@@ -203,7 +205,8 @@ def download_records(
 
 @router.post("/{job_id}/cancel", summary="Cancel an import")
 def cancel_import(job_id: JobKey, door: TheDoor, caller: Writer) -> ImportWithErrors:
-    """Cancels an import: what is in work ends at the next slice border. What is loaded stays; see undo."""
+    """Cancels an import: what is in work ends at the next slice border. Rows that are loaded stay; undo removes
+    them."""
     job = import_of(door, job_id, caller.actor.sees)
     jobs.cancel(door.pool, job.job_key, caller.actor)
     return ImportWithErrors(**answers.found(door.pool, job_id, caller.actor.sees))
@@ -225,9 +228,9 @@ async def replay_import(
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
-    """Runs the rejected records of an import that is over once more, as an import of their own: after a rule or the
-    data was mended. With a body, these are the records that somebody has mended, as a form (`file`) or as the body;
-    there may be any number of such imports, and an `Idempotency-Key` makes it safe to send one again."""
+    """Runs the rejected records of an import that is over once more, as an import of their own, because a rule or
+    other data was mended. A body, or a form with a `file`, brings the records that somebody has mended instead; there
+    may be any number of such imports, and an `Idempotency-Key` makes it safe to send one again."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         chosen = door.settings
         submitted = await run_in_threadpool(
@@ -262,7 +265,8 @@ def undo_import(
     caller: Writer,
     dry_run: Annotated[bool, Query(description="Only count what could be taken back.")] = False,
 ) -> Undone:
-    """Takes back the rows that an insert-mode import added and nobody has changed or refers to since."""
+    """Removes the rows that an import in the mode insert added, except those that were changed since or that other rows
+    refer to."""
     job = import_of(door, job_id, caller.actor.sees)
     resource = submission.undoable(job)
     with transaction(door.pool) as connection:

@@ -38,8 +38,8 @@ def scan_sources(
     caller: Administrator,
     source: Annotated[str | None, Query(description="Only this source.", max_length=200)] = None,
 ) -> Scan:
-    """Looks at the sources of dropped files, as the sensors do all the time: complete files are taken, and files are
-    put away whose imports are over. A source that somebody else looks at in this moment is skipped."""
+    """Looks at the sources of dropped files, as the sensors do all the time. It takes files that are complete, and puts
+    files away whose imports are over. A source that somebody else is looking at is skipped."""
     where = doors()
     found = scan.configured(door.settings, list(where.references), source)
     with transaction(door.pool) as connection:

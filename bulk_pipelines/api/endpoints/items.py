@@ -67,8 +67,9 @@ async def submit_rows(
     owner: ForOwner = None,
 ) -> Response:
     """Sends rows to be worked by a recipe: as a form (`file`), or as the body with the options in the address; or names
-    a file as JSON. With `Upload-Complete` it is a resumable upload. They are persisted first; what they come to is read
-    from the job's items, and exported at any time. An `Idempotency-Key` makes it safe to send the request again."""
+    a file as JSON. With `Upload-Complete` it is a resumable upload. The rows are persisted first. Their results are
+    read from the job's items, or exported as a file at any time. An `Idempotency-Key` makes it safe to send the request
+    again."""
     sender = caller.sender(acting_for(caller, owner), checked(idempotency_key))
     if resumption.begins(request):
         given = requests.given(request)
@@ -180,14 +181,14 @@ async def kick_off(
         int, Query(alias="durationMs", description="For how long, in milliseconds.", ge=1, le=LONGEST_KICK)
     ] = 5_000,
 ) -> Kicked:
-    """Works a job that looks up rows in the API's own process for some seconds, beside whoever works it elsewhere. It
-    may be repeated. Only some slices are worked at once by one process: others are answered with 503 and
+    """Works a job that looks up rows in the API's own process for some seconds, beside whoever works it elsewhere. This
+    may be repeated. One process works only some slices at once; a request for one more is answered with 503 and
     `Retry-After`."""
     slots: CapacityLimiter = request.app.state.kick_offs
     try:
         slots.acquire_on_behalf_of_nowait(request)
     except WouldBlock:
-        said = f"{slots.total_tokens:g} slices are worked in this process already: see BULK_API_KICKOFFS"
+        said = f"this process works {slots.total_tokens:g} slices already, as many as BULK_API_KICKOFFS allows"
         raise Refusal("unavailable", said, headers={"Retry-After": "1"}) from None
     try:
         with door.stops.one_more() as stop:
@@ -203,8 +204,8 @@ async def kick_off(
 
 @router.post("/{job_id}/reprocess", summary="Try items again")
 def reprocess(job_id: JobKey, door: TheDoor, caller: Writer, asked: Reprocess) -> Reprocessed:
-    """Tries rows again that failed or were not found: all of the job, those that are named, or all that match a filter.
-    A job that was over goes on."""
+    """Tries rows again that failed, or for which nothing was found: all of the job, those that are named, or all that
+    match a filter. A job that was over goes on."""
     count = control.reprocess(
         door.pool,
         job_id,
@@ -230,8 +231,8 @@ def export_grid(
     caller: Reader,
     format: Annotated[GridFormat, Query(description="The file's format.")] = GridFormat.XLSX,  # noqa: A002
 ) -> Stream:
-    """Streams the grid: a row for each item, in the order of the source, of one snapshot. Nothing is computed again, so
-    it can be had at any time. A process streams some at once; one more is refused, with `Retry-After`."""
+    """Streams the grid of one snapshot: a row for each item, in the order of the source. Nothing is computed again, so
+    it can be had at any time. One process streams only some grids at once; one more is refused with `Retry-After`."""
     with transaction(door.pool) as connection:
         job = processing_job(connection, job_id, caller.actor.sees)
     return Stream(

@@ -1,4 +1,4 @@
-"""What is still to be done: the items of all jobs."""
+"""What is still to be done: items, whatever their jobs."""
 
 from typing import Annotated
 
@@ -37,16 +37,16 @@ def list_pending(
         str, Query(alias="userId", description="me; for administrators also all, or an owner.", max_length=1_000)
     ] = ME,
     job_type: Annotated[str | None, Query(alias="jobType", description="Only this kind.", max_length=200)] = None,
-    job: Annotated[str | None, Query(alias="jobId", description="Only of this job.", max_length=100)] = None,
+    job: Annotated[str | None, Query(alias="jobId", description="Only items of this job.", max_length=100)] = None,
     since: Annotated[Moment | None, Query(alias="from", description="Changed not before this time.")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Changed before this time.")] = None,
     size: PageSize = 100,
     after: Cursor = None,
 ) -> PendingItems:
-    """Lists items, those that have not changed for longest first. Every page costs the same, whatever the number of
-    items. Setting `BULK_PENDING_DASHBOARD` to no takes this list away; that of one job stays."""
+    """Lists items, those first that have not changed for longest. Every page costs the same, whatever the number of
+    items. With `BULK_PENDING_DASHBOARD` set to no, this list is not there; the list of one job's items is."""
     if not door.settings.pending_dashboard:
-        raise Refusal("no-such-endpoint", "BULK_PENDING_DASHBOARD has taken this list away")
+        raise Refusal("no-such-endpoint", "BULK_PENDING_DASHBOARD turns this list off")
     owner = owner_of(caller, user)
     states = item_states(words_of(statuses) or ["PENDING", "PROCESSING"])
     with transaction(door.pool) as connection:

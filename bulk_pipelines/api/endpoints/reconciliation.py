@@ -58,8 +58,9 @@ def service_of(door: Door, request: Request, name: str, version: str = "") -> Se
 def shown(
     door: Door, request: Request, caller: Caller | None, manifest: Callable[[str, str], Json], name: str, version: str
 ) -> Json:
-    """Return a manifest, which says how a key is shown unless it stands in the address or none is needed. Without a key
-    nobody makes us load a file, or learns which references there are."""
+    """Return a manifest. It says how a client shows its key, unless the key stands in the address or none is needed.
+    Whoever has no key gets the same manifest for every name, because strangers may neither make us load a file nor
+    learn which references there are."""
     if caller is None:
         return manifest(STRANGE, address_of(request, name, version)) | {"authentication": dict(AUTHENTICATION)}
     found = service_of(door, request, name, version)
@@ -112,7 +113,7 @@ def stable_manifest(
     },
 )
 async def stable_answer(name: Name, door: TheDoor, request: Request) -> Json:
-    """Answers a batch of queries (`queries`), or shows more of entries (`extend`); both are JSON in a form."""
+    """Answers a batch of `queries`, or shows more about entries (`extend`); both are JSON in a field of a form."""
     body = await request.body()
 
     def work() -> Json:
@@ -248,5 +249,5 @@ def preview(found: Service, entry: str) -> HTMLResponse:
         raise NotFound(f"there is no entry {entry[:100]!r}")
     shown = {name: text for name, value in known.items() if (text := results.shown(value))}
     page = templates().get_template("preview.html").render(title=found.name, values=shown)
-    # The page has no script and loads nothing; whoever embeds it is meant to.
+    # The page has no script and loads nothing. Clients are meant to embed it, so it may stand in a frame.
     return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})

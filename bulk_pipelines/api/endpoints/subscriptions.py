@@ -94,8 +94,8 @@ def list_subscriptions(door: TheDoor, caller: Reader, owner: ForOwner = None) ->
 
 @router.post("", summary="Be told of events", status_code=201)
 def subscribe(asked: Wanted, door: TheDoor, caller: Writer, response: Response, owner: ForOwner = None) -> Made:
-    """Has notices sent to an address. They are signed as Standard Webhooks has it; the secret is shown once, in this
-    answer. The receiver lies in the public internet, or an administrator says otherwise."""
+    """Has notices sent to an address. They are signed as Standard Webhooks describes; the secret is shown once, in this
+    answer. The receiver must lie in the public internet, unless an administrator allows it not to (`private`)."""
     if (asked.all_owners or asked.private) and not caller.actor.admin:
         raise Forbidden("all_owners and private are for administrators")
     with transaction(door.pool) as connection:
@@ -120,9 +120,9 @@ def show_subscription(subscription_id: SubscriptionId, door: TheDoor, caller: Re
     return Shown.model_validate(shown(found(door, subscription_id, caller)))
 
 
-@router.delete("/{subscription_id}", summary="Be told no more", status_code=204)
+@router.delete("/{subscription_id}", summary="End a subscription", status_code=204)
 def unsubscribe(subscription_id: SubscriptionId, door: TheDoor, caller: Writer) -> Response:
-    """Removes a subscription. Notices that are under way to it are not sent any more."""
+    """Removes a subscription. Notices that wait to be sent to it are not sent any more."""
     with transaction(door.pool) as connection:
         subscriptions.remove(connection, caller.actor, subscription_id, caller.actor.sees)
     return Response(status_code=204)

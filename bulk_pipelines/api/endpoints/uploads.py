@@ -1,4 +1,4 @@
-"""Resumable uploads: what has arrived, going on, and giving up."""
+"""Resumable uploads: how much has arrived, more of the file, and giving the upload up."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ PARTIAL = {
 
 @router.head("/{upload_id}", summary="How far an upload is", status_code=204)
 async def look_at_upload(upload_id: UploadId, door: TheDoor, caller: Writer) -> Response:
-    """Tells where to go on (`Upload-Offset`). What another request still sends is not added any more."""
+    """Tells where to go on (`Upload-Offset`). From now on nothing is added that an earlier request still sends."""
     upload = await run_in_threadpool(resumption.taken_over, door, upload_id, caller.actor.sees)
     return Response(status_code=204, headers=resumption.state(upload) | resumption.limits(door))
 
@@ -45,8 +45,8 @@ async def look_at_upload(upload_id: UploadId, door: TheDoor, caller: Writer) -> 
 async def append_to_upload(
     upload_id: UploadId, request: Request, door: TheDoor, caller: Writer, prefer: Prefer = None
 ) -> Response:
-    """Appends to an upload, at `Upload-Offset`. With `Upload-Complete: ?1` this was its end, and the import is
-    submitted: the answer is that to the import."""
+    """Appends to an upload, at `Upload-Offset`. With `Upload-Complete: ?1` this is its end: the import is submitted,
+    and answered as if the whole file had come at once."""
     return await resumption.append(request, door, upload_id, caller, prefer)
 
 

@@ -1,4 +1,4 @@
-"""What is told of exports: the bodies of answers."""
+"""The bodies of answers about exports."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,14 +28,14 @@ class Export(BaseModel):
     status: Status
     paused: Annotated[bool, Field(description="A paused export is `processing`.")]
     filters: Annotated[
-        dict[str, Any], Field(description="Those of the conditions that such an object can say.", examples=[{}])
+        dict[str, Any], Field(description="The conditions that an object of this form can express.", examples=[{}])
     ]
     where: Annotated[list[str], Field(description="All conditions.", examples=[["role=admin"]])]
     fields: list[str]
     order: list[str]
     compression: Literal["none", "gzip", "zstd"]
     escape_formulas: bool
-    record_count: Annotated[int, Field(description="How many rows are written so far; in the end, all of them.")]
+    record_count: Annotated[int, Field(description="How many rows are written so far.")]
     bytes: int
     sha256: Annotated[str | None, Field(description="Of the file, once it is whole.")]
     file_path: Annotated[str | None, Field(description="For administrators: where the file lies.")]

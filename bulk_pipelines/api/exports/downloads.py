@@ -88,8 +88,8 @@ def matches(condition: str, tag: str) -> bool:
 
 
 def part_of(request: Request, file: Finished, tag: str) -> tuple[int, int]:
-    """Return which bytes are asked for. Several ranges at once, and those of another file than this one, are answered
-    with the whole file."""
+    """Return where the bytes that are asked for begin and end. A request for several ranges, or for a range of an
+    earlier version of the file (`If-Range`), is answered with the whole file."""
     size = file.entry.size
     found = RANGE.fullmatch(request.headers.get("range", "").strip())
     condition = request.headers.get("if-range", "").strip()

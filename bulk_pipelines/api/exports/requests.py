@@ -75,9 +75,10 @@ class Export(BaseModel):
     priority: Annotated[int, Field(ge=-100, le=100, description="A higher one is launched first.")] = 0
 
     def request(self, door: Door, *, admin: bool) -> ExportRequest:
-        """Return the request. Whoever names a target has it written with the server's own rights."""
+        """Return the request. Only administrators may name a target, because it is written with the server's own
+        rights."""
         if self.to and not admin:
-            raise Forbidden("only administrators say where a file goes: it is downloaded from here")
+            raise Forbidden("only administrators name a target: leave `to` out, and download the file from here")
         declare = tables.declare_of(door, admin=admin)
         found = ExportRequest.parse(
             self.model_dump(exclude={"priority", "resource", "table"}) | named(self.resource, self.table, declare)

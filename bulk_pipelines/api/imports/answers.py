@@ -1,4 +1,4 @@
-"""What is told of imports: the bodies of answers."""
+"""The bodies of answers about imports."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -46,8 +46,12 @@ class Import(BaseModel):
     inserted_records: Annotated[int, Field(description="Records whose rows are new.")]
     updated_records: Annotated[int, Field(description="Of an upsert: records that changed the row that was there.")]
     unchanged_records: Annotated[int, Field(description="Of an upsert: records whose row said the same already.")]
-    superseded_records: Annotated[int, Field(description="Of an upsert: replaced by a later record of the file.")]
-    unprocessed_records: Annotated[int, Field(description="Never reached, or given up undecided.")]
+    superseded_records: Annotated[
+        int, Field(description="Of an upsert: records that a later one of the file replaced.")
+    ]
+    unprocessed_records: Annotated[
+        int, Field(description="Records that were never reached, or given up before anything was decided.")
+    ]
     failure_reason: str | None
     owner: str
     file_id: Annotated[str | None, Field(description="The upload that the file came with.")]

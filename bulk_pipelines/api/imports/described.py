@@ -18,7 +18,8 @@ def sent(
     *,
     required: bool = True,
 ) -> dict[str, Any]:
-    """Describe a file that is sent in a form or as the body. With `address`, JSON may say where it is instead."""
+    """Describe a request that sends a file in a form or as the body. With `address`, a body of JSON may instead say
+    where the file is."""
     options = {
         name: {"type": "string", "description": says, **({"example": example[name]} if name in example else {})}
         for name, says in fields.items()

@@ -1,5 +1,4 @@
-"""Looking at a file before it is imported: the file, or its beginning, is sent like one that is to be imported. Nothing
-of it is kept."""
+"""Previews: a file, or its beginning, is sent like one that is to be imported, and nothing of it is kept."""
 
 import tempfile
 from dataclasses import replace
@@ -16,11 +15,11 @@ from bulk_pipelines.imports.request import Options
 from bulk_pipelines.storage.errors import OverLimit
 
 LARGEST = 32 << 20
-"""Of a larger file, the beginning is enough."""
+"""How many bytes a preview takes. The beginning of a larger file is enough."""
 
 
 class Mapped(BaseModel):
-    """Where the values of a column come from: one of the other three."""
+    """A column, and where its values come from: a field, a constant or an expression."""
 
     column: str
     field: str | None
@@ -76,7 +75,8 @@ def plain(value: Any) -> Any:
 
 
 def looked(door: Door, arrival: SentForm[Options] | SentBody[Options]) -> Preview:
-    """Look at a file that arrives. A file that is larger than this is refused, or cut by its sender."""
+    """Look at a file while it arrives. A file that is larger than `LARGEST` is refused, unless its sender has cut
+    it."""
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
         path = Path(folder) / "file"
         size = 0

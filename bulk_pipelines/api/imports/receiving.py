@@ -1,5 +1,5 @@
-"""The bodies of requests as they arrive: read by a thread that works on them, at its pace, without being held in
-memory."""
+"""The bodies of requests as they arrive. The thread that works on a body reads it at its own pace, and never holds all
+of it in memory."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ from bulk_pipelines.api.serving.bodies import streamed
 
 PIECE_BYTES = 1 << 20
 BEAT_SECONDS = 2.0
-"""After how long whoever reads a body gets what has come of it, even if that is nothing."""
+"""The longest time until whoever reads a body gets what has come of it, even if that is nothing."""
 SILENT_SECONDS = 30.0
-"""For how long a sender may be silent."""
+"""The longest time that a sender may be silent."""
 PATIENT_SECONDS = 60.0
 SLOWEST = 1_000
-"""After `PATIENT_SECONDS`, a body must have come at so many bytes a second, because it holds a thread."""
+"""The least bytes a second at which a body must have come after `PATIENT_SECONDS`, because it holds a thread."""
 AT_ONCE = 100
 """How many bodies one process receives at once; others wait."""
 
@@ -37,7 +37,7 @@ class Body:
         self.receive = request.receive
         self.arrived = 0
         self.waited = 0.0
-        """For how long the sender was waited for. What the thread does meanwhile is not the sender's fault."""
+        """The seconds for which the thread has waited for the sender. The time of its own work does not count."""
         self.silent = 0.0
         self.over = False
 
@@ -93,6 +93,7 @@ class Body:
 
 
 async def in_a_thread(request: Request, work: Callable[[], Result]) -> Result:
-    """Do the work that reads the body in a thread. There are threads enough for that beside those that answer."""
+    """Do work that reads the body, in a thread. Such work has threads of its own, so it takes none from those that
+    answer."""
     limiter: CapacityLimiter = request.app.state.receiving
     return await anyio.to_thread.run_sync(work, limiter=limiter)

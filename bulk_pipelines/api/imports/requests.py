@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bulk_pipelines.api.imports.forms import Form
+from bulk_pipelines.api.imports.forms import LONGEST_BETWEEN, Form
 from bulk_pipelines.api.imports.receiving import Body
 from bulk_pipelines.api.imports.tables import Declare
 from bulk_pipelines.api.problems import Refusal
@@ -28,12 +28,12 @@ FIELDS = {
     "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
     "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
     "match_on": "Upsert: the column that tells which row a record is about.",
-    "on_error": "continue, abort, or past how many: 100, 5%.",
+    "on_error": "How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many.",
     "validate_only": "true: load nothing, report everything.",
     "priority": "From -100 to 100: a higher one is launched first.",
     **HELP,
 }
-"""The options of an import that is sent, in the address or in the form."""
+"""The options of an import whose file is sent, each with what it says. They stand in the address or in the form."""
 PLAIN = {
     "text/csv": None,
     "application/csv": None,
@@ -102,7 +102,9 @@ class Address(FileAddress):
     format: str | None = Field(None, description=FIELDS["format"])
     compression: str | None = Field(None, description=FIELDS["compression"])
     match_on: str | None = Field(None, description="Upsert: the column that tells which row a record is about.")
-    on_error: str = Field("continue", description="continue, abort, or past how many: 100, 5%.")
+    on_error: str = Field(
+        "continue", description="How many rejects are accepted: continue: any number; abort: none; 100 or 5%: so many."
+    )
     validate_only: bool = Field(False, description="Load nothing, report everything.")
     priority: int = Field(0, ge=-100, le=100, description="A higher one is launched first.")
 
@@ -125,7 +127,7 @@ def address_of(body: bytes) -> Address:
 
 
 def json_of(model: type[Model], body: bytes) -> Model:
-    """Return the JSON of a body. An endpoint that takes files, too, reads its body by itself."""
+    """Return the JSON of a body. The framework would read every body as JSON, and these endpoints also take files."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -250,7 +252,7 @@ def sent_of(
             raise Refusal("unsupported-media-type", "Content-Encoding does not go with a form: compress the file in it")
         return SentForm(Form(request.headers["content-type"], fields), Body(request), given, expected, read)
     if kind not in PLAIN:
-        raise Refusal("unsupported-media-type", "here the file itself is sent, not its address")
+        raise Refusal("unsupported-media-type", "this request must send the file itself, not its address")
     read(given)
     compression = coding(request) or PLAIN[kind]
     return SentBody(Body(request), given, expected, read, file_name(request), compression)
@@ -272,8 +274,8 @@ def coding(request: Request) -> Compression | None:
 
 
 def digests_of(request: Request) -> dict[str, str]:
-    """Return what the content is said to be. A file that is sent whole is its own representation, so both headers speak
-    of the same bytes."""
+    """Return the digests that the sender gives. `Content-Digest` and `Repr-Digest` speak of the same bytes here,
+    because the file is sent whole."""
     content = (
         digests.parsed("Content-Digest", request.headers["content-digest"])
         if ("content-digest" in request.headers)
@@ -282,17 +284,18 @@ def digests_of(request: Request) -> dict[str, str]:
     whole = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
     for name in content.keys() & whole.keys():
         if content[name] != whole[name]:
-            raise InvalidInput("Repr-Digest", "is another one than Content-Digest, and the file is sent whole")
+            raise InvalidInput("Repr-Digest", "differs from Content-Digest, though the file is sent whole")
     return content | whole
 
 
 def file_name(request: Request) -> str | None:
-    """Return what the sender calls the file."""
-    if "content-disposition" not in request.headers:
+    """Return what the sender calls the file. The time in which that is understood grows with the square of its length,
+    so nothing is made of a name that is longer than any file's."""
+    if not 0 < len(request.headers.get("content-disposition", "")) <= LONGEST_BETWEEN:
         return None
     message = EmailMessage()
     try:
         message["content-disposition"] = request.headers["content-disposition"]
         return message.get_filename()
-    except (ValueError, IndexError, AttributeError):
+    except (ValueError, IndexError, AttributeError, RecursionError):
         return None

@@ -37,7 +37,8 @@ Answer = Callable[..., Awaitable[Response]]
 
 
 def begins(request: Request) -> bool:
-    """Whether the request begins a resumable upload. A header that is none counts as missing, as the draft has it."""
+    """Whether the request begins a resumable upload. An `Upload-Complete` that is malformed counts as missing, as the
+    draft wants it."""
     return request.headers.get("upload-complete", "").strip() in COMPLETE
 
 
@@ -58,7 +59,7 @@ def content_length(request: Request) -> int | None:
 
 
 def options_of(request: Request, door: Door, *, admin: bool) -> dict[str, Any]:
-    """Return what an upload keeps of the import that it asks for."""
+    """Return the options that an upload keeps for the import that it asks for."""
     given = {name: request.query_params[name] for name in FIELDS if name in request.query_params}
     options = requests.options_of(given, tables.declare_of(door, admin=admin), admin=admin)
     options.request((RequestedFile("checked"),))
@@ -66,7 +67,7 @@ def options_of(request: Request, door: Door, *, admin: bool) -> dict[str, Any]:
 
 
 async def begin(request: Request, door: Door, sender: Sender, prefer: str | None, asked: Mapping[str, Any]) -> Response:
-    """Begin an upload with whatever the request sends of it already. `asked` is what is to become of it."""
+    """Begin an upload with whatever part of the file this request sends. `asked` says what the file is sent for."""
     kind = requests.media_type(request)
     if kind not in PLAIN:
         raise Refusal(
@@ -171,7 +172,7 @@ async def go_on(request: Request, door: Door, upload: Upload, sender: Sender, pr
 
 
 def answer_of(asked: Mapping[str, Any]) -> Answer:
-    """Return what answers the submission of an upload: that of rows is answered as rows are that come in one piece."""
+    """Return the function that answers the submission of an upload: one for rows of a recipe, one for imports."""
     return row_answers.submitted if ROWS in asked else answers.submitted
 
 
@@ -201,7 +202,8 @@ def completed() -> Refusal:
 
 
 def taken_over(door: Door, upload_id: str, owner: str | None) -> Upload:
-    """Take the upload over, so that nothing that an earlier request still sends is added; or return it as it ended."""
+    """Take the upload over, so that nothing is added that an earlier request still sends. If the upload was submitted,
+    return it as it is."""
     with transaction(door.pool) as connection:
         taken = uploads.take_over(connection, upload_id, owner)
         found = taken or uploads.find(connection, upload_id, owner)
@@ -221,7 +223,7 @@ def length_noted(door: Door, upload: Upload, length: int) -> bool:
 
 
 def length_of(request: Request, offset: int) -> int | None:
-    """Return how long the upload is going to be, if the request tells it, directly or by being its end."""
+    """Return the length of the whole upload, if the request tells it: by a header, or because it is the end."""
     told = number_of(request, "upload-length")
     length = content_length(request)
     ends = offset + length if complete_of(request) and length is not None else None

@@ -1,5 +1,5 @@
-"""Which files a request may name by an address. The server reads them with rights of its own, so nobody may make it
-read what they could not read themselves."""
+"""Which files a request may name by an address. The server reads them with its own rights, so it must not read for
+somebody what they could not read themselves."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,8 @@ WEB = ("http", "https")
 
 
 def allowed(door: Door, admin: bool, sources: list[str]) -> str | None:
-    """Check the addresses of an import. Return the folder of this machine that the files lie in, if they are files of
-    this machine: no link leads out of it."""
+    """Check the addresses of an import. If they are files of this machine, return the folder that all of them lie
+    below: it is opened without following links out of it."""
     if not sources:
         raise InvalidInput("url", "no file is named")
     parsed = [addresses.parse(source, "url") for source in sources]

@@ -42,7 +42,7 @@ def sent(
 
 @dataclass(frozen=True)
 class Mended:
-    """What is asked for with mended records: nothing besides what their import was asked for."""
+    """The options of mended records. There are none, because the options of their import hold."""
 
     compression: str | None = None
 

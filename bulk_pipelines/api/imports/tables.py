@@ -15,7 +15,7 @@ Declare = Callable[[str], Resource]
 
 
 def declare_of(door: Door, *, admin: bool) -> Declare:
-    """Return what declares the tables that one request names. It asks the catalogue once for each."""
+    """Return the function that declares the tables which one request names. It asks the catalogue once for each."""
 
     @cache
     def declare(table: str) -> Resource:

@@ -1,4 +1,4 @@
-"""What is told of jobs and their items: the bodies of answers, in the words of the outside."""
+"""The bodies of answers about jobs and their items, in the words that the API has for their states."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,11 +27,14 @@ class JobAnswer(BaseModel):
 
     jobId: Annotated[str, Field(examples=["J20260110_000777"])]
     job_type: Annotated[str, Field(description="The kind of job.", examples=["process_lookup"])]
-    recipe: Annotated[str | None, Field(description="What works its rows, if it looks up rows.", examples=["products"])]
+    recipe: Annotated[
+        str | None,
+        Field(description="The recipe that works its rows, if the job looks up rows.", examples=["products"]),
+    ]
     user_id: Annotated[str, Field(description="Whose job it is.", examples=["ada"])]
     origin: Annotated[str, Field(description="Through which door it came: api, cli, ui or sensor.")]
     queue_state: Annotated[QueueState, Field(description="A cancelled job is FAILED, and says so in `status`.")]
-    status: Annotated[JobState, Field(description="The state in our own words.", examples=["RUNNING"])]
+    status: Annotated[JobState, Field(description="The state in the program's own words.", examples=["RUNNING"])]
     total_items: Annotated[int, Field(description="The items that are known so far.", examples=[5000])]
     total_is_final: Annotated[bool, Field(description="Whether all items are known.")]
     processed_items: Annotated[int, Field(description="Items that are over, however they ended.", examples=[1200])]
@@ -40,7 +43,7 @@ class JobAnswer(BaseModel):
         dict[ItemStatus, int],
         Field(description="Items by their status.", examples=[{"PENDING": 3790, "PROCESSING": 10, "DONE": 1197}]),
     ]
-    attempts: Annotated[int, Field(description="How often a run has begun to work it.")]
+    attempts: Annotated[int, Field(description="How often a run has begun to work the job.")]
     last_error: str | None
     last_heartbeat: datetime | None
     created_at: datetime
@@ -60,7 +63,7 @@ class Jobs(BaseModel):
 
 
 class ItemAnswer(BaseModel):
-    """An item, with a glance at its input and never the whole of it."""
+    """An item, with a summary of its input."""
 
     id: Annotated[str, Field(description="A number, as a text.", examples=["4711"])]
     item_key: Annotated[str, Field(description="What names the item in its job.", examples=["000000042"])]
@@ -68,9 +71,11 @@ class ItemAnswer(BaseModel):
     user_id: Annotated[str, Field(examples=["ada"])]
     job_type: Annotated[str, Field(examples=["process_lookup"])]
     status: ItemStatus
-    state: Annotated[ItemState, Field(description="The same in our own words: RETRY_WAIT is a pending item.")]
+    state: Annotated[
+        ItemState, Field(description="The state in the program's own words; an item in RETRY_WAIT is pending.")
+    ]
     attempts: int
-    due_at: Annotated[datetime | None, Field(description="Of an item that waits for a retry: when it is due.")]
+    due_at: Annotated[datetime | None, Field(description="When the item is tried again, if it waits for that.")]
     locked_by: Annotated[str | None, Field(description="Who works it now.")]
     locked_at: datetime | None
     locked_until: datetime | None
@@ -88,7 +93,7 @@ class GridItem(ItemAnswer):
 
     result: Annotated[
         dict[str, str | None] | None,
-        Field(description="Its row of the grid, long cells shortened; null of jobs without a grid."),
+        Field(description="Its row of the grid, with long cells shortened; null if the job has no grid."),
     ]
 
 

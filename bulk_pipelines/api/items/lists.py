@@ -1,4 +1,4 @@
-"""Pages of a job's items, as the two listings of the outside ask for them: by a cursor, or by the number of a page."""
+"""Pages of a job's items: a request asks for one by a cursor, or by its number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.processing.report import grid
 
 DEEPEST = 10_000
-"""How many rows a page may have before it that is asked for by its number: each of them costs. Cursors have no end."""
+"""How many rows may stand before a page that is asked for by its number, because all of them are read. A page that is
+asked for by a cursor may stand anywhere."""
 
 Sort = Literal["updated", "row"]
 

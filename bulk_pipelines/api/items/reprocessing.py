@@ -1,4 +1,4 @@
-"""What is asked when items are to be tried again."""
+"""The body of a request to try items again."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ class Reprocess(BaseModel):
         bool,
         Field(
             alias="resetAttempts",
-            description="false: only items with attempts left are tried again, and have no more than those.",
+            description="false: only items that have attempts left are tried again, and they get no new ones.",
         ),
     ] = True
     dry_run: Annotated[bool, Field(alias="dryRun", description="Only count them.")] = False

@@ -29,13 +29,13 @@ from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.storage.compression import Compression
 
 FIELDS = {
-    "recipe": "What works the rows: see `bulk recipes list`.",
+    "recipe": "The recipe that works the rows: `bulk recipes list` shows all.",
     "format": "csv, ndjson, json, xlsx, parquet or arrow; recognised when left out.",
     "compression": "none, gzip, zstd, bzip2 or xz; recognised when left out.",
     "priority": "From -100 to 100: a higher one is launched first.",
     **HELP,
 }
-"""The options of rows that are sent, in the address or in the form."""
+"""The options of rows that are sent, each with what it says. They stand in the address or in the form."""
 
 
 class Address(FileAddress):
@@ -52,7 +52,7 @@ class Address(FileAddress):
 
 @dataclass(frozen=True)
 class Options:
-    """What is to become of rows that are sent."""
+    """By which recipe the rows of a file are worked, and how the file is read."""
 
     recipe: Recipe
     format: str | None
@@ -108,8 +108,8 @@ def sent(
 
 
 def uploaded(door: Door, upload: Upload, sender: Sender, admission: Admission) -> Submitted:
-    """Submit the job of an upload of rows that is whole. Its parts are put together first; their bytes were counted
-    when they came."""
+    """Submit the job of an upload of rows that is complete. Its parts are put together first. Their bytes were counted
+    against the quota when they came, so none are counted here."""
     options = options_of(door, upload.request[ROWS], admin=True)  # it was checked when the upload began
     said = None if options.compression is None else Compression(options.compression)
     landed = planning.put_together(upload, said, door.settings)
@@ -124,7 +124,7 @@ def uploaded(door: Door, upload: Upload, sender: Sender, admission: Admission) -
 
 
 def rows_of(connection: Connection, options: Options, content: Content, sender: Sender) -> Submitted:
-    """Submit a job whose rows were landed while they arrived: its plan goes on with what was landed."""
+    """Submit a job whose rows were landed while they arrived, and note the landed file, so that its plan reads that."""
     request = options.request(content.url)
     identity = replace(request, source=f"sha256/{content.sent_sha256}").as_params()
     submitted = submission.submit(connection, request, sender, identity)

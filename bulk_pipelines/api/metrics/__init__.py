@@ -1,2 +1,2 @@
-"""What Prometheus is told: `catalogue` declares what is looked up at each scrape, `looks` are the looks, and `scraping`
-makes the answer of them and of what processes have measured."""
+"""What Prometheus is told: `catalogue` declares what is looked up at each scrape, `looks` looks it up, and `scraping`
+makes the answer from that and from what processes have measured."""

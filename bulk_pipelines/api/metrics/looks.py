@@ -1,5 +1,5 @@
-"""The looks at the database that a scrape consists of. Each is bounded in time, and one that fails leaves the others
-alone."""
+"""The looks at the database that a scrape consists of. Each is bounded in time, and one that fails does not spoil the
+others."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ UNFINISHED = ("submitted", "running", "paused")
 
 
 class Absent(Exception):
-    """What a look is about is not in this database."""
+    """This database does not hold what a look is about."""
 
 
 def rows(connection: Connection, query: str) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""A scrape: what the database says now, and what all processes have measured since ever, in Prometheus's form.
+"""A scrape: what the database says now, and what all processes have ever measured, in Prometheus's form.
 
 The answer is made from the database alone, so every API process gives the same one, and none of them keeps any state.
 """
@@ -47,8 +47,8 @@ class Answer:
 
 
 class Scraper(Collector):
-    """Looks at most once in some seconds, however many ask. Whoever asks during a look gets the answer of the one
-    before: a look may take long, and the threads are needed for others."""
+    """Looks at most once in some seconds, however many ask. Whoever asks during a look gets the answer of the look
+    before it, because a look may take long, and the threads are needed for other requests."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Scraper(Collector):
         self.lock = threading.Lock()
         self.answer: Answer | None = None
         self.looks = 0
-        """How many looks there were."""
+        """How many looks there have been."""
 
     def collect(self) -> Iterator[Family]:
         answer = self.present()
@@ -143,7 +143,8 @@ def families(samples: Iterable[Sample]) -> list[Family]:
 
 
 def measured(connection: Connection) -> Iterator[Family]:
-    """Yield what processes have measured. Ends of jobs of which nobody was told yet are not in it: they are added."""
+    """Yield what processes have measured. The ends of jobs that still wait in the outbox are added, because they are
+    measured only when they leave it."""
     pending = Measures(None)
     for (data,) in connection.execute(queries.text("metrics", "ends_in_outbox")):
         ends.note(pending, data)

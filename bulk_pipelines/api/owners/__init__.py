@@ -1,1 +1,2 @@
-"""Who asks: `callers` finds out, by `keys` or by what a proxy says; `quotas` says how much an owner may have."""
+"""Who asks: `callers` finds out, by `keys`, `sessions` or what a proxy says; `quotas` has the limits of an owner, and
+`admission` keeps them."""

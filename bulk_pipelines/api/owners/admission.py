@@ -1,4 +1,4 @@
-"""Letting an owner have one more job, or refusing it, and telling how much more there may be."""
+"""Admission: an owner gets one more job, or is refused, and is told how much is left of the quota."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Admission:
         self.left = limits.admit(connection, self.owner, quota, items=items, sent=sent)
 
     def admit_new(self, connection: Connection, sender: Sender, items: int = 1) -> None:
-        """Admit the job unless the idempotency key stands for one already: then nothing new is asked for."""
+        """Admit the job, unless its idempotency key stands for one already: then the request asks for nothing new."""
         if known(connection, sender):
             return
         if sender.idempotency_key is not None:

@@ -28,18 +28,18 @@ from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import Forbidden, Unauthenticated
 
 REMEMBERED_SECONDS = 1.0
-"""For how long a key that was found valid is not looked up again. A revoked key is refused after this time at most."""
+"""The time for which a key that was found valid is not looked up again: a revoked key may work for that long."""
 MOST_REMEMBERED = 1_000
 READING = {"GET", "HEAD", "OPTIONS"}
 KEY_IN_ADDRESS = "key_in_address"
-"""Under this name, the state of a request has the key that stood in its address."""
+"""The name under which the state of a request has the key that stood in its address."""
 REFERENCES = "/reconcile"
-"""What stands below this address changes nothing, and tells of references only."""
+"""The address of the references. What stands below it changes nothing, and tells of references only."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, what they may do, and how their request is known."""
+    """Who asks, what they may do, and by which ids their request is known."""
 
     actor: Actor
     scope: Scope
@@ -80,7 +80,8 @@ class Known:
 
 
 class Remembered:
-    """What was found out a moment ago, so that a busy client does not cost a query more for each request."""
+    """What keys and cookies were just found to stand for, so that each request of a busy client does not cost one more
+    query."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
@@ -98,7 +99,7 @@ class Remembered:
         self.found[shown] = (self.now(), known)
 
     async def once(self, shown: Shown, look: Callable[[], "Known"]) -> "Known":
-        """Find something out. Whoever asks for the same meanwhile waits for the same answer."""
+        """Find out what a key or cookie stands for. Whoever asks for the same one meanwhile waits for this answer."""
         task = self.under_way.get(shown)
         if task is None:
             task = asyncio.create_task(run_in_threadpool(look))
@@ -120,8 +121,8 @@ def key_in(request: Request) -> str:
 
 
 async def known(request: Request) -> Caller:
-    """Find out who asks. Raise `Unauthenticated` when nobody knows. What was found out a moment ago is not asked
-    again."""
+    """Find out who asks. Raise `Unauthenticated` if that cannot be told. What was found out a moment ago is not looked
+    up again."""
     door = await door_of(request)
     peer = request.client.host if request.client else ""
     trace = request.state.trace
@@ -140,7 +141,7 @@ async def known(request: Request) -> Caller:
         raise Unauthenticated("the header Authorization must be: Bearer bulk_…")
     shown = (key, "") if key else ("", request.cookies.get(sessions.COOKIE, ""))
     remembered: Remembered = request.app.state.remembered
-    # A key says it all. A cookie may be over, and then it counts whether this machine asks.
+    # A key decides alone. A cookie may have ended, and then it matters whether a program of this machine asks.
     here = (*shown, not shown[0] and is_from_here(request))
     found = remembered.get(here, REMEMBERED_SECONDS)
     if found is None:
@@ -168,8 +169,8 @@ def looked_up(request: Request, door: Door, text: str, cookie: str) -> Known:
 
 
 def refuse_strayed(request: Request, scope: Scope) -> None:
-    """Refuse a key that only asks references anywhere else, and any other key that stands in an address: histories and
-    workspaces keep addresses."""
+    """Refuse a key of the scope `reconcile` outside the references. Refuse any other key that stands in an address,
+    because the histories of browsers and the workspaces of programs keep addresses."""
     in_address = KEY_IN_ADDRESS in request.scope["state"]
     if in_address and scope is not Scope.RECONCILE:
         raise Forbidden("only a key of the scope reconcile may stand in an address: this one should be revoked")
@@ -178,8 +179,8 @@ def refuse_strayed(request: Request, scope: Scope) -> None:
 
 
 def refuse_forged(request: Request, caller: Caller) -> None:
-    """Refuse what a page from elsewhere may have made a browser send: a cookie goes along with that by itself, a token
-    does not."""
+    """Refuse what a page from elsewhere may have made a browser send: the browser adds its cookie to that, but not the
+    token."""
     if caller.session is None or request.method in READING:
         return
     if not sessions.is_token(request.cookies, caller.session_id, request.headers.get(sessions.TOKEN_HEADER, "")):
@@ -191,8 +192,8 @@ def actor_of(name: str, scope: Scope, address: str, trace: Trace) -> Actor:
 
 
 def behind(request: Request, door: Door, peer: str) -> str:
-    """Return the address of the client behind trusted proxies: the last one in X-Forwarded-For that is not a proxy's.
-    What stands before it anybody could have written. Several lines of the header are one list."""
+    """Return the address of the client behind trusted proxies: the last one in X-Forwarded-For that is not a trusted
+    proxy's. Anybody could have written what stands before it. Several lines of the header are one list."""
     for each in reversed(",".join(request.headers.getlist("x-forwarded-for")).split(",")):
         try:
             address = str(ipaddress.ip_address(each.strip()))
@@ -205,9 +206,9 @@ def behind(request: Request, door: Door, peer: str) -> str:
 
 
 def is_from_here(request: Request) -> bool:
-    """Whether a program of this machine asks by itself, and not a page from elsewhere in somebody's browser: such a
-    page can send requests to this machine, also under a name of its own that it lets point here. References may be
-    asked by pages of other programs of this machine, too, such as OpenRefine's."""
+    """Whether a program of this machine asks, and not a page from elsewhere in somebody's browser. Such a page can send
+    requests to this machine, even under a name of its own that it lets point here. Pages of other programs of this
+    machine, such as OpenRefine's, may ask references."""
     origin = request.headers.get("origin")
     try:
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
@@ -231,15 +232,15 @@ def is_loopback(host: str) -> bool:
 
 
 class Keyed(SecurityBase):
-    """A dependency that looks at the key of a request, and is described so. It depends on nothing else: the framework
-    works out for every request anew what depends on what, which cost as much as all the rest of it."""
+    """A dependency that looks at the key of a request, and that the description of the API shows as such. It depends on
+    nothing else, because the framework resolves dependencies anew for every request, and that took half of the time."""
 
     model = HTTPBearer(description="A key: `bulk keys create --owner NAME` makes one.")
     scheme_name = "HTTPBearer"
 
 
 class Needs(Keyed):
-    """Lets in whoever has this scope."""
+    """Lets in whoever has this scope or a wider one."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -273,7 +274,7 @@ ForOwner = Annotated[str | None, Query(description="Administrators only: act for
 
 
 def acting_for(caller: Caller, owner: str | None) -> str:
-    """Return the owner that a new job is to have. Only administrators name another one than themselves."""
+    """Return the owner of a new job. Only administrators may name somebody other than themselves."""
     if owner is None or owner == caller.actor.name:
         return caller.actor.name
     if not caller.actor.admin:
@@ -282,7 +283,7 @@ def acting_for(caller: Caller, owner: str | None) -> str:
 
 
 def looking_at(caller: Caller, owner: str | None) -> str | None:
-    """Return the owner whose jobs are listed: the caller's own, or for administrators those of anybody, or of all."""
+    """Return the owner whose jobs are listed; None for the jobs of all. Only administrators see those of others."""
     if caller.actor.admin:
         return None if owner is None else payload.text("owner", owner)
     return acting_for(caller, owner)

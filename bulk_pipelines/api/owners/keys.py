@@ -18,7 +18,7 @@ from bulk_pipelines.errors import InvalidInput, NotFound
 
 PREFIX = "bulk"
 SECRET_BYTES = 32
-"""So many random bytes cannot be guessed, so a plain hash of them gives nothing away."""
+"""How many random bytes a secret has. Nobody can guess so many, so a plain hash of them is safe to keep."""
 
 
 class Scope(StrEnum):
@@ -37,7 +37,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key. The key itself is not."""
+    """What is kept of a key: everything but its secret."""
 
     key_id: str
     owner: str
@@ -76,7 +76,7 @@ def create(connection: Connection, owner: str, scope: Scope, expires_at: datetim
 
 
 def revoke(connection: Connection, key_id: str, by: Actor) -> Key:
-    """Let the key be refused from now on. Revoking it again changes nothing."""
+    """Revoke the key: it is refused from now on. To revoke it again changes nothing."""
     with connection.cursor(row_factory=class_row(Key)) as cursor:
         revoked = cursor.execute(queries.text("keys", "revoke_key"), {"key_id": key_id}).fetchone()
         if revoked is not None:

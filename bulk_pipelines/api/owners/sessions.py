@@ -1,5 +1,5 @@
-"""Sessions: a browser shows a key once and bears a cookie from then on. Only the hash of the cookie is kept, and a
-session is never more than its key."""
+"""Sessions: a browser shows a key once and bears a cookie from then on. Only the hash of the cookie is kept. A session
+may do what its key may, and ends with it."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ FORM_COOKIE = "bulk_form"
 """What the tokens of forms are made of, also before anybody has logged in."""
 TOKEN_HEADER = "X-CSRF-Token"  # noqa: S105 - the name of a header
 CHANGE_MINUTES = 15
-"""After so long the secret of a session that is used is changed."""
+"""How old the secret of a session may be. A session that is used after that gets another one."""
 
 
 @dataclass(frozen=True)

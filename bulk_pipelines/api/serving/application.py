@@ -30,6 +30,7 @@ from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.heads import Headed
 from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
 from bulk_pipelines.api.streams import Streams
@@ -51,7 +52,7 @@ ROUTERS = (
     health.router,
     documentation.router,
 )
-"""The routers, those first that are asked most: each that stands before the one that is meant costs some time."""
+"""The routers, those first that are asked most: every router that stands before the right one costs some time."""
 
 SAYS = """
 Bulk imports, exports, file distribution and long queues of small work, on PostgreSQL.
@@ -63,7 +64,8 @@ an `X-Request-ID`, which is also kept with the jobs that come of the request.
 
 
 Install = Callable[[FastAPI], None]
-"""Puts more into the application than the endpoints: the console stands above the API, which does not know it."""
+"""Adds something to the application beside the endpoints. The console is added so, because it stands above the API,
+which does not know it."""
 
 
 def nothing(_: FastAPI) -> None:
@@ -103,6 +105,7 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
         app.include_router(router)
     more(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Headed)
     app.add_middleware(Crossing)
     return app
 

@@ -1,5 +1,6 @@
-"""What no endpoint has to reckon with: bodies that fill the memory, and characters that PostgreSQL's texts cannot hold.
-An endpoint that streams its body lifts the limit; every other body is small."""
+"""Bounds that spare the endpoints three cares: bodies that fill the memory, NUL, which PostgreSQL's texts cannot hold,
+and headers that say two things. An endpoint that reads its body piece by piece lifts the limit; every other body is
+small."""
 
 import asyncio
 import time
@@ -15,10 +16,24 @@ LARGEST = 32 << 20
 HELD_AT_MOST = 256 << 20
 """How many bytes of such bodies one process holds at once."""
 SILENT_SECONDS = 30.0
-"""For how long the sender of such a body may be silent."""
+"""The longest time that the sender of such a body may be silent."""
 PATIENT_SECONDS = 60.0
 SLOWEST = 1_000
-"""After `PATIENT_SECONDS`, a body must have come at so many bytes a second."""
+"""The least bytes a second at which a body must have come after `PATIENT_SECONDS`."""
+ONCE = {
+    b"authorization",
+    b"content-encoding",
+    b"content-type",
+    b"idempotency-key",
+    b"if-range",
+    b"last-event-id",
+    b"range",
+    b"upload-complete",
+    b"upload-length",
+    b"upload-offset",
+}
+"""Headers that say one thing. Where one is there twice, a proxy may have gone by the other one. The parser refuses a
+second Content-Length by itself."""
 LIFTED = "bulk.body_is_streamed"
 
 
@@ -72,6 +87,12 @@ class Bounded:
             refused = answered("invalid-input", "the address has a NUL character in it", Request(scope))
             await refused(scope, receive, send)
             return
+        once = [name for name, _ in scope["headers"] if name in ONCE]
+        if len(once) > len(set(once)):
+            twice = next(name for name in once if once.count(name) > 1).decode().title()
+            refused = answered("invalid-input", f"{twice}: is there more than once", Request(scope), field=twice)
+            await refused(scope, receive, send)
+            return
         body = Arriving(Headers(scope=scope).get("content-length", ""))
 
         async def receive_bounded() -> Message:
@@ -83,7 +104,7 @@ class Bounded:
             finally:
                 self.held += body.bytes - before
             if self.held > HELD_AT_MOST:
-                raise Refusal("unavailable", "more is sent at once than can be held", headers={"Retry-After": "5"})
+                raise Refusal("unavailable", "too much is being sent at once", headers={"Retry-After": "5"})
             return message
 
         try:

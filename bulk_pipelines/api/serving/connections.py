@@ -1,6 +1,6 @@
-"""Connections that would be held for too long, or fill the memory: by heads that never end, and by clients that do not
-read what they asked for. The parser of HTTP knows no such bounds, so here is where they are. It also takes some things
-for others that are not the same: a trailer for a field of the head, and a body for another protocol."""
+"""Bounds on connections. Heads that never end, and clients that do not read what they asked for, would hold a
+connection for ever or fill the memory; the parser of HTTP has no such bounds. It also mistakes two things, which is
+mended here: a trailer for a field of the head, and a body for bytes of another protocol."""
 
 import asyncio
 import json
@@ -13,16 +13,17 @@ from bulk_pipelines.api.problems import MEDIA_TYPE, body_of
 
 LONGEST = 64 << 10
 HEAD_SECONDS = 30.0
-"""How long a head may take from its first byte to its last; and how long a new connection may be silent."""
+"""How long a head may take from its first byte to its last, and how long a new connection may be silent."""
 READING_SECONDS = 60.0
-"""For how long a client may read nothing of what is waiting for it."""
+"""The longest time that a client may read nothing of what is waiting for it."""
 SLOWEST = 1_000
-"""After `READING_SECONDS`, a client must have read so many bytes a second of what is waiting for it."""
+"""The least bytes a second that a client must have read after `READING_SECONDS` of what is waiting for it."""
 
 
 class Parser(HttpRequestParser):
-    """A parser to which there is no other protocol than HTTP/1. Where a head offers one, its body would count as bytes
-    of that protocol: it would be lost, or taken for the next request. Such a head is read again without the offer."""
+    """A parser that knows no protocol but HTTP/1. When a head offers to change to another one, the parser of the
+    library takes the body for bytes of that protocol: the body would be lost, or taken for the next request. So such a
+    head is read again without the offer."""
 
     def __init__(self, connection: "Guarded") -> None:
         super().__init__(connection)
@@ -41,8 +42,8 @@ class Parser(HttpRequestParser):
 
 class Guarded(HttpToolsProtocol):
     """A connection that is cut off when it sends too many bytes that belong to no body (an address, headers, trailers,
-    or what stands between the chunks), when a head takes too long, or when its client does not read. What is read from
-    the connection at once may be above the limit."""
+    or what stands between the chunks), when a head takes too long, or when its client does not read. One read from the
+    connection may bring it beyond the limit before that is noticed."""
 
     outside = 0
     """How many bytes have come since the last head ended, or the last bytes of a body came."""
@@ -76,7 +77,8 @@ class Guarded(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # A proxy looks at heads, and takes away what must not come from outside. A trailer is none of its fields.
+        # A proxy removes from heads what must not come from outside. It does not look at trailers, so they count as
+        # nothing here.
         if not self.head_ended:
             super().on_header(name, value)
 
@@ -84,10 +86,12 @@ class Guarded(HttpToolsProtocol):
         self.head_ended = True
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise HttpParserError("nobody is connected elsewhere")
-            return  # it comes again without the offer
+                raise HttpParserError("CONNECT is not supported")
+            return  # the head is read again without the offer
         if self.parser.get_http_version() == "1.1" and sum(name == b"host" for name, _ in self.headers) != 1:
-            raise HttpParserError("a request names one host")
+            raise HttpParserError("a request must have one Host header")
+        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
+            raise HttpParserError("a body must come in chunks or in one piece")
         self.outside = 0
         if self.head_timer is not None:
             self.head_timer.cancel()
@@ -103,7 +107,7 @@ class Guarded(HttpToolsProtocol):
         super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP like every other wrong request."""
+        """Answer bytes that are no HTTP with a problem, like every other wrong request."""
         body = json.dumps(body_of("invalid-input", f"the request cannot be read: {msg}")).encode()
         head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)

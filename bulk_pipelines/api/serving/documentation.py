@@ -1,5 +1,5 @@
-"""The API's own pages: all endpoints as one page, made from the same description that programs read, and one page for
-each type of problem. Nothing is loaded from elsewhere."""
+"""The API's own pages: one page of all endpoints, made from the same description that programs read, and one for each
+type of problem. They load nothing from elsewhere."""
 
 import importlib.metadata
 from functools import cache

@@ -1,5 +1,5 @@
-"""Pages of other origins may ask reconciliation services, as their specification wants, and clients that send no
-headers, such as OpenRefine, may have their key in the address: `/reconcile/~KEY/NAME`. A key is needed all the same."""
+"""Pages of other origins may ask reconciliation services, as the specification wants it. Clients that send no headers,
+such as OpenRefine, may have their key in the address: `/reconcile/~KEY/NAME`. A key is needed all the same."""
 
 import re
 
@@ -13,12 +13,15 @@ WITH_KEY = re.compile(rf"{PREFIX}/~([^/]+)(?=/|$)")
 
 
 class Crossing:
-    """The application, with the answers to browsers' questions for the addresses below `/reconcile`."""
+    """The application, with the CORS headers that browsers ask for at the addresses below `/reconcile`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.open = CORSMiddleware(
-            app, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["Authorization", "Content-Type"]
+            app,
+            allow_origins=["*"],
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +32,7 @@ class Crossing:
 
 
 def take_key(scope: Scope) -> None:
-    """Take a key out of the address, so that nothing behind this, and no line of the log, has it there."""
+    """Move a key from the address into the header, so that no line of the log has it."""
     found = WITH_KEY.match(scope["path"])
     if found is None:
         return

@@ -1,5 +1,5 @@
-"""Running the API: one process that serves until a signal asks it to stop, and then has five seconds for what is under
-way."""
+"""Running the API: one process serves until a signal asks it to stop. Requests that are under way then have five
+seconds."""
 
 import resource
 import signal
@@ -46,7 +46,7 @@ def run(chosen: Settings, say: Callable[[str], None], more: Install = nothing) -
                 # uvicorn sends itself the signal again when it has stopped. By default that would end the process
                 # before what still arrives is cleared away.
                 signal.signal(signal.SIGTERM, lambda _, __: None)
-                # Ctrl-C is how it is stopped
+                # Ctrl-C is the usual way to stop the server, and no error.
                 with recording.written_regularly(made), suppress(KeyboardInterrupt):
                     server(door, more).run(sockets=[listener])
         finally:
@@ -71,7 +71,7 @@ def server(door: Door, more: Install = nothing) -> uvicorn.Server:
         uvicorn.Config(
             application(door, live, more),
             http=Guarded,
-            ws="none",  # nothing here speaks it, and it would get past the bounds of heads
+            ws="none",  # no endpoint speaks WebSocket, and it would get past the bounds of heads
             lifespan="off",
             proxy_headers=False,
             server_header=False,
@@ -85,7 +85,7 @@ def server(door: Door, more: Install = nothing) -> uvicorn.Server:
 
 
 class Draining(uvicorn.Server):
-    """A server that lets go, when it begins to stop, of whoever would stay for long: listeners, and slices of work."""
+    """A server that first ends what would take long when it is asked to stop: listeners, and slices of work."""
 
     def __init__(self, door: Door, live: Live, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -99,7 +99,8 @@ class Draining(uvicorn.Server):
 
 
 def host_of(chosen: Settings, made: Engine, say: Callable[[str], None]) -> str:
-    """Return the address to listen on: the one that is set, or loopback as long as everybody would be let in."""
+    """Return the address to listen on: the one that is set, or loopback as long as no key was made, because everybody
+    would be let in."""
     if is_loopback(chosen.api_host):
         return chosen.api_host
     with transaction(made) as connection:

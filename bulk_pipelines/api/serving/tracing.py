@@ -1,10 +1,10 @@
-"""The identity of a request: `X-Request-ID` and W3C `traceparent`. Both are accepted or made, kept with the job, and
-sent back."""
+"""The identity of a request: `X-Request-ID` and W3C `traceparent`. Each is taken from the request or made here, kept
+with the job, and sent back."""
 
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import getrandbits
 
@@ -24,7 +24,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(frozen=True)
 class Trace:
-    """By what a request is known in logs, in its job, and at whoever is called because of it."""
+    """The ids by which a request is known in logs, in its job, and to the services that are called because of it."""
 
     request_id: str
     trace_parent: str
@@ -33,8 +33,8 @@ class Trace:
 
 
 class Traced:
-    """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. It
-    stands around everything else, so that the answer to an error bears it, too."""
+    """The application, with the identity of each request noted in `scope["state"]` and sent back with the answer. This
+    stands around everything else, so that answers to errors bear the identity, too."""
 
     def __init__(self, app: ASGIApp, measures: Measures, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
@@ -45,7 +45,7 @@ class Traced:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        trace = trace_of(dict(scope["headers"]))
+        trace = trace_of(scope["headers"])
         scope.setdefault("state", {})["trace"] = trace
 
         identity = (b"x-request-id", trace.request_id.encode()), (b"traceparent", trace.trace_parent.encode())
@@ -73,7 +73,8 @@ class Traced:
                 self.tell(scope, status, self.clock() - begun)
 
     def tell(self, scope: Scope, status: int, seconds: float) -> None:
-        """Measure a request that was answered, and log it. Nobody reads a line for each request that went well."""
+        """Measure a request that was answered, and log it. Only failures are warnings: nobody reads a line for each
+        request that went well."""
         route = route_of(scope)
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.measures.observe(catalogue.HTTP_SECONDS, seconds, method, route, f"{status // 100}xx")
@@ -84,18 +85,24 @@ class Traced:
 
 
 def route_of(scope: Scope) -> str:
-    """Return the form of the path that was asked for."""
+    """Return the path as its endpoint declares it, with names in place of values."""
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-def trace_of(headers: Mapping[bytes, bytes]) -> Trace:
-    """Return the identity that the headers give. What is not as it should be is made anew, never passed on: it would
-    come into logs and into calls of others."""
-    # These are names and no secrets. The system's own random numbers would cost a change of threads for each request.
+def only(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return what a header says; nothing if it is there twice."""
+    found = [value for each, value in headers if each == name]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
+
+
+def trace_of(headers: Sequence[tuple[bytes, bytes]]) -> Trace:
+    """Return the identity that the headers give. One that is malformed, or there twice, is made anew and never passed
+    on, because it would get into logs and into calls of other services."""
+    # These are names and no secrets, so the quick generator will do: the system's would let other threads run first.
     random = f"{getrandbits(320):080x}"
-    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    given = only(headers, b"x-request-id")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
-    parent = headers.get(b"traceparent", b"").decode("latin-1")
+    parent = only(headers, b"traceparent")
     if TRACE_PARENT.fullmatch(parent):
         _, trace_id, _, flags = parent.split("-")
         return Trace(request_id, f"00-{trace_id}-{random[32:48]}-{flags}", parent)

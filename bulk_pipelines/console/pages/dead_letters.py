@@ -1,4 +1,4 @@
-"""The dead letters of all jobs: looked at, tried again, and given up for good."""
+"""The dead letters of all jobs: people look at them, try them again, or give them up for good."""
 
 from collections import defaultdict
 from typing import Annotated
@@ -75,7 +75,7 @@ def read(door: Door, wanted: Wanted, after: str | None) -> tuple[list[DeadLetter
 
 @router.post("/dlq")
 async def act(door: TheDoor, sent: Sent) -> Response:
-    """Try again what is ticked or all that match the filters, or give it up for good."""
+    """Try the dead letters again that are ticked, or all that match the filters; or give all of these up for good."""
     form = sent.form
     chosen = Chosen(**{name: form.one(name) or None for name in Chosen.model_fields})
     wanted = chosen.wanted(sent.caller)
@@ -93,7 +93,7 @@ async def act(door: TheDoor, sent: Sent) -> Response:
             items = await run_in_threadpool(dlq.discard, door.pool, wanted, sent.caller.actor)
             said = f"{several(items, 'dead letter')} given up for good."
         case other:
-            raise InvalidInput("act", f"{other[:50]!r} is nothing that can be done here")
+            raise InvalidInput("act", f"{other[:50]!r} cannot be done to dead letters")
     return frame.onward(frame.address("/console/dlq", **chosen.model_dump()), said)
 
 
@@ -102,7 +102,7 @@ def redrive_chosen(door: Door, sent: Posted) -> int:
     for each in sent.form.every("item"):
         job_key, _, item_id = each.partition(":")
         if not item_id.isdigit() or len(item_id) > 18:
-            raise InvalidInput("item", f"{each[:50]!r} is no item")
+            raise InvalidInput("item", f"{each[:50]!r} is not the id of an item")
         by_job[job_key].append(int(item_id))
     if not by_job:
         raise InvalidInput("item", "no dead letter is chosen: tick some")

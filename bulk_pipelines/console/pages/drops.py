@@ -1,4 +1,4 @@
-"""Dropped files: the sources and how they answer, the ledger, and files that are taken again."""
+"""Dropped files: the page shows whether the sources answer, and the ledger, whose failed files can be taken again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

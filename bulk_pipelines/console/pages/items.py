@@ -1,4 +1,5 @@
-"""The items of a job, as a list and as the grid of its results: chosen, tried again, left out; and one item whole."""
+"""The items of a job, as a list and as the grid of its results. Chosen items are tried again or left out. Another page
+shows one item with all that is kept of it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def states_of(state: str) -> list[str]:
 async def show(
     job_key: JobKey, request: Request, door: TheDoor, caller: Viewer, state: State = None, after: After = None
 ) -> Response:
-    """Show the items, those that have not changed for longest first; of a job that is not over, those that wait."""
+    """Show the items, those first that have not changed for longest. A job that is not over shows its open items."""
     seen = await seen_now(request, job_key, caller)
     chosen = state or (ALL if seen.job.finished else OPEN)
     found = await run_in_threadpool(listed, door, seen.job, chosen, after)
@@ -66,7 +67,8 @@ async def show(
 async def show_grid(
     job_key: JobKey, request: Request, door: TheDoor, caller: Viewer, state: State = None, after: After = None
 ) -> Response:
-    """Show the rows with the recipe's columns, in the order of the source; those in one state, the oldest first."""
+    """Show the rows with the recipe's columns, in the order of the source. Rows in one state come in another order:
+    those first that have not changed for longest."""
     seen = await seen_now(request, job_key, caller)
     found = await run_in_threadpool(rows, door, seen.job, state or ALL, after)
     return drawn(request, caller, "grid", found, state or ALL, **around(door, seen, caller))
@@ -111,7 +113,8 @@ def rows(door: Door, job: Job, state: str, after: str | None) -> Found:
 
 @router.post("/jobs/{job_key}/items")
 async def act(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
-    """Try again, count or leave out what is ticked, or all that is in the state that the page shows."""
+    """Try items again, count them, leave them out or give them up: those that are ticked, or all in the state that the
+    page shows."""
     job = await run_in_threadpool(jobs.found, door, job_key, sent.caller)
     form = sent.form
     state = form.one("state", ALL)

@@ -1,4 +1,4 @@
-"""The page of a job: what was asked, how far it is, what can be done about it."""
+"""The page of a job: what was asked, how far the job is, and what can be done to it."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -41,7 +41,7 @@ router = APIRouter()
 JobKey = Annotated[str, Path(max_length=100)]
 SIZE = 50
 MOST_COUNTED = 5_000
-"""Of how many rows the outcomes are counted for a page."""
+"""The largest job whose outcomes are counted anew for each page, in rows."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Details:
 
 
 def kind_of(job: Job) -> str:
-    """Return the word for what a job is: the parts of its page go by that."""
+    """Return the word for what a job does. It decides which parts the job's page has."""
     for word, kinds in (
         ("import", imports.known_kinds()),
         ("export", exporting.known_kinds()),
@@ -152,8 +152,8 @@ def processed(job: Job) -> list[tuple[str, str]]:
 
 
 def outcomes(connection: Connection, job: Job) -> dict[str, int]:
-    """Return how many rows have each outcome: as counted at the end of the job, or, of a job with few rows, as
-    they are now. To count very many takes long, and a page must not."""
+    """Return how many rows have each outcome: as counted at the end of the job, or as they are now if the job has few
+    rows. To count very many would take too long for a page."""
     if job.result is not None and "outcomes" in job.result:
         return dict(sorted(job.result["outcomes"].items()))
     if job.total_items > MOST_COUNTED:

@@ -32,20 +32,20 @@ from bulk_pipelines.processing import kind as processing
 router = APIRouter()
 SIZE = 50
 MOST_WATCHED = 200
-"""Of how many jobs one page is told; on a longer one, these are the newest."""
+"""How many jobs of one page are watched, at most: the newest of a longer page."""
 KINDS: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "import": ("imports", imports.known_kinds),
     "export": ("exports", exports.known_kinds),
     "distribution": ("distributions", lambda: [distribution.KIND]),
     "process": ("processing", lambda: processing.KINDS),
 }
-"""The kinds of job that people tell apart: the word for them, and the engine's names, also those of tables that were
-adopted since this process began."""
+"""The kinds of job that people tell apart, each with its word and a function that returns the engine's names. These
+include the tables that were adopted since this process began."""
 ORIGINS = [("api", "API and console"), ("cli", "command line"), ("sensor", "drops"), ("ui", "Dagster's UI")]
 
 
 class Chosen(BaseModel):
-    """The filters, as they stand in the address. An empty one does not matter."""
+    """The filters, as they stand in the address. An empty one filters nothing."""
 
     text: str | None = None
     kind: str | None = None
@@ -127,8 +127,8 @@ async def watch(
     job: Annotated[list[str] | None, Query(max_length=MOST_WATCHED)] = None,
     newest: int | None = None,
 ) -> Response:
-    """Tell how the jobs of a page get on that were not over when they were shown, how many there are in all, and if
-    there are newer ones than `newest`."""
+    """Tell how those jobs of a page get on that were not over when they were shown, how many unfinished jobs there are
+    in all, and whether there are newer ones than `newest`."""
     common: Common = request.app.state.common
     sees = caller.actor.sees
     told: tuple[Counter[JobState], bool] | None = None

@@ -1,4 +1,4 @@
-"""Logging in and out. A key is shown once; from then on the browser bears a cookie."""
+"""Login and logout. Somebody shows a key once; from then on the browser bears a cookie."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ def form(request: Request, place: str | None, wrong: str | None = None, status: 
 
 
 def within(place: str | None) -> str:
-    """Return the page to go to after the login: one of the console's, whatever the address says."""
+    """Return the page to go to after the login. It is always one of the console's, whatever the address says."""
     plain = place or ""
     return plain if plain.startswith("/console/") and "\\" not in plain and plain.isprintable() else frame.HOME
 
@@ -49,7 +49,7 @@ async def log_in(request: Request, door: TheDoor) -> Response:
 
 
 def begun(request: Request, door: Door, text: str) -> str:
-    """Begin a session of a key. The browser gets a new one with every login, so that nobody can foist one on it."""
+    """Begin a session of a key. Every login begins a new one, so that nobody can foist an old one on the browser."""
     with transaction(door.pool) as connection:
         key = keys.verified(connection, text)
         if key is None:

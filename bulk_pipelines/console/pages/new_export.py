@@ -1,4 +1,4 @@
-"""A new export: what is wanted is chosen, the first rows are shown, and then it starts."""
+"""A new export: somebody chooses what is wanted, sees the first rows, and starts it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from bulk_pipelines.exports.request import DECLARATION, Compression, ExportReque
 router = APIRouter()
 ROWS = 10
 PATIENT = "5s"
-"""For how long the database may look for the first rows. A condition that few rows meet may take longer."""
+"""The longest time that the database may look for the first rows, because few rows may meet the conditions."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Preview:
 
 @router.get("/new/export")
 async def show(request: Request, door: TheDoor, caller: Viewer) -> Response:
-    """Show the form, as the address has it, and the first rows once a resource is chosen."""
+    """Show the form as the address fills it, and the first rows once a resource is chosen."""
     given = Form({name: request.query_params.getlist(name) for name in request.query_params})
     if not given.one("resource"):
         return await form(request, caller, given)
@@ -78,7 +78,7 @@ async def form(
 
 
 def request_of(given: Form) -> ExportRequest:
-    """Return what is wanted. Fields that were ticked of another resource are passed by."""
+    """Return what is wanted. The form may still have fields of a resource that was chosen before: these are ignored."""
     declared = resources.find(given.one("resource"))
     return ExportRequest.parse(
         {

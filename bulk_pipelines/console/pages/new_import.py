@@ -1,4 +1,4 @@
-"""A new import: files are dropped onto the page and sent by resumable uploads, or are fetched from an address."""
+"""A new import: files are dropped onto the page and sent by resumable uploads, or fetched from an address."""
 
 import json
 import re
@@ -27,12 +27,12 @@ from bulk_pipelines.resources.declaration import Resource
 
 router = APIRouter()
 OPTIONS = re.compile(r" \(--[^()]*\)")
-"""What a message says of options of the command line."""
+"""The options of the command line that a message names in brackets. Pages leave them out."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A resource, and what rows can be matched by."""
+    """A resource, and the keys by which its rows can be matched."""
 
     name: str
     keys: list[str]
@@ -59,7 +59,7 @@ async def form(
 async def look(
     request: Request, door: TheDoor, caller: Viewer, name: Annotated[str, Query(max_length=1_000)] = "file"
 ) -> Response:
-    """Show how the beginning of a file is read, before anything of it is kept."""
+    """Show how the beginning of a file would be read. Nothing of it is kept."""
     refuse_strange(request, caller.session_id, Form({}))
     given = {each: request.query_params[each] for each in FIELDS if request.query_params.get(each)}
     cut = request.query_params.get("cut") == "true"

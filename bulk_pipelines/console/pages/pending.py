@@ -71,7 +71,7 @@ async def show(
 
 def refuse_hidden(door: Door) -> None:
     if not door.settings.pending_dashboard:
-        raise NotFound("BULK_PENDING_DASHBOARD has taken this page away: each job's page has its items")
+        raise NotFound("BULK_PENDING_DASHBOARD turns this page off: each job's page has its items")
 
 
 def read(door: Door, chosen: Chosen, caller: Caller, after: str | None) -> Page:

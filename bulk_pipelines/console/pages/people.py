@@ -1,4 +1,4 @@
-"""What administrators look after: the keys that people have, and what everybody did; and who is at work."""
+"""Three pages about who may do something and who does it: the keys, the audit, and the workers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -39,7 +39,7 @@ async def show_workers(request: Request, door: TheDoor, caller: Viewer) -> Respo
 
 @router.get("/workers/news")
 async def watch_workers(request: Request, door: TheDoor, caller: Watcher) -> Response:
-    """Tell who holds what, as often as that is read for all who look."""
+    """Tell who holds what, whenever that was read again for all who look."""
     common: Common = request.app.state.common
     told: list[Working] | None = None
 

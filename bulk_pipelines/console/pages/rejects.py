@@ -1,4 +1,5 @@
-"""The rejected records of an import: what is wrong with each, mended in place, and run again."""
+"""The rejected records of an import: the page shows what is wrong with each. People mend them there, and run them
+again."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -58,7 +59,7 @@ async def show(
 
 
 def column_of(field: str, job: Job) -> str:
-    """Return the column that a field of the file goes to: reasons speak of columns."""
+    """Return the column that a field of the file goes to, because reasons name columns and not fields."""
     request = ImportRequest.from_params(job.params)
     called = {alike(name): column for name, column in request.declared.header.items()}
     told = {alike(name): column for column, name in request.reading.map}
@@ -100,7 +101,7 @@ def mended_of(form: Form) -> dict[int, Mapping[str, str] | str]:
             raise InvalidInput("line", f"{text[:20]!r} is no line")
         whole = form.every(f"{text}.text")
         cells = {name: form.every(f"{text}.{index}") for index, name in enumerate(names)}
-        # A browser sends each end of a line in a field as two characters.
+        # A browser sends each end of a line in a field as two characters, which `plain` makes one again.
         found[int(text)] = plain(whole[0]) if whole else {name: plain(each[0]) for name, each in cells.items() if each}
     if not found:
         raise InvalidInput("line", "no record is chosen: tick those that you have mended")

@@ -1,4 +1,4 @@
-"""Trying rows again: those that are chosen, or all that a filter is about; they are counted before."""
+"""Rows are tried again: those that are chosen, or all that match a filter, which are counted first."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -34,7 +34,7 @@ STATES = {"ERROR": "error", "NOT_FOUND": "not found"}
 
 def item_id(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise InvalidInput("item", f"{text[:50]!r} is no item")
+        raise InvalidInput("item", f"{text[:50]!r} is not the id of an item")
     return int(text)
 
 
@@ -44,8 +44,8 @@ def counted(job: Job, states: Iterable[ItemState]) -> int:
 
 
 def acted(door: Door, job: Job, what: str, states: Sequence[str], item_ids: tuple[int, ...] | None, by: Actor) -> str:
-    """Do something to chosen items, or to all in these states, and return what came of it. What cannot be done to an
-    item is left alone, and said."""
+    """Do something to the chosen items, or to all in these states, and return in words what came of it. Items whose
+    state does not allow it are left alone, and counted in the answer."""
     if item_ids is not None and not item_ids:
         raise InvalidInput("item", "no item is chosen: tick some, or choose all that match")
     meant = len(item_ids) if item_ids is not None else counted(job, [ItemState(each) for each in states])
@@ -60,9 +60,9 @@ def acted(door: Door, job: Job, what: str, states: Sequence[str], item_ids: tupl
             done = dlq.discard_of(door.pool, job.job_key, list(item_ids or every_id(door, job, states)), by)
             said = "given up for good"
         case _:
-            raise InvalidInput("act", f"{what[:50]!r} is nothing that can be done to items")
+            raise InvalidInput("act", f"{what[:50]!r} cannot be done to items")
     left = max(0, meant - done)
-    passed = f" {several(left, 'item')} passed by, because of the state." if left else ""
+    passed = f" {several(left, 'item')} left alone, because their state does not allow it." if left else ""
     return f"{several(done, 'item')} {said}.{passed}"
 
 
@@ -111,7 +111,7 @@ class Wanted(BaseModel):
 async def ask(
     job_key: JobKey, request: Request, door: TheDoor, caller: Viewer, wanted: Annotated[Wanted, Query()]
 ) -> Response:
-    """Count the rows that a filter is about, before anything is done to them."""
+    """Count the rows that match a filter, before anything is done to them."""
     seen = await seen_now(request, job_key, caller)
     count, wrong = None, None
     if request.query_params:

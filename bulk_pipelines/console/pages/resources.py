@@ -39,16 +39,17 @@ async def listed(
 
 
 def refuse_own(table: Resource) -> None:
-    """Refuse a table of the program or of the database itself: whoever has a key that may act would get at all keys."""
+    """Refuse a table of the program or of the database itself. Anybody with a key that may write could otherwise export
+    the table of keys, or import into it."""
     if table.schema in (own_schema(), *SYSTEM):
         raise InvalidInput(
-            "table", f"{'.'.join(table.place)} belongs to the program or to the database: it stays theirs"
+            "table", f"{'.'.join(table.place)} belongs to the program or to the database, and cannot be adopted"
         )
 
 
 @router.post("/resources")
 async def adopt(request: Request, door: TheDoor, sent: SentByAdmin) -> Response:
-    """Adopt a table: from then on everybody who may act can import into it and export it."""
+    """Adopt a table: from then on everybody whose key may write can import into it and export it."""
     by, table, name = sent.caller.actor, sent.form.one("table"), sent.form.one("name")
     provenance = sent.form.one("provenance") == "true"
 

@@ -1,5 +1,5 @@
-"""Review: rows of which a recipe is not sure, one at a time beside its candidates; what people decide about them, and
-the thresholds that decisions speak for."""
+"""Review: the page shows one row at a time of which a recipe is not sure, beside its candidates, and people decide
+about it. Another page proposes thresholds that agree with the decisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ RowKey = Annotated[str, Query(max_length=2_000)]
 
 @dataclass(frozen=True)
 class Found:
-    """The row that is shown, and what the page must know besides."""
+    """The row that is shown, and what else the page must know."""
 
     row: Row | None
     more: bool
@@ -42,7 +42,7 @@ class Found:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the row, and behind them what only candidates have."""
+        """The columns of the row, then those that only candidates have."""
         return names(self.row.row, *(each.answer for each in self.row.candidates)) if self.row is not None else []
 
     @property
@@ -101,14 +101,15 @@ def read(door: Door, job_key: str, caller: Caller, outcome: str, after: str, row
 
 
 def left(job: Job, outcome: str) -> int | None:
-    """Return how many rows have this outcome, if the job has been counted: it is over."""
+    """Return how many rows have this outcome; None while the job is not over, because it is counted at its end."""
     outcomes = (job.result or {}).get("outcomes")
     return outcomes.get(outcome, 0) if outcomes is not None else None
 
 
 @router.post("/jobs/{job_key}/review")
 async def decide(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
-    """Decide about a row, and go on: what is decided has mostly left the list, so the next row takes its place."""
+    """Decide about a row, and go on to the next: a row that was decided has mostly left the list, so the next one has
+    taken its place."""
     form = sent.form
     row, verdict = exact(form, "row") or "", form.one("verdict")
     entry = form.one("other") or exact(form, "entry")
@@ -149,7 +150,8 @@ async def apply(job_key: JobKey, door: TheDoor, sent: Sent) -> Response:
 async def show_thresholds(
     job_key: JobKey, request: Request, door: TheDoor, caller: Viewer, precision: float = PRECISION
 ) -> Response:
-    """Show which thresholds the decisions speak for. All rows of the job are counted for it, so it has its own page."""
+    """Show which thresholds agree with the decisions. This has a page of its own, because it counts all rows of the
+    job."""
     seen = await seen_now(request, job_key, caller)
     proposal = await run_in_threadpool(thresholds.propose, door.pool, job_key, precision, caller.actor.sees)
     return frame.page(

@@ -53,7 +53,7 @@ function listen() {
   source.addEventListener("parts", (event) => take(event.data));
   source.addEventListener("end", async () => {
     source.close();
-    // What can be done and had, now that the job is over, stands on the page when it is loaded again.
+    // The page is loaded again, because other things can be done and downloaded now that the job is over.
     if (document.getElementById("live")) await htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerHTML" });
   });
   source.addEventListener("error", () => {
@@ -63,14 +63,14 @@ function listen() {
   });
 }
 
-// An answer that is no stream: the session is over, the job is gone, or the server cannot do it now.
+// The stream was refused: the session is over, the job is gone, or the server cannot answer now.
 async function comeBack() {
   try {
     const answer = await fetch(location.href, { redirect: "manual" });
     if (answer.type === "opaqueredirect" || [401, 403, 404].includes(answer.status)) return location.reload();
     if (answer.ok) return listen();
   } catch {
-    // It does not answer at all.
+    // The server does not answer at all.
   }
   says(true);
   silence = setTimeout(comeBack, 3000);
@@ -85,7 +85,7 @@ function take(text) {
     if (!old) continue;
     localise(part);
     if (part.isEqualNode(old)) continue;
-    // What was drawn of the past stays, where the news know nothing of it.
+    // The drawing of past speeds stays where the news bring none.
     const spark = old.querySelector(".beside svg");
     if (spark && !part.querySelector(".beside svg")) part.querySelector(".beside")?.prepend(spark);
     const links = "a[href], button";
@@ -101,7 +101,7 @@ document.addEventListener("htmx:afterSettle", () => {
 });
 listen();
 
-// Keys: / looks for text, j and k go from row to row, ? tells them.
+// The key / goes to the field of the search; j and k go from row to row.
 const rows = () => [...document.querySelectorAll("tbody th a[href]")];
 function step(by) {
   const links = rows();
@@ -133,7 +133,7 @@ document.addEventListener("change", (event) => {
   }
 });
 
-// A form that is sent once is not sent twice by a second click.
+// A second click does not send a form twice.
 document.addEventListener("submit", (event) => {
   if (event.target.method !== "post") return;
   const button = event.submitter;
@@ -141,12 +141,12 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => { if (button) button.disabled = false; }, 10000);
 });
 
-// What stands in a form goes by this choice.
+// The fields of these forms depend on the choice, so the page is loaded again.
 for (const each of document.querySelectorAll("select[data-reload]")) {
   each.addEventListener("change", () => location.assign(`?${new URLSearchParams([[each.name, each.value]])}`));
 }
 
-// Who mends a field of a record means to run the record again.
+// Whoever mends a field of a record wants to run it again, so its box is ticked.
 document.addEventListener("input", (event) => {
   if (!event.target.closest("[data-mend]") || event.target.type === "checkbox") return;
   const box = event.target.closest("tr").querySelector("input[name=line]");
@@ -156,7 +156,7 @@ document.addEventListener("input", (event) => {
   }
 });
 
-// A file whose content goes into a field of the form.
+// The content of the chosen file goes into a field of the form.
 for (const chooser of document.querySelectorAll("[data-into]")) {
   chooser.addEventListener("change", async () => {
     const [file] = chooser.files;

@@ -1,4 +1,4 @@
-// Files that are sent from a page, and the look at the first of them before that.
+// Files are sent from a page; the first of them is previewed before that.
 "use strict";
 
 // Files are sent by resumable uploads: what has arrived is not sent again.
@@ -149,7 +149,7 @@ if (drop) {
   const options = () => {
     const given = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
-      // What the preview proposes comes last, and stands.
+      // The fields of the preview come last in the form, so they win.
       if (typeof value === "string" && value && name !== "token") given.set(name, value);
     }
     if (mapping) {
@@ -159,7 +159,7 @@ if (drop) {
     return given;
   };
 
-  // Who corrects one column says for all of them which field goes there.
+  // Whoever corrects one column decides for all columns which field goes there.
   const corrected = () => {
     const goes = fieldset().filter((each) => each.value).map((each) => [each.dataset.column, each.value]);
     const taken = new Set(goes.map(([, field]) => field));
@@ -187,12 +187,12 @@ if (drop) {
     if (!answer.ok) {
       const words = document.createElement("p");
       words.className = "note bad";
-      words.textContent = "The file cannot be looked at before it is sent.";
+      words.textContent = "There is no preview of this file. It can be sent all the same.";
       preview.append(words);
     }
   };
 
-  // What stands at the end of an archive, a workbook or a table says what is in it.
+  // An archive, a workbook or a table tells at its end what is in it, so its beginning is not enough.
   const isArchive = async (file) => /^(PK|PAR1|ARROW1)/.test(await file.slice(0, 6).text());
 
   chooser.addEventListener("change", () => chosen(chooser.files));

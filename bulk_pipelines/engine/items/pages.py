@@ -66,9 +66,9 @@ class Wanted:
     owner: str | None = None
     kind: str | None = None
     since: datetime | None = None
-    """Those that have changed since this time."""
+    """Only items that have changed since this time."""
     until: datetime | None = None
-    """Those that have not changed since this time."""
+    """Only items that have not changed since this time."""
 
 
 def of_job(

@@ -1,4 +1,4 @@
-"""What is seen of many jobs at once: each of these queries costs the same for one job and for a hundred."""
+"""Views of many jobs at once. One query reads a view, however many jobs it shows."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class Working:
     """How many of the worker's items no lease covers any more."""
     since: datetime
     seconds_left: float
-    """For how long its last lease holds."""
+    """The seconds until the worker's last lease runs out."""
 
 
 def workers(connection: Connection, owner: str | None) -> list[Working]:

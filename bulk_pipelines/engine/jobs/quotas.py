@@ -10,10 +10,10 @@ from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import OverQuota
 
 SECONDS_TO_WAIT = 30.0
-"""After how long it may be worth another try: nobody knows when a job ends."""
+"""How many seconds somebody whose quota is full is asked to wait: nobody knows when a job ends."""
 DAY = 86_400
 PATIENT_SECONDS = 3
-"""For how long a submission waits for another one of its owner."""
+"""The longest time that a submission waits for another one of its owner."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from bulk_pipelines.errors import BulkError, Conflict
 
 LOOK_SECONDS = 0.25
 GRACE_SECONDS = 1.0
-"""For how long the process that worked a job is waited for after the job was cancelled. Then it ends by itself."""
+"""The longest time that the process of a cancelled job is waited for. It ends by itself."""
 
 Work = Callable[[str], "subprocess.Popen[bytes]"]
 """Starts a process that works a job."""

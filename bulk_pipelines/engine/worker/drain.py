@@ -58,7 +58,7 @@ class Drained:
     end: End
     worked: int
     seconds_to_next: float | None = None
-    """With WAITING: the seconds until there is something to do again."""
+    """The seconds until there is something to do again, if the slice ended with WAITING."""
 
 
 def drain(

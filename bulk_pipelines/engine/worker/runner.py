@@ -79,7 +79,6 @@ class Worker:
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         random: Random = random_module.random,
-        pressure_limits: PressureLimits | None = None,
         settler_limits: SettlerLimits | None = None,
     ) -> None:
         self.pool = pool
@@ -89,7 +88,7 @@ class Worker:
         self.name = name or worker_name()
         self.clock = clock
         self.random = random
-        self.pressure_limits = pressure_limits or PressureLimits()
+        self.pressure_limits = PressureLimits()
         self.pace = Pace()
         self.waiting: deque[Lease] = deque()
         self.in_work: dict[int, Lease] = {}

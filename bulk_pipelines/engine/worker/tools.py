@@ -47,8 +47,7 @@ class Tools:
         self.limiters_lock = threading.Lock()
 
     def limiter(self, limit: Limit) -> Limiter:
-        """Return the door to a limit that all workers share. Whoever waits there ends its wait when the worker is to
-        stop."""
+        """Return the limiter of a limit that all workers share. Waiting for it ends when the worker is to stop."""
         with self.limiters_lock:
             if limit not in self.limiters:
                 if len(self.limiters) >= MOST_LIMITERS:

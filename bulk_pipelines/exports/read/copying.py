@@ -26,7 +26,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some whole rows as bytes of the format."""
+    """Whole rows as bytes of the format."""
 
     data: bytes
     rows: int

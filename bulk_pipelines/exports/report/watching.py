@@ -24,7 +24,7 @@ class Seen:
     job: Job
     progress: Progress
     write_seconds: float
-    """For how long the file has been written."""
+    """The seconds for which the file has been written."""
 
     @property
     def good(self) -> bool:

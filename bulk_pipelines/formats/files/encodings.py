@@ -17,7 +17,7 @@ MARKS = {
 KEPT = "kept"
 """The name under which `kept` deals with wrong bytes: they stay wrong, so that only their record is rejected."""
 FIRST_BYTES = 16
-"""By so many bytes UTF-16 is recognised that has no byte order mark."""
+"""How many bytes are looked at to recognise UTF-16 that has no byte order mark."""
 LETTERS = frozenset(b"\x8a\x8c\x8e\x9a\x9c\x9e\x9f" + bytes(range(0xC0, 0x100))) - frozenset(b"\xd7\xf7")
 
 

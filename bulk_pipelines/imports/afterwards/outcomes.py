@@ -40,11 +40,11 @@ class Outcome(StrEnum):
     """What became of a record."""
 
     SUCCESSFUL = "successful"
-    """It was loaded, or a later record of an upsert with its key was, or a validation found it good."""
+    """The record was loaded, or a later record of an upsert with its key was, or a validation found it good."""
     FAILED = "failed"
-    """It was rejected."""
+    """The record was rejected."""
     UNPROCESSED = "unprocessed"
-    """It was never reached, or was read and then given up before anything was decided about it."""
+    """The record was never reached, or was read and then given up before anything was decided about it."""
 
 
 @dataclass(frozen=True)

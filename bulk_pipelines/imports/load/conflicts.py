@@ -41,13 +41,13 @@ class Objections:
 
     count: int
     repeated: dict[str, Mask]
-    """For each key: the rows whose key another row of the batch, further up in the file, has too."""
+    """The rows, by each key, whose key another row of the batch has, too, which stands further up in the file."""
     own: dict[str, Mask] = field(default_factory=dict)
-    """For each key: the rows whose key is in the table, in a row that this import has loaded and nobody has changed."""
+    """The rows, by each key, whose key is in the table, in a row that this import has loaded and nobody has changed."""
     held: dict[str, Mask] = field(default_factory=dict)
-    """For each key: the rows whose key is in the table, in a row of other origin."""
+    """The rows, by each key, whose key is in the table, in a row of other origin."""
     missing: dict[str, Mask] = field(default_factory=dict)
-    """For each reference: the rows that refer to a row which does not exist."""
+    """The rows, by each reference, that refer to a row which does not exist."""
     refused: dict[int, str] = field(default_factory=dict)
     """What else the table said, by the numbers of the rows."""
 

@@ -43,7 +43,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import addresses
 
 JUDGED = 1_000
-"""So many records are judged."""
+"""How many records are judged."""
 SHOWN = 10
 REMEDIES = 5
 PACKED_TABLE = "parquet or arrow"

@@ -28,7 +28,7 @@ class Seen:
     bytes_read: int
     bytes_in_all: int
     load_seconds: float
-    """For how long records have been loaded."""
+    """The seconds for which records have been loaded."""
 
     @property
     def good(self) -> bool:

@@ -21,10 +21,10 @@ from bulk_pipelines.errors import Conflict, NotFound
 from bulk_pipelines.storage.landing import Landed
 
 SENDING_SECONDS = 30.0
-"""For how long an upload in one piece, or the first request of a resumable one, is waited for when its sender is
+"""How long an upload in one piece, or the first request of a resumable one, is waited for when its sender is
 silent, because the process may have died."""
 RESUMABLE_SECONDS = 24 * 3_600.0
-"""For how long a resumable upload is kept after its last part."""
+"""How long a resumable upload is kept after its last part."""
 LONGEST_NAME = 200
 
 
@@ -76,7 +76,7 @@ class Upload:
 
     @property
     def kept_seconds(self) -> float:
-        """For how long the upload is kept when nothing comes. Before its sender knows its address, nobody could go on
+        """How long the upload is kept when nothing comes. Before its sender knows its address, nobody could go on
         with it."""
         return RESUMABLE_SECONDS if self.told else SENDING_SECONDS
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 from PIL import Image, ImageCms, PngImagePlugin, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
-"""What is decoded. Pillow knows some forty more, whose code fewer people attack."""
+"""The formats that are decoded. Pillow knows some forty more, whose code is less tested against attacks."""
 ORIENTATION, GPS = 0x0112, 0x8825
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -50,7 +50,7 @@ def main() -> None:
     while (header := given.read(4)) and len(header) == 4:
         request = json.loads(given.read(struct.unpack(">I", header)[0]))
         data = given.read(request["size"])
-        # Whoever asked may be dead: nobody decodes for ever.
+        # The parent, which would kill this process, may be dead. So the process also ends itself.
         signal.setitimer(signal.ITIMER_REAL, 2 * request["seconds"] + 5)
         answer, thumbnail = answered(data, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -105,7 +105,7 @@ def seen(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 
 def betraying(image: Image.Image, exif: Image.Exif) -> list[str]:
-    """Say what the file tells besides the picture."""
+    """Return what the file tells besides the picture: names of metadata that may give somebody away."""
     held = {"exif": bool(exif), "gps": GPS in exif, "icc": bool(image.info.get("icc_profile"))}
     held["xmp"] = bool(image.info.get("xmp") or image.info.get("XML:com.adobe.xmp"))
     texts = image.text if isinstance(image, PngImagePlugin.PngImageFile) else {}
@@ -133,7 +133,7 @@ def shrunk(image: Image.Image, side: int) -> Image.Image:
 
 
 def eight_bits(image: Image.Image) -> Image.Image:
-    """Return a picture of deep greys with the 256 that show it: pixels that have 16 bits lose the lower eight."""
+    """Return a picture of more than 256 greys with 256 of them: pixels of 16 bits lose the lower eight."""
     wide = image.convert("F")
     (low, high) = map(float, wide.getextrema())  # type: ignore[arg-type]
     if low >= 0 and high <= 65_535:
@@ -172,7 +172,8 @@ def flattened(image: Image.Image) -> Image.Image:
 
 
 def phash(image: Image.Image) -> str:
-    """Return 64 bits of which near-doubles share nearly all: which of the lowest frequencies are above their median."""
+    """Return a hash of 64 bits, of which near-doubles share nearly all. Each bit says whether one of the lowest
+    frequencies is above their median."""
     grey = list(image.convert("L").resize((HASHED, HASHED), Image.Resampling.BOX).tobytes())
     rows = [grey[start : start + HASHED] for start in range(0, HASHED * HASHED, HASHED)]
     across = [[sum(map(mul, row, wave)) for row in rows] for wave in COSINES]
@@ -184,7 +185,7 @@ def phash(image: Image.Image) -> str:
 
 
 def colours(image: Image.Image) -> list[str]:
-    """Return the colours that most of the picture has, the first the most."""
+    """Return the main colours of the picture, the most frequent one first."""
     little = image.resize((64, 64), Image.Resampling.BOX, reducing_gap=2.0)
     few = little.quantize(COLOURS, Image.Quantize.MEDIANCUT)
     palette = few.getpalette() or []

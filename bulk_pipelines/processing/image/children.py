@@ -1,4 +1,5 @@
-"""The processes that decode pictures, used again and again. A picture that breaks one costs its own item, and no more.
+"""The processes that decode pictures. Each is used for many pictures, and one that a picture breaks costs only that
+picture's item.
 
 A child is killed when it takes longer than it may, and dies by itself when it takes more memory. The next picture gets
 another one.
@@ -21,7 +22,7 @@ from bulk_pipelines.errors import Permanent, Transient
 PROGRAM = Path(__file__).with_name("child.py")
 PIECE = 1 << 20
 MOST_SERVED = 1_000
-"""After so many pictures a child is replaced: whatever leaks, leaks no longer."""
+"""How many pictures a child decodes before it is replaced, so that leaks of memory cannot add up."""
 LARGEST_ANSWER = 32 << 20
 
 
@@ -122,7 +123,7 @@ class Child:
 
 
 class Children:
-    """So many processes at most. Threads share them."""
+    """The processes that decode, at most so many. Threads share them."""
 
     def __init__(self, most: int, memory: int) -> None:
         self.memory = memory
@@ -181,6 +182,6 @@ OPENING = threading.Lock()
 
 
 def shared(most: int, memory: int) -> Children:
-    """Return the children of this process; one that was forked starts its own."""
+    """Return the children of this process. A process that was forked gets children of its own."""
     with OPENING:
         return OPEN.setdefault((os.getpid(), most, memory), Children(most, memory))

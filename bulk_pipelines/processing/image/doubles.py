@@ -1,7 +1,8 @@
 """Near-doubles: pictures whose hashes differ in a few bits only, within a job and against a table of known ones.
 
-It is done once for all pictures of a job, before the job ends, so the answer does not depend on the order in which they
-were read: a picture is a double of the first one in the job's order that it is like, or of a known one.
+They are looked for once, among all pictures of a job, before the job ends. So the answer does not depend on the order
+in which pictures were read: a picture is a double of the first one in the job's order that it is like, or of a known
+one.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ class Pictures:
 
 
 def reconcile(pool: Engine, job: Job) -> bool:
-    """Say of each picture of the job which one it is a near-double of. It may be cut short and done again."""
+    """Note for each picture of the job of which one it is a near-double. This may be cut short and done again."""
     recipe = ProcessingRequest.from_params(job.params).recipe
     options = options_of(recipe)
     if options.near < 0:

@@ -1,4 +1,4 @@
-"""Titles, licences and authors of the pictures of Wikimedia Commons, fifty by one request."""
+"""Titles, licences and authors of the pictures of Wikimedia Commons. One request asks for fifty."""
 
 import html
 import re
@@ -11,7 +11,7 @@ from bulk_pipelines.processing.wikidata.questions import api, leading, led, quer
 
 TOGETHER = 50
 TAG = re.compile(r"<[^<>]*>")
-"""No tag holds another one: so a text of many signs that begin one is read once, and not once for each of them."""
+"""A tag, without another `<` in it: so a text of many such signs is read once, and not once for each of them."""
 MOST = 1_000
 
 
@@ -22,7 +22,7 @@ def title_of(written: str) -> str:
 
 
 def information(titles: Sequence[str], call: Call) -> dict[str, Any]:
-    """Ask for what Commons says of these files. A file that it does not have is nothing."""
+    """Ask what Commons says of these files. The answer for a file that it does not have is None."""
     asked = api(
         action="query",
         titles="|".join(titles),

@@ -1,4 +1,4 @@
-"""Looking at the pictures of a claim: each is fetched, decoded by a child, and its thumbnail written."""
+"""The pictures of a claim are looked at: each is fetched and decoded by a child, and its thumbnail is written."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ ENDS = {
     "BMP": ("bmp", "dib"),
     "AVIF": ("avif", "avifs"),
 }
-"""How the names of pictures end."""
+"""How the names of pictures end, by the format."""
 PICTURES = frozenset(end for ends in ENDS.values() for end in ends) | {"svg", "psd", "heic", "jxl", "ico", "jp2", "eps"}
 LONGEST_NAME = 200
 Known = Mapping[str, Answer | Failure]
@@ -56,13 +56,14 @@ def look_all(recipe: Recipe, tries: Sequence[Try], desk: Desk) -> dict[int, Look
         except (Failure, InvalidInput) as error:
             return Looked(results.failed(error), error)
 
-    # Twice as many as are decoded: the others fetch the next picture, or write a thumbnail.
+    # There are twice as many threads as pictures are decoded: the others fetch a picture, or write a thumbnail.
     with ThreadPoolExecutor(2 * options.at_once(recipe), "picture") as threads:
         return dict(zip((each.item_id for each in tries), threads.map(one, tries), strict=True))
 
 
 def place_of(chosen: Options, tried: Try, desk: Desk) -> Place:
-    """Return where the rows of the job have their pictures. A row cannot say so itself: it could name any folder."""
+    """Return where the rows of the job have their pictures. A row does not decide that, because it could name any
+    folder."""
     if not tried.source or not collections.is_collection(tried.source):
         return Place(chosen.folder)
     with transaction(desk.pool) as connection:
@@ -145,8 +146,8 @@ def seen(chosen: Options, name: str, data: bytes, looking: Looking, *, again: bo
 
 
 def written_thumbnail(chosen: Options, data: bytes, *, again: bool) -> str:
-    """Write a thumbnail under the hash of its bytes, whole, and return its address. Equal ones are one file. `again`:
-    an earlier try may have been killed in the middle of the file, and what it left is removed."""
+    """Write a thumbnail under the hash of its bytes, whole, and return its address. Equal thumbnails are one file. With
+    `again`, a file that an earlier try has left unfinished is removed, because that try may have been killed."""
     digest = hashlib.sha256(data).hexdigest()
     key = f"{digest[:2]}/{digest}.{FORMATS[chosen.thumbnail_format]}"
     storage = fetching.opened(chosen.thumbnails or str(settings.current().home / "thumbnails"))

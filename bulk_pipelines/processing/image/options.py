@@ -41,7 +41,7 @@ MIB = 1 << 20
 AT_ONCE = 4
 """How many pictures of one web server are fetched at the same time."""
 BREAK_AFTER, BREAK_SECONDS = 10, 60.0
-"""After so many failures in a row a web server is left alone for so long."""
+"""How many failures in a row it takes until a web server is left alone, and for how many seconds."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Options:
     memory: int
     seconds: float
     near: int
-    """In how many of 64 bits the hashes of near-doubles differ, at most; -1: nobody looks for them."""
+    """How many of 64 bits may differ between the hashes of near-doubles; -1: they are not looked for."""
     reference: Reference | None
     title: str
     commons: str
@@ -142,5 +142,5 @@ def ready(recipe: Recipe, providers: Mapping[str, Provider]) -> None:
 
 
 def at_once(recipe: Recipe) -> int:
-    """Return how many pictures are decoded at a time: more than there are processors only wait for each other."""
+    """Return how many pictures are decoded at a time. More than there are processors would wait for each other."""
     return min(recipe.at_once, os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Zip archives in any storage, of which any file can be read at any time."""
+"""Zip archives in any storage. Any of their files can be read at any time."""
 
 import io
 import zipfile
@@ -14,9 +14,9 @@ from bulk_pipelines.storage.seeking import SeekableFile
 BUFFER = 1 << 18
 END, END_64 = b"PK\x05\x06", b"PK\x06\x06"
 TAIL = (1 << 16) + 200
-"""The end of an archive is sought in so many of its last bytes."""
+"""How many of the last bytes of an archive are searched for its end."""
 LONGEST_LIST = 64 << 20
-"""The longest list of files in bytes, some 600,000 names. It is read into the memory whole."""
+"""The longest list of files in bytes, which is some 600,000 names: the whole list is held in memory."""
 
 
 class Stored:

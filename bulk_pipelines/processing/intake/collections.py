@@ -16,7 +16,7 @@ from bulk_pipelines.storage.access import access_of
 COLUMNS = ("file", "bytes")
 LONGEST_KEY = 200
 LITTER = ("__MACOSX", "Thumbs.db", "desktop.ini")
-"""What desktops leave in folders. Nobody means it, nor files whose names begin with a dot."""
+"""Files that desktops leave in folders. They are no rows, and neither are files whose names begin with a dot."""
 
 
 def is_collection(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""Records of CSV, in whatever dialect (RFC 4180 if nothing else was told or is seen)."""
+"""Records of CSV in any dialect. It is the one of RFC 4180 if nothing else was told or recognised."""
 
 import csv
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Dialect:
 
 
 class CsvLines:
-    """The lines of a CSV file. A record ends where its quotes say, so one that never ends is broken off."""
+    """The lines of a CSV file. A record in quotes can go on for ever, so one that is too long is broken off."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self.lines = lines
@@ -45,7 +45,7 @@ class CsvLines:
         return self
 
     def __next__(self) -> str:
-        if self.size > 2 * LARGEST:  # with its quotes doubled, a record may be so long
+        if self.size > 2 * LARGEST:  # doubled quotes can make a record twice as long
             raise csv.Error(f"the record is longer than {LARGEST:,} characters")
         line = next(self.lines)
         self.size += len(line)
@@ -58,7 +58,7 @@ class CsvLines:
 
 
 def of_csv(given: Iterator[str], told: Told, skipped: int = 0) -> Records:
-    """Begin to read a file, of which so many lines were left out."""
+    """Begin to read a file. `skipped` lines before this were left out, and count in the numbers of lines."""
     csv.field_size_limit(LARGEST)
     # A carriage return alone is no end of a line for PostgreSQL's COPY either; within quotes it stays.
     first, dialect, seen = first_line(given, told)
@@ -73,8 +73,8 @@ def of_csv(given: Iterator[str], told: Told, skipped: int = 0) -> Records:
 
 
 def first_line(given: Iterator[str], told: Told) -> tuple[list[str], Dialect, list[str]]:
-    """Return the values of the first line, how they are written, and the lines that were read to find that out. What
-    separates them is seen by the names that are known; of delimiters that fit alike, the first one counts."""
+    """Return the values of the first line, its dialect, and the lines that were read to find that out. The delimiter is
+    the one with which most known names are found; of several that do equally well, the first one counts."""
     reading = told.reading
     quote = '"' if reading.quote is None else reading.quote or None
     tried = reading.delimiter or "".join(mark for mark in DELIMITERS if mark != quote)
@@ -127,7 +127,7 @@ def csv_rows(
 
 
 def quoted_fields(record: str, dialect: Dialect) -> list[bool]:
-    """Tell of each field of a record whether it is quoted: a spelling of no value that is quoted is a text."""
+    """Return for each field of a record whether it is quoted, because a quoted spelling of no value is a text."""
     found, inside, begins, place = [False], False, True, 0
     while place < len(record):
         mark = record[place]

@@ -24,10 +24,10 @@ def of_array(head: str, text: io.TextIOWrapper) -> Iterator[Row]:
     rest = head.lstrip()[1:]
     number, first = 0, True
     while True:
-        rest = (yield_from := SPACE.sub("", rest, count=1)) or text.read(PIECE)
+        rest = (held := SPACE.sub("", rest, count=1)) or text.read(PIECE)
         if not rest:
             raise InvalidInput("source", f"the JSON array is never closed: it breaks off behind element {number}")
-        if not yield_from:
+        if not held:
             continue
         if rest[0] == "]" and (first or number):
             check_behind(rest[1:], text)

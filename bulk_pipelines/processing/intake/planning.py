@@ -1,5 +1,5 @@
-"""Persisting the rows of a job as its items, before any of them is worked. A plan that was cut short goes on where it
-stopped: the number of the job's items says how far it came."""
+"""The rows of a job are persisted as its items, before any of them is worked. A plan that was cut short goes on where
+it stopped: the number of the job's items says how far it came."""
 
 import itertools
 import logging
@@ -37,12 +37,12 @@ FETCHED = 5_000
 Each = TypeVar("Each")
 FIRST_BATCH = 1_000
 ROWS_BETWEEN = 1_000
-"""After so many rows a plan asks again whether it is to stop."""
+"""How many rows a plan persists before it asks again whether it must stop."""
 
 
 def plan(pool: Engine, job: Job, stopping: Callable[[], bool] = lambda: False) -> Job:
-    """Persist the rows of a job. A file may be cut short by `stopping`: then the job is not sealed, and another plan
-    goes on."""
+    """Persist the rows of a job. `stopping` may cut the reading of a file short: then the job is not sealed, and
+    another plan goes on."""
     request = ProcessingRequest.from_params(job.params)
     chosen = settings.current()
     load = types.find(request.recipe.type).load
@@ -113,8 +113,9 @@ def files_are_rows(request: ProcessingRequest) -> bool:
 def plan_collection(
     pool: Engine, job: Job, request: ProcessingRequest, chosen: Settings, stopping: Callable[[], bool]
 ) -> Job:
-    """Persist the files of a folder or an archive. An archive is landed, and stays until the job is old: its files are
-    read when their rows are worked. What lies in a folder is listed again after a crash, and what is new is added."""
+    """Persist the files of a folder or an archive. An archive is landed, and its copy stays until the job is old,
+    because its files are read when their rows are worked. After a crash a folder is listed again, and new files are
+    added."""
     check_collection(request)
     sizer = BatchSizer.within(replace(limits_of(chosen.engine).ingest, start_rows=FIRST_BATCH))
     with transaction(pool) as connection:
@@ -128,7 +129,7 @@ def plan_collection(
     with transaction(pool) as connection:
         before = jobs.find(connection, job.job_key).total_items
     if found.landed is None:
-        # A listing has no order that lasts, so a plan that is to stop would begin anew each time: it does not stop.
+        # A listing has no lasting order, so a plan that stopped would begin anew each time. That is why it never stops.
         left = Until(collections.of_folder(request.source, chosen), lambda: False)
     else:
         files = collections.of_archive(found.landed, chosen, request.reading.member)
@@ -144,15 +145,15 @@ def plan_collection(
 
 
 def check_collection(request: ProcessingRequest) -> None:
-    """Refuse what is said of files with rows, where each file is a row."""
+    """Refuse options that tell how rows are read from a file, because here each file is a row."""
     fit = {"member"} if collections.is_archive(request.source) else set()
     for name in request.reading.as_params():
         if name not in fit:
-            raise InvalidInput(name, "is said of files with rows, and here each file is a row")
+            raise InvalidInput(name, "is for files with rows, and here each file is a row")
 
 
 class Until(Generic[Each]):
-    """Rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
+    """Yields rows until somebody wants to stop. The first ones come in any case, so that each plan gets on."""
 
     def __init__(self, rows: Iterator[Each], stopping: Callable[[], bool]) -> None:
         self.rows = rows
@@ -168,7 +169,7 @@ class Until(Generic[Each]):
 
 
 def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -> None:
-    """Remove the landed copy: all its records are items. What cannot be removed now is removed by retention."""
+    """Remove the landed copy, because all its records are items. If that fails, retention removes it later."""
     if found.landed is None:
         return
     with suppress(BulkError):
@@ -178,7 +179,8 @@ def clear_up(pool: Engine, job_id: int, found: LandedSource, chosen: Settings) -
 
 
 def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
-    """Persist the rows of a query. They are of one snapshot, so all of them are written in one transaction, or none."""
+    """Persist the rows of a query. They come from one snapshot, which a second try would not see again, so one
+    transaction writes all of them or none."""
     url = pool.url.render_as_string(hide_password=False)
     reader = pools.single(url, application="bulk intake")
     try:
@@ -199,12 +201,12 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
 
 
 def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Return the columns and the rows of a query, which may read and nothing else."""
+    """Return the columns and the rows of a query. The query can only read."""
     statement = query.strip().rstrip(";")
     reader.autocommit = False
     reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
     namespaces.turn_to_theirs(reader)
-    # A statement that is prepared is one statement: nothing behind it can end the transaction that only reads.
+    # Only one statement can be prepared, so nothing in the text can end the read-only transaction.
     described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
     columns = tuple(each.name for each in described.description or ())
     if not columns:

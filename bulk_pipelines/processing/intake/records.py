@@ -1,7 +1,7 @@
-"""Reading the records of a file one after the other, in constant memory: CSV, NDJSON, and arrays of JSON.
+"""The records of CSV, NDJSON and JSON arrays are read one after the other, in constant memory.
 
-A record that cannot be read is a record all the same: it becomes an item that says why, so that nothing of a file goes
-unseen. What cannot be read as records at all, such as an array of JSON that is broken off, is an error of the file.
+A record that cannot be read still becomes an item, which says why, so that nothing of a file goes unseen. A file that
+cannot be read as records at all, such as a JSON array that breaks off, is refused.
 """
 
 import io

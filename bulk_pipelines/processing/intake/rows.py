@@ -25,8 +25,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of a file before it is read. `needs` are the columns that a source must have, in their order, and
-    `columns` all that the recipe reads."""
+    """What is known of a file before it is read. `needs` are the columns that a source must have, in their order;
+    `columns` are all columns that the recipe reads."""
 
     format: Format | None = None
     reading: Reading = STANDARD
@@ -48,8 +48,8 @@ class Told:
         )
 
     def fit(self, first: Sequence[str]) -> tuple[int, int]:
-        """Tell how well the first line of a file fits, if these are its values: by the names that are known, or by
-        their number if there is no header."""
+        """Return how well these values fit as the first line of a file: by how many names are known, or by the number
+        of values if there is no header."""
         if self.reading.no_header:
             return int(len(first) == len(self.reading.fields or self.needs)), len(first)
         known = {*self.columns, *self.reading.ignore, *(field for _, field in self.reading.map)}
@@ -93,7 +93,7 @@ def check_columns(columns: tuple[str, ...], field: str = "source") -> None:
     if len(set(columns)) < len(columns):
         problems.append("two columns have the same name")
     if any(name.startswith("_") and name in (UNREADABLE, LINE, RECORD) for name in columns):
-        problems.append(f"{UNREADABLE}, {LINE} and {RECORD} are no names of columns")
+        problems.append(f"{UNREADABLE}, {LINE} and {RECORD} cannot be names of columns")
     if problems:
         raise InvalidInput(field, f"the names of the columns are wrong: {'; '.join(problems)}")
     for name in columns:

@@ -1,5 +1,5 @@
-"""Giving the columns of a recipe to the rows of a file, as somebody has told: fields get other names or are left out,
-constants and what expressions make are added, dates become ISO 8601 and numbers have a point."""
+"""The rows of a file get the columns of a recipe, as the options say: fields are renamed or left out, constants and the
+values of expressions are added, dates become ISO 8601, and numbers get a decimal point."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from bulk_pipelines.processing.intake.rows import UNREADABLE, Records, Row, Told
 from bulk_pipelines.processing.request import Format
 
 AT_ONCE = 1_000
-"""So many rows are shaped together."""
+"""How many rows are shaped together."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """`fields` are those of the file, `names` what expressions call them, and `columns` where each goes, an empty text
-    if it is left out."""
+    """How fields become columns. `fields` are the fields of the file, `names` is what expressions call them, and
+    `columns` says where each field goes; an empty text leaves it out."""
 
     fields: tuple[str, ...]
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Shape:
         return [column for column, _ in (*reading.constants, *reading.expressions)]
 
     def column(self, field: str) -> str:
-        """Return where a field goes; records of JSON have fields that nobody knew of."""
+        """Return the column that a field goes to. Records of JSON may have fields that the first record lacks."""
         return self.columns.get(field, "" if self.told.reading.ignore_extra and field not in self.wanted else field)
 
     @property
@@ -87,7 +87,7 @@ class Shape:
 
 
 def opened(records: Records, told: Told, pool: Engine) -> Records:
-    """Return the records in the shape that was told."""
+    """Return the records with the columns that the options ask for."""
     reading = told.reading
     made = (*reading.constants, *reading.expressions)
     if not (made or reading.map or reading.ignore or reading.ignore_extra or reading.dates or reading.decimal):
@@ -107,7 +107,7 @@ def opened(records: Records, told: Told, pool: Engine) -> Records:
 
 
 def chosen(fields: Sequence[str], told: Told) -> dict[str, str]:
-    """Return where the fields go of which somebody has told."""
+    """Return where the fields go that the options name."""
     reading = told.reading
     found = {fields[place]: "" for field in reading.ignore for place in places_of(field, fields, "ignore")}
     found |= {fields[places_of(field, fields, "map")[0]]: column for column, field in reading.map}

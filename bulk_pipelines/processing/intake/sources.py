@@ -1,5 +1,5 @@
-"""Where the rows of a job come from. A file is landed first, and what was landed is written down: a plan that goes on
-reads the same bytes, whatever has become of the source."""
+"""The sources of rows. A file is landed first, and the copy is noted in the database, so a plan that goes on reads the
+same bytes, whatever has become of the source."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ def land(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource
 
 
 def landed_archive(request: ProcessingRequest, job: Job, chosen: Settings) -> LandedSource:
-    """Land an archive as it is: its files are unpacked one by one."""
+    """Land an archive without unpacking it: its files are unpacked one by one when they are read."""
     return land(replace(request, compression=Compression.NONE), job, chosen)
 
 

@@ -1,5 +1,5 @@
-"""Files that are tables, as rows: XLSX, Parquet and Arrow; and archives of files with rows. A value of a table is the
-text that it would have in a CSV file."""
+"""XLSX, Parquet and Arrow files, and archives of files, are read as rows. A value of a table becomes the text that it
+would be in a CSV file."""
 
 import io
 import tempfile
@@ -31,7 +31,7 @@ from bulk_pipelines.storage.seeking import SeekableFile
 HEAD = 8
 BROKEN = (pa.ArrowException, KeyError, OSError, ValueError)
 PARTS = (parquet_rows.PARQUET, parquet_rows.ARROW, parquet_rows.STREAM, *MAGICS)
-"""How files begin that can be read from any part, but not from the beginning alone."""
+"""How files begin that cannot be read as a stream: their readers jump to other parts of them."""
 Table = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
@@ -86,8 +86,8 @@ def broken(error: Exception) -> InvalidInput:
 
 
 def values(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], nulls: frozenset[str]) -> Iterator[Row]:
-    """Yield the rows of a table. The first two columns of a batch say where a row stood, and how many values it has
-    beyond the columns."""
+    """Yield the rows of a table. The first two columns of a batch are the number of a row, and how many values it has
+    too many."""
     try:
         for batch in batches:
             numbers, surplus, *cells = batch.columns
@@ -107,7 +107,7 @@ def too_wide(number: int, width: int, extra: int) -> Row:
 
 
 def members(archive: Archive, told: Told, limits: Limits) -> Records:
-    """Begin to read the files of an archive that are meant, one after the other. All have the columns of the first."""
+    """Begin to read the chosen files of an archive, one after the other. All must have the columns of the first."""
     first, *others = archive.members(told.reading.member)
     begun = member(archive, first, told, limits)
 
@@ -134,7 +134,7 @@ def member(archive: Archive, info: ZipInfo, told: Told, limits: Limits) -> Recor
 
 
 def unpacked(pieces: Iterable[bytes], shown: str, told: Told, limits: Limits, *, inside: bool = False) -> Records:
-    """Read a table of which only a stream is there: it is written to a file that lasts as long as its rows are read."""
+    """Read a table that comes as a stream: it is written to a file, which is removed when its rows were read."""
     folder = tempfile.TemporaryDirectory()
     storage = LocalStorage(Path(folder.name))
     with storage.publish("table") as sink:

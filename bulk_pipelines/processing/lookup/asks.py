@@ -1,4 +1,4 @@
-"""What a look-up asks of one provider, and how it reads the answer."""
+"""How a look-up asks one provider, and how it reads the answer."""
 
 import json
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class Ask:
     score_scale: float
     """The score that the provider gives to its best."""
     compare: bool
-    """Whether the score is how alike the query and the candidate's name are; for providers that give none."""
+    """Whether the likeness of the query and the candidate's name is the score, because the provider gives none."""
     answer: Mapping[str, Path]
     take_first: bool
     nothing: tuple[int, ...]
@@ -156,8 +156,8 @@ class Ask:
 
 
 def question(ask: Ask, request: Request) -> str:
-    """Return the text that stands for a request: equal requests have equal ones. Whether the answer is kept as nothing
-    goes by the path to the candidates, so this belongs to it."""
+    """Return the text that stands for a request: equal requests have equal texts. The path to the candidates belongs to
+    it, because it decides whether the answer is kept as nothing."""
     asked = vars(request) | {"nothing": list(request.nothing), "candidates": ask.candidates.text}
     return json.dumps(asked, sort_keys=True, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""Looking one row up: providers in their order of priority, and at each of them the variants of the query."""
+"""One row is looked up: providers are asked in their order, and each is asked by the variants of the query."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,7 +48,7 @@ def reads(recipe: Recipe) -> set[str]:
 
 @dataclass
 class Seen:
-    """What the asks of one try have come to so far."""
+    """What was found in one try so far."""
 
     ambiguous: Finding | None = None
     nothing: Finding | None = None
@@ -130,7 +130,7 @@ def asked(recipe: Recipe, ask: Ask, variant: Variant, query: str, tried: Try, de
 
 
 def worst(errors: list[Failure]) -> Failure:
-    """Return the failure that decides what becomes of the item: one that may pass, if there is any."""
+    """Return the failure that decides what becomes of the item: one that may pass comes before one that will not."""
     passing: list[Any] = [each for each in errors if isinstance(each, Transient)]
     return min(passing, key=lambda each: each.retry_after or 0.0) if passing else errors[0]
 

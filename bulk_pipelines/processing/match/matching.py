@@ -1,4 +1,4 @@
-"""Matching the rows of a claim together with a reference that this process holds in memory."""
+"""The rows of a claim are matched, all at once, with a reference that this process holds in memory."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -70,7 +70,8 @@ def as_candidates(found: Sequence[Found]) -> list[Candidate]:
 
 
 def spoken(found: Found) -> dict[str, object]:
-    """Return what speaks for a candidate: which text it is like, and the features that are not zero."""
+    """Return what speaks for a candidate: the text of the entry that the name is like, and the features that are not
+    zero."""
     return {"found": found.found, "origin": found.origin} | {
         name: value for name, value in found.features.items() if value
     }
@@ -91,7 +92,7 @@ def answers_to(pool: Engine, recipe: Recipe, findings: Sequence[Finding]) -> dic
 
 
 def judged(recipe: Recipe, found: Sequence[Candidate], origin: Origin) -> Finding:
-    """Decide between candidates. Unlikely ones are kept as well: they count when others are taken or rejected."""
+    """Decide between candidates. Unlikely ones are kept, because they may win when others are taken or rejected."""
     limits = judging(recipe)
     finding = results.judged(replace(limits, floor=0.0), found, origin, take_first=bool(options_of(recipe).itself))
     best = finding.best

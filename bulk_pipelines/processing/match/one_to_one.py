@@ -1,5 +1,5 @@
-"""Recipes that match no entry with two rows of a job. This can only be said when all rows are done: then the surest row
-keeps its entry, and the others are judged anew without it.
+"""Some recipes match no entry with two rows of a job. That can only be decided when all rows are done: then the surest
+row keeps its entry, and the others are judged anew without it.
 
 Each round takes an entry from all rows but its surest one. A row never gets back what it lost, so the rounds come to an
 end, and where they were cut short they go on to the same result.

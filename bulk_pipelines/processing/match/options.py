@@ -18,7 +18,7 @@ from bulk_pipelines.processing.references.declaration import Reference
 class Options:
     reference: Reference
     row: Columns
-    """The columns of a row that are evidence besides its names. Its names are what the variants make of it."""
+    """The columns of a row that are evidence besides its names. Its names come from the recipe's variants."""
     one_to_one: bool
     """Whether no entry is matched with two rows of a job."""
     itself: str

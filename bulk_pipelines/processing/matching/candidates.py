@@ -15,11 +15,11 @@ from bulk_pipelines.processing.matching.index import Index, host_key, hosts_of, 
 from bulk_pipelines.processing.matching.variants import LONGEST, MOST_NAMES, Origin
 
 MOST = 10
-"""Entries that are compared with one query; all that have the very name are, up to `MOST_EQUAL`."""
+"""How many entries are compared with one query. Beyond that, entries of exactly the name are, up to `MOST_EQUAL`."""
 MOST_EQUAL = 50
 HITS, LEAST_SIMILAR = 20, 0.15
 LEAST_SHARE = 0.6
-"""A variant that is less than so much as like a name as the most similar one is not looked at."""
+"""The least similarity of a variant that is looked at, as a share of the similarity of the most similar one."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The matcher's functions: match a batch, match so that nobody is taken twice, find doubles."""
+"""The matcher's functions: `match` matches a batch, `match_one_to_one` does so without taking an entry twice, and
+`doubles` finds entries that a reference has twice."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An assignment that matches no entry twice. The surest row takes its entry first; whoever wanted it, too, is judged
+"""An assignment that matches no entry twice. The surest row takes its entry first; other rows that wanted it are judged
 anew without it."""
 
 import heapq
@@ -15,7 +15,7 @@ from bulk_pipelines.processing.matching.scoring import Scored
 def assigned(batches: Sequence[Scored], model: Model) -> list[Scored]:
     """Return the batches without the pairs whose entry another row has taken."""
     wanting = _Wanting(batches, model)
-    wanting.settle()
+    wanting.give_away()
     kept, before = [], 0
     for scored in batches:
         rows = (scored.pairs.row + before).tolist()
@@ -43,20 +43,20 @@ class _Wanting:
                 self.wanted_by[entry].append(row + before)
             before += scored.size
 
-    def settle(self) -> None:
+    def give_away(self) -> None:
         """Give entries away, the surest first, until no row is sure of a free one."""
         queue = [wish for row in self.wishes if (wish := self._surest(row))]
         heapq.heapify(queue)
-        settled: set[int] = set()
+        given: set[int] = set()
         while queue:
             wish = heapq.heappop(queue)
             _, row, entry = wish
-            if row in settled or wish != self._surest(row):
+            if row in given or wish != self._surest(row):
                 continue  # an entry was taken since; the row has been put into the queue anew
-            settled.add(row)
+            given.add(row)
             self.taken[entry] = row
             for other in self.wanted_by[entry]:
-                if other not in settled:
+                if other not in given:
                     del self.wishes[other][entry]
                     if again := self._surest(other):
                         heapq.heappush(queue, again)

@@ -1,4 +1,4 @@
-"""References from rows: of a table in PostgreSQL, or of a file that somebody reads."""
+"""The entries of a reference are made from the rows of a table in PostgreSQL, or of a file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a row say what. The first of the names is taken as it is; all others may hold several values, as
-    an array or with semicolons between them."""
+    """The columns of a row, by what they mean. The first column of names holds one name as it is; the others may hold
+    several values, as an array or with semicolons between them."""
 
     names: Sequence[str]
     id: str = ""

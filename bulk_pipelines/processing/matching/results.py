@@ -8,7 +8,7 @@ from bulk_pipelines.processing.matching.grams import Floats
 
 
 class Verdict(StrEnum):
-    """What came of a query: one entry is meant, several may be, or none is."""
+    """What came of a query: it means one entry, it may mean several, or it means none."""
 
     MATCHED = "matched"
     AMBIGUOUS = "ambiguous"

@@ -1,1 +1,2 @@
-"""Web services: what is declared of them, their limits, the calls, and the answers that are kept."""
+"""Web services that recipes ask: `provider` has their declarations with their limits, `asking` and `client` call them,
+`answers` keeps what they say, and `requests_made` counts the calls."""

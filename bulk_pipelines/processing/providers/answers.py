@@ -15,11 +15,11 @@ from bulk_pipelines.processing.providers.provider import Provider
 
 @dataclass(frozen=True)
 class Answer:
-    """What a provider said to one question. Without a value it said that there is nothing."""
+    """A provider's answer to one question. Without a value, the provider has nothing."""
 
     value: Any
     asked_at: datetime | None
-    """When it was asked; None if that is now."""
+    """When the provider was asked; None if it was asked just now."""
 
     @property
     def cached(self) -> bool:
@@ -28,16 +28,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Serving:
-    """Which kept answers serve, besides those that their age allows."""
+    """Which kept answers may be used. Without any of these times, only the age of an answer counts."""
 
     since: datetime | None = None
-    """Answers that are younger than this serve, whatever their age."""
+    """Answers since this time may be used, even if their age no longer allows it."""
     not_before: datetime | None = None
-    """If there is such a time, answers that are younger serve, and no others."""
+    """Answers from before this time may not be used."""
 
 
 def key_of(provider: Provider, place: str, question: str) -> bytes:
-    """Return the key of a question. An answer serves only who would ask the same place in the same way."""
+    """Return the key of a question. An answer is used only for the same question, asked at the same place and with the
+    same headers."""
     asked = json.dumps([provider.address, provider.headers, provider.secrets, place, question])
     return hashlib.sha256(asked.encode()).digest()
 
@@ -51,7 +52,8 @@ def kept(connection: Connection, provider: Provider, keys: Sequence[bytes], serv
 def begin(
     connection: Connection, provider: Provider, keys: Sequence[bytes], serving: Serving, lease_seconds: float
 ) -> list[bytes]:
-    """Take it on to ask these questions, and return those that nobody else asks or has just asked."""
+    """Reserve these questions, and return those that this process is to ask: nobody else asks them, or has just asked
+    them."""
     values = wanted(provider, keys, serving) | {"lease_seconds": lease_seconds}
     return sorted(bytes(row[0]) for row in connection.execute(queries.text("providers", "begin_asking"), values))
 
@@ -68,7 +70,7 @@ def wanted(provider: Provider, keys: Sequence[bytes], serving: Serving) -> dict[
 
 
 def keep(connection: Connection, provider: Provider, found: Mapping[bytes, Any]) -> None:
-    """Keep what a provider said to these questions; None is nothing."""
+    """Keep the answers to these questions; None means that the provider has nothing."""
     ordered = sorted(found.items())
     most = 2 * provider.answer_bytes + payload.MAX_BYTES
     values = {

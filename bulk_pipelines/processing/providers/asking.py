@@ -1,4 +1,5 @@
-"""Asking providers: by the cache first, then one question for all who have it, within the limit that all share."""
+"""Providers are asked. Kept answers come first; then one process asks a question for all that have it, within the limit
+that all share."""
 
 import threading
 import time
@@ -27,7 +28,7 @@ ANY = Serving()
 Call = Callable[[Request], Any]
 """Makes one request within the limit, and returns the answer's JSON, or None for nothing."""
 Fetch = Callable[[Sequence[str], Call], Mapping[str, Any]]
-"""Asks some questions by one request, and returns what was said to each; None is nothing."""
+"""Asks some questions by one request, and returns the answer to each; None means that there is nothing."""
 
 
 class Clients:
@@ -58,15 +59,17 @@ class Asked:
 
 
 Count = Callable[[str, str, float, float], None]
-"""Counts a request: the provider, the status, how long it waited, and for how long nobody is to ask because of it."""
+"""Counts a request: the provider, the status, how many seconds it waited, and for how many seconds nobody may ask
+because of its answer."""
 
 
 def uncounted(_: str, __: str, ___: float, ____: float) -> None:
-    """Nobody counts the requests of a trial."""
+    """Count nothing: the requests of a trial belong to no job."""
 
 
 class Desk:
-    """Where recipes ask. `tried` is called with every request that was made, and `count` counts them."""
+    """The place where recipes ask providers. `tried` is called with every request that was made, and `count` counts
+    them."""
 
     def __init__(
         self,
@@ -125,7 +128,8 @@ class Desk:
         return reply.value
 
     def sent(self, provider: Provider, request: Request, use: Use) -> Reply | Failure:
-        """Return the reply, or the failure that the client has told the limit of, as far as it is the provider's."""
+        """Return the reply, or the failure. The client has already told the limit of failures that are the provider's
+        fault, so the failure is returned: the limit would count an exception as one more."""
         try:
             with spans.span(f"ask {provider.name}", "client", method=request.method):
                 return CLIENTS.of(provider).call(request, use)
@@ -194,5 +198,5 @@ class Desk:
 
 
 def lease(provider: Provider) -> float:
-    """Return for how many seconds nobody else asks what one process has taken on."""
+    """Return for how many seconds a question stays reserved for the process that asks it."""
     return provider.patience + provider.limit.lease_seconds

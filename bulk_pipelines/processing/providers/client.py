@@ -1,4 +1,4 @@
-"""Calling a provider: one client for each provider and process, with connections that are used again.
+"""Calls of a provider. Each process has one client for each provider, whose connections are used again.
 
 Nothing that a server sends can hold a worker or fill its memory: a request has a time limit as a whole, an answer a
 size limit, and only JSON that PostgreSQL can keep is an answer. Connections lead to public servers only (see
@@ -28,7 +28,7 @@ from bulk_pipelines.storage.http.fields import retry_after
 from bulk_pipelines.storage.http.guard import Deadline, GuardedNetwork, is_public, system_resolve
 
 UNSAID_SECONDS = 5.0
-"""How long everybody waits after a refusal that names no time."""
+"""How many seconds everybody waits after a refusal that names no time."""
 SHOWN = 200
 
 
@@ -182,7 +182,7 @@ class Client:
 
 
 def refuse(provider: Provider, response: httpx.Response, request: Request, use: Use) -> None:
-    """Raise what a status other than success means."""
+    """Raise the failure that a status stands for, unless it is a success or means that there is nothing."""
     status = response.status_code
     if status < 300 or status in request.nothing:
         return
@@ -206,7 +206,7 @@ def throttled(said: str, asked: float | None, use: Use) -> Throttled:
 
 
 def whole(provider: Provider, response: httpx.Response, deadline: Deadline) -> bytes:
-    """Read the answer within its limits of size and time. It is unpacked no further than its limit."""
+    """Read the answer within its limits of size and time. An answer that is packed is unpacked up to the limit only."""
     packing = response.headers.get("Content-Encoding", "identity").lower()
     if packing not in {"identity", "gzip"}:
         raise Transient(f"{provider.name} answers in the encoding {packing[:SHOWN]!r}, which was not asked for")

@@ -1,4 +1,4 @@
-"""The headers with which a provider is asked."""
+"""The headers of requests to a provider."""
 
 import re
 
@@ -26,7 +26,7 @@ def of_every_request(provider: Provider) -> dict[str, str]:
 
 
 def of_this_request() -> dict[str, str]:
-    """Return the header by which the provider can tell for which request of somebody it is asked."""
+    """Return the header `traceparent`, by which calls of the provider can be traced to the request that caused them."""
     trace_parent = context.outgoing()
     return {} if trace_parent is None else {"traceparent": trace_parent}
 

@@ -1,4 +1,4 @@
-"""What is declared of a provider: where it is, how it is called, and what it allows."""
+"""The declaration of a provider: where it is, how it is called, and what it allows."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Provider:
     address: str
     user_agent: str = "bulk-pipelines"
     contact: str = ""
-    """A mail address or page of whoever runs this installation. Providers ask for it before they refuse."""
+    """A mail address or page of whoever runs this installation. Some providers refuse requests without it."""
     headers: tuple[tuple[str, str], ...] = ()
     secrets: tuple[tuple[str, str], ...] = ()
     """Headers whose values stand in the environment: the header, and the value with `{VARIABLE}` in it."""
@@ -55,7 +55,7 @@ class Provider:
     private: bool = False
     """Whether the provider may lie in a private network or on this machine."""
     shares: str = ""
-    """Providers with the same word here share one limit: to whoever runs them they are one."""
+    """Providers with the same word here share one limit, because whoever runs them counts their requests together."""
 
     @property
     def limit(self) -> Limit:

@@ -1,4 +1,4 @@
-"""How many requests a job has made to which provider, what came of them, and how long they had to wait."""
+"""The requests of a job, counted: to which provider they went, what was answered, and how long they had to wait."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class RequestsMade:
     waited_seconds: float
     """How long they waited for their turn."""
     throttled_seconds: float
-    """For how long nobody was to ask the provider, because of their answers."""
+    """The seconds in which nobody could ask the provider because of the answers to these requests."""
 
 
 def write(connection: Connection, job_id: int, sums: Sums) -> None:

@@ -1,5 +1,5 @@
-"""Reading declarations that people write: each value is taken once, by its name and type, and a name that nobody takes
-is a misspelling."""
+"""Declarations that people write are read here. Each value is taken once, by its name and type, and a name that nobody
+takes counts as a misspelling."""
 
 import math
 import re

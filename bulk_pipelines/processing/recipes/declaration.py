@@ -1,4 +1,4 @@
-"""What is declared of a recipe: how one row is looked up, and what the grid shows of it."""
+"""The declaration of a recipe: how one row is looked up, and what the grid shows of it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from bulk_pipelines.processing.recipes.checking import Fields, checked_name
 from bulk_pipelines.processing.recipes.forms import Form
 
 QUERY = "query"
-"""The name by which a request's templates hold the variant's text."""
+"""The name that stands for the text of the variant in the templates of a request."""
 
 
 class Source(StrEnum):
@@ -39,7 +39,7 @@ EVIDENCE = (
     "decision",
     "decided_by",
 )
-"""What the grid can show of an outcome's evidence."""
+"""The fields of the evidence that the grid can show."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class Recipe:
     threshold: float
     """The least score of a match, from 0 to 1."""
     margin: float
-    """How much better than the second a match must be."""
+    """How much better than the second candidate a match must be."""
     floor: float
     """The least score of a candidate that is worth a look."""
     attempts: int
     not_found_attempts: int
-    """0 leaves it to the type of recipe."""
+    """How often a row is tried for which nothing is found; 0 leaves it to the type of recipe."""
     per_try: int
     """How many variants one attempt asks for; 0 means all."""
     at_once: int
@@ -86,7 +86,7 @@ class Recipe:
     matched_share: float
     """The share of rows that are expected to match; a check warns when it is less."""
     options: Mapping[str, Any] = field(hash=False)
-    """What the type of recipe needs besides; the type checks it."""
+    """The fields that belong to the type of recipe, which checks them."""
     given: Mapping[str, Any] = field(hash=False, compare=False)
     """The declaration as it was written, which a job keeps."""
 
@@ -135,8 +135,8 @@ class Recipe:
         return hashlib.sha256(payload.canonical("recipe", dict(self.given)).encode()).hexdigest()[:12]
 
     def variants_of(self, attempt: int, chosen: tuple[str, ...] = ()) -> tuple[Variant, ...]:
-        """Return the variants of an attempt in their order: each attempt begins with another one. `chosen` names those
-        that somebody wants to have tried instead."""
+        """Return the variants of an attempt in their order: each attempt begins with another one. If `chosen` names
+        variants, it is those."""
         if chosen:
             return self.named(chosen)
         step = self.per_try or 1

@@ -1,4 +1,4 @@
-"""The forms in which a query can be asked: people write one name in several ways."""
+"""The forms of a query's text, because people write one name in several ways."""
 
 import re
 from enum import StrEnum

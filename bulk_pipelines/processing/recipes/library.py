@@ -132,8 +132,8 @@ def with_whole_path(recipe: Any, folder: Path) -> Any:
 
 
 def chosen_by(chosen: Settings, name: str) -> Recipe:
-    """Return a recipe by its name, or the one recipe of a file. Whoever names a file has its rights: no door that
-    strangers reach may offer this."""
+    """Return a recipe by its name, or the one recipe of a file. The file is read with this process's own rights, so no
+    door that strangers can reach may call this."""
     installed = load(chosen)
     path = Path(name)
     if not is_file(path):

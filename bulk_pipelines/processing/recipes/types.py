@@ -1,4 +1,4 @@
-"""What a type of recipe brings: how its rows are looked up, one by one or many by one request."""
+"""What each type of recipe provides: how its rows are looked up, one by one or many by one request."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Try:
     """The variants of this attempt, in their order."""
     envelope: Envelope
     serving: Serving
-    """Which kept answers serve."""
+    """Which kept answers may be used."""
     source: str = ""
     """The address of the job's source, if it is a file or a folder."""
 
@@ -56,7 +56,7 @@ def always(_: Recipe, __: Mapping[str, Provider]) -> None:
 
 @dataclass(frozen=True)
 class RecipeType:
-    """A type of recipe. It brings `look`, or `look_all` when many rows share a request."""
+    """A type of recipe. It has `look`, or `look_all` if many rows share a request."""
 
     name: str
     asset: str
@@ -68,11 +68,11 @@ class RecipeType:
     claim: int = 100
     """How many rows a worker claims at once, at most."""
     claim_least: int = 1
-    """And at least, however long they take: as many as share a request."""
+    """How many rows a worker claims at least, however long they take, so that they fill a request that they share."""
     files: bool = False
     """Whether the source may be a folder or a zip archive, each file of which is a row."""
     reconcile: Callable[[Engine, Job], bool] | None = None
-    """Does, before the job ends, what can only be done for all its rows together."""
+    """Runs before a job ends, for work that needs all its rows together."""
     ready: Callable[[Recipe, Mapping[str, Provider]], None] = always
     """Raises `InvalidInput` if this installation lacks what a job of the recipe needs."""
     reads: Callable[[Recipe], set[str]] = lambda _: set()
@@ -90,4 +90,4 @@ class RecipeType:
     load: Callable[[Engine, Recipe], None] | None = None
     """Loads what the recipe needs, before the rows of a job are persisted."""
     not_found_attempts: int = 2
-    """How often a row is tried for which nothing is found, if the recipe does not say."""
+    """How often a row is tried for which nothing is found, unless the recipe says it."""

@@ -20,7 +20,7 @@ class Version(StrEnum):
 
 
 OLDER = "0.1"
-"""Its batches have the form of 0.2, and services without a list of versions speak it."""
+"""A service that lists no versions speaks 0.1, whose batches have the form of 0.2."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Reconciling the rows of a claim together: one round for each variant, and in a round as many rows by one request as
-the service takes."""
+"""The rows of a claim are reconciled together. There is a round for each variant, and in a round one request has as
+many rows as the service takes."""
 
 import json
 from collections import defaultdict
@@ -25,7 +25,7 @@ from bulk_pipelines.processing.results import Finding, Origin, Outcome
 from bulk_pipelines.storage.errors import Refused
 
 ANSWERS = ("description", "types", "match")
-"""What the grid can show of a candidate."""
+"""The fields of a candidate that the grid can show."""
 NO_QUERY = Looked(Finding(Outcome.SKIPPED, reason="the row has no value for any of the recipe's queries"))
 
 
@@ -93,7 +93,7 @@ class Row:
     done: bool = False
 
     def add(self, found: Finding) -> None:
-        """Keep a match and end with it; else keep the first finding that has candidates."""
+        """Keep a match, which ends the row; else keep the first finding that has candidates."""
         if self.best is None or found.outcome is Outcome.MATCHED or self.best.finding.outcome is Outcome.NO_MATCH:
             self.best = Looked(found)
         self.done = found.outcome is Outcome.MATCHED
@@ -117,7 +117,7 @@ def look_all(recipe: Recipe, tries: Sequence[Try], desk: Desk) -> dict[int, Look
 
 
 def groups(rows: Sequence[Row], number: int) -> Iterator[tuple[Serving, list[Row]]]:
-    """Yield the rows that have a query in this round, by what answers of the cache serve them."""
+    """Yield the rows that have a query in this round, grouped by which kept answers they may use."""
     found: dict[Serving, list[Row]] = defaultdict(list)
     for row in rows:
         if not row.done and number < len(row.queries):
@@ -145,8 +145,8 @@ def one_round(recipe: Recipe, spoken: Service, desk: Desk, rows: Sequence[Row], 
 def answered(
     ask: Callable[[list[str]], dict[str, Answer]], questions: list[str], batch: int
 ) -> dict[str, Answer | Failure]:
-    """Ask a batch at a time, and return what came of each question. A batch that the service refuses is halved, down to
-    the one question that it cannot take. When the service itself is in trouble, nothing more is asked."""
+    """Ask a batch at a time, and return what came of each question. A batch that the service refuses is halved, until
+    the question that it cannot take is alone. When the service itself is in trouble, nothing more is asked."""
     found: dict[str, Answer | Failure] = {}
     left = [questions[start : start + batch] for start in range(0, len(questions), batch)]
     while left:

@@ -1,4 +1,4 @@
-"""What a recipe says of its reference: a table of the database or a file, and which of its columns mean what."""
+"""The declaration of a recipe's reference: a table of the database or a file, and what its columns mean."""
 
 from dataclasses import dataclass
 from typing import Self

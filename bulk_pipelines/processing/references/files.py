@@ -20,7 +20,7 @@ from bulk_pipelines.storage.contract import Reader
 from bulk_pipelines.storage.landing import headed
 
 ENTRY_ID = "bulk entry id"
-"""The name of the id of an entry beside the file's own columns."""
+"""The name of the column with an entry's id, beside the file's own columns."""
 
 
 def loaded(connection: Connection, reference: Reference) -> tuple[int, list[str]] | None:
@@ -30,7 +30,7 @@ def loaded(connection: Connection, reference: Reference) -> tuple[int, list[str]
 
 
 def load(pool: Engine, reference: Reference, chosen: Settings) -> None:
-    """Load a file, unless its present version is loaded. Nobody sees a part of it."""
+    """Load a file, unless its present version is loaded. Others see the whole new version, or the old one."""
     with locations.Sources(access_of(chosen)) as sources:
         place, key = sources.source(reference.file, "reference")
         with place.open(key) as reader, transaction(pool) as connection:
@@ -63,8 +63,8 @@ def copy(connection: Connection, reference: Reference, reader: Reader, url: str,
 
 
 def entries(reference: Reference, rows: Records) -> Iterator[tuple[int, str, Row]]:
-    """Yield the rows that have an id, each with its number. A file with an unreadable record is no reference: whatever
-    it lacks would be found by nobody."""
+    """Yield the rows that have an id, each with its number. A file with an unreadable record is refused, because the
+    entry of that record could never be found."""
     for number, row in enumerate(rows, 1):
         if UNREADABLE in row:
             raise InvalidInput("reference", f"{reference.name}: record {number} cannot be read: {row[UNREADABLE]}")

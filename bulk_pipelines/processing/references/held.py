@@ -13,9 +13,9 @@ from bulk_pipelines.processing.references import files, rows
 from bulk_pipelines.processing.references.declaration import Reference
 
 LOOK_SECONDS = 60.0
-"""For so long an index serves one asker without a look at whether its reference has changed."""
+"""How long an index is used for one asker before somebody looks whether its reference has changed."""
 MOST_ENTRIES = 2_000_000
-"""More entries than this are held for one reference only."""
+"""How many entries are held for several references together. A single reference may have more."""
 
 
 Name = tuple[str, Reference]
@@ -37,8 +37,8 @@ class Held:
         self.kept: OrderedDict[Name, Kept] = OrderedDict()
 
     def of(self, pool: Engine, reference: Reference, asker: str) -> Index:
-        """Return the index of a reference. An asker, such as a job, that asks for the first time gets the reference as
-        it is now; one that asks again may get one that is a minute old."""
+        """Return the index of a reference. An asker, such as a job, gets the reference as it is now when it asks for
+        the first time; when it asks again, the index may be a minute old."""
         name = (pool.url.render_as_string(), reference)
         with self.lock:
             building = self.building[name]
@@ -55,7 +55,7 @@ class Held:
             return kept.index
 
     def look(self, pool: Engine, name: Name, asker: str) -> Kept:
-        """Build the index of a reference, unless the one that is held is that of the same rows."""
+        """Build the index of a reference, unless the index that is held was built of the same rows."""
         _, reference = name
         if reference.file:
             files.load_missing(pool, reference, settings.current())
@@ -70,7 +70,7 @@ class Held:
         return replace(kept, asker=asker, looked_at=time.monotonic())
 
     def make_room(self) -> None:
-        """Let go of the indexes that were asked for longest ago."""
+        """Drop the indexes that were asked for longest ago."""
         while len(self.kept) > 1 and sum(len(each.index) for each in self.kept.values()) > MOST_ENTRIES:
             self.kept.popitem(last=False)
 

@@ -49,7 +49,8 @@ class Relation:
         return f"{row[0]} rows {row[1]}"
 
     def found(self, connection: Connection, ids: Collection[str], columns: Sequence[str]) -> dict[str, Candidate]:
-        """Return the entries with these ids, with the values of some columns. Of several with one id, one counts."""
+        """Return the entries with these ids, with the values of some columns. If several have one id, it is one of
+        them."""
         read = dict.fromkeys([*self.reference.columns.all, *columns])
         statement = sql.SQL("SELECT {columns} FROM {source} WHERE {id} = ANY (%s::{type}[])").format(
             columns=sql.SQL(", ").join(map(sql.Identifier, read)),
@@ -73,7 +74,7 @@ class Relation:
 
 @contextmanager
 def opened(pool: Engine, reference: Reference) -> Iterator[tuple[Connection, Relation]]:
-    """Open a reference for reading, as one snapshot. What is wrong with it is told in words."""
+    """Open a reference for reading, as one snapshot. If it lacks a table or a column, `InvalidInput` says so."""
     try:
         with transaction(pool) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

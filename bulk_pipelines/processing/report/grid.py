@@ -1,5 +1,5 @@
-"""The grid: one row for each item, with the recipe's columns. It is read from what the items keep, and nothing is
-computed again, so it can be had at any time. All of it is of one snapshot."""
+"""The grid: one row for each item, with the recipe's columns. It is read from the results of the items, and nothing is
+computed again, so it can be had at any time. All its rows come from one snapshot."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ LONGEST_SHOWN = 1_000
 """How many characters of a cell are shown on a page."""
 DEFAULT_EVIDENCE = ("outcome", "id", "name", "score", "reason")
 
-# The result of an item that waits to be worked, or is worked again, is that of an earlier try: it is not shown.
+# An item that waits to be worked, or is worked again, may have the result of an earlier try, which is not shown.
 OUTCOME = sql.SQL(
     "CASE item.status WHEN 'SUCCEEDED' THEN item.result ->> 'outcome' WHEN 'NOT_FOUND' THEN 'no match'"
     " WHEN 'SKIPPED' THEN 'skipped' WHEN 'DLQ' THEN 'failed' WHEN 'CANCELLED' THEN 'cancelled'"
@@ -80,12 +80,13 @@ def select(grid: Grid, *, first: int | None = None, outcomes: Sequence[str] = ()
 
 
 def cell(column: GridColumn) -> sql.Composed:
-    """Return the expression for one column: what the item's result shows; the source's value while there is none."""
+    """Return the expression for one column: the cell in the item's result, or the source's value while there is no
+    result."""
     if (column.source, column.key) == (Source.EVIDENCE, "outcome"):
         return sql.Composed([OUTCOME])
     shown = sql.SQL("item.result -> 'grid' ->> {}").format(sql.Literal(column.header))
     if column.source is Source.EVIDENCE:
-        # Without columns of its own, a recipe's results have no cells; their evidence is there all the same.
+        # The results of a recipe without columns have no cells, but they have evidence.
         kept = sql.SQL("item.result -> 'evidence' ->> {}").format(sql.Literal(column.key))
         shown = sql.SQL("coalesce({}, {})").format(shown, kept)
         if column.key == "reason":

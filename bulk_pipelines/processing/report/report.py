@@ -31,20 +31,20 @@ class Counts:
     """The rows that each provider's answers decided."""
     answered: int = 0
     kept: int = 0
-    """Of these rows, those whose answer had been asked for before."""
+    """How many of these rows were decided by an answer that had been kept."""
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The requests to each provider, by the status that was answered."""
     waited_seconds: float = 0.0
     """How long requests waited for their turn."""
     throttled_seconds: float = 0.0
-    """For how long providers wanted nobody to ask."""
+    """The seconds in which nobody could ask a provider because of its answers."""
 
     @property
     def rows(self) -> int:
         return sum(self.outcomes.values())
 
     def share(self, outcome: Outcome) -> float:
-        """Return the share of an outcome among the rows that are done."""
+        """Return the share of rows with this outcome among those that are done."""
         done = self.rows - self.outcomes[OPEN] - self.outcomes[Outcome.THROTTLED]
         return self.outcomes[outcome] / done if done else 0.0
 

@@ -13,7 +13,7 @@ from bulk_pipelines.processing.shown import DecisionsApplied, DecisionShown, Rev
 @click.group()
 def review() -> None:
     """Look at rows of which a recipe is not sure, and decide about them. A decision holds for all rows of the recipe
-    that say the same, in later jobs, too."""
+    that say the same, also in later jobs."""
 
 
 @review.command(name="list")
@@ -25,11 +25,11 @@ def review() -> None:
     type=click.Choice(["ambiguous", "matched"]),
     help="Which rows are shown.",
 )
-@click.option("--after", default="", help="The last row of the page before.")
+@click.option("--after", default="", help="The key of the last row of the page before.")
 @click.option("--size", default=20, show_default=True, type=click.IntRange(1, 1_000), help="How many rows.")
 @output.shows(ReviewRow, many=True)
 def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
-    """List rows with their candidates, as JSON, a line for each; with --json as one list."""
+    """List rows with their candidates. Each row is a line of JSON; with --json, all of them are one list."""
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.processing.review import uncertain
 
@@ -58,7 +58,7 @@ def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
 @click.argument("job_key", metavar="JOB", shell_complete=suggestions.jobs)
 @output.shows(DecisionsApplied)
 def apply(job_key: str) -> None:
-    """Make all decisions count for the rows of a job, as they do for the rows of later jobs."""
+    """Apply all decisions to the rows of a job, as they are applied to the rows of later jobs."""
     from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing.review import deciding
 
@@ -71,7 +71,7 @@ def apply(job_key: str) -> None:
 @click.option("--precision", default=0.95, show_default=True, help="The share of matches that must be right.")
 @output.shows(ThresholdsShown)
 def propose(job_key: str, precision: float) -> None:
-    """Propose a threshold and a margin by what was decided, and tell what they would change, as JSON."""
+    """Propose a threshold and a margin that agree with the decisions, and show as JSON what they would change."""
     from bulk_pipelines.processing.review import thresholds
 
     output.show(ThresholdsShown(**thresholds.propose(connected(), job_key, precision).as_json()))

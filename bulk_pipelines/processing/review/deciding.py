@@ -1,5 +1,5 @@
-"""A reviewer decides about a row. The decision holds for every row that says the same, in this job and in later ones:
-the row itself shows it at once, the others of the job when it is applied to them, later jobs when they come to it."""
+"""A reviewer decides about a row. The decision holds for every row that says the same. The row itself shows it at once;
+other rows of the job show it when decisions are applied to the job; rows of later jobs show it when they are worked."""
 
 import json
 from collections import Counter
@@ -36,7 +36,7 @@ class Decided:
     outcome: str
     """The outcome that the row has now."""
     changed: bool
-    """False if this had been decided before."""
+    """False if the same had been decided before."""
 
     def as_json(self) -> dict[str, Any]:
         entry = self.decision.entry
@@ -61,7 +61,9 @@ def decide(pool: Engine, job_key: str, item_key: str, verdict: str, entry: str |
         item_id, row, result = row_to_decide(connection, job, item_key)
         said = keys.said(recipe, row)
         if not said:
-            raise Conflict(f"row {item_key} says nothing by which other rows could be known as the same")
+            raise Conflict(
+                f"row {item_key} has no value in the columns that the recipe looks up, so no decision is kept"
+            )
         values = {"recipe": recipe.name, "key": keys.key_of(said)}
         connection.execute(queries.text("reviews", "one_at_a_time"), values)
         found = connection.execute(queries.text("reviews", "decision"), values).fetchone()
@@ -101,7 +103,7 @@ def row_to_decide(connection: Connection, job: Job, item_key: str) -> tuple[int,
         raise NotFound(f"job {job.job_key} has no row {item_key!r}")
     item_id, state, row, result = found
     if state not in (ItemState.SUCCEEDED, ItemState.NOT_FOUND) or not (result or {}).get("evidence"):
-        raise Conflict(f"row {item_key} is {state}: only rows that were looked up are decided about")
+        raise Conflict(f"row {item_key} is {state}: decide about it when it was looked up")
     return item_id, row, result if state == ItemState.SUCCEEDED else result | {"state": state}
 
 
@@ -185,13 +187,12 @@ def show(
 
 
 def apply(pool: Engine, job_key: str, by: Actor | None) -> int:
-    """Make all decisions count for the rows of a job that are done, and return how many rows changed. Rows for which
-    nothing was found, and about which something was decided since, are tried again. This may be cut short and
-    repeated."""
+    """Apply all decisions to the rows of a job that are done, and return how many rows changed. Rows for which nothing
+    was found, and about which something was decided, are tried again. This may be cut short and repeated."""
     with transaction(pool) as connection:
         job = processing_job(connection, job_key, None if by is None else by.sees)
     if job.status is JobState.CANCELLED:
-        raise Conflict(f"job {job_key} is CANCELLED: decisions change nothing in it any more")
+        raise Conflict(f"job {job_key} is CANCELLED: decisions are not applied to it")
     recipe, tally = recipe_of_job(job), Tally(by, "apply decisions")
     changed, after = 0, ""
     while True:

@@ -1,4 +1,4 @@
-"""What thresholds a recipe may ask for, learned of what reviewers decided about its rows."""
+"""Thresholds for a recipe are proposed by what reviewers have decided about its rows."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,10 +16,10 @@ from bulk_pipelines.processing.work import recipe_of_job
 
 MOST = 100_000
 LEAST = 10
-"""Thresholds are proposed when at least so many decisions speak for them."""
+"""How many decided rows must match by thresholds before these are proposed."""
 MARGINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
 STEPS = 50
-"""A threshold is one of so many between 0 and 1."""
+"""How many thresholds between 0 and 1 are tried."""
 
 Floats = npt.NDArray[np.float64]
 Truths = npt.NDArray[np.bool_]
@@ -43,12 +43,12 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What holds, what could hold, and what that would change."""
+    """The present thresholds, the proposed ones, and what these would change."""
 
     decisions: int
     present: Thresholds
     proposed: Thresholds | None
-    """None while too few decisions speak for any."""
+    """None if too few decisions agree with any."""
     more: int = 0
     """Rows of the job that nobody decided about and that would match, too."""
     less: int = 0

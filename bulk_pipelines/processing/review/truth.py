@@ -1,5 +1,5 @@
-"""What was decided about rows, and what it makes of a finding. A decision counts before everything that a recipe finds
-by itself."""
+"""Decisions about rows, and what they make of a finding. A decision outweighs everything that a recipe finds by
+itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,8 @@ from bulk_pipelines.processing.results import Candidate, Finding, Origin, Outcom
 from bulk_pipelines.processing.review import keys
 
 UNDECIDED = "undecided"
-"""The field of the evidence that says what the recipe found by itself, for the day when the decision is taken back."""
+"""The field of the evidence that says what the recipe found by itself. It is shown again if the decision is taken
+back."""
 TAKEN = "taken"
 """The field that names the entries which surer rows of the job are matched with."""
 NEVER_LOOKED_UP = {"outcome": Outcome.AMBIGUOUS.value, "reason": "it was decided before, and never looked up"}
@@ -32,7 +33,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What holds of all rows that say one thing. Its verdict is no rejection: what was rejected stands by itself."""
+    """What was decided about all rows that say the same. Its verdict is never a rejection: rejected candidates are
+    listed beside it."""
 
     verdict: Verdict = Verdict.OPEN
     entry: Candidate | None = None
@@ -42,7 +44,7 @@ class Decision:
 
     @property
     def settles(self) -> bool:
-        """Whether nothing need be looked up."""
+        """Whether the row is decided, so that nothing need be looked up."""
         return self.verdict is not Verdict.OPEN
 
     def same(self, other: "Decision") -> bool:
@@ -52,7 +54,7 @@ class Decision:
         return told(self) == told(other)
 
     def after(self, verdict: Verdict, entry: Candidate | None) -> "Decision":
-        """Return what holds when a reviewer says this, too."""
+        """Return the decision that holds after a reviewer has also said this."""
         match verdict:
             case Verdict.ACCEPT:
                 assert entry is not None, "a candidate is accepted"
@@ -78,8 +80,8 @@ def of_evidence(evidence: Mapping[str, Any]) -> Decision:
 
 
 def of_rows(connection: Connection, recipe: Recipe, rows: Mapping[int, Mapping[str, Any]]) -> dict[int, Decision]:
-    """Return what was decided about these rows, by their numbers. An accepted entry that is not there any more is as
-    good as no decision."""
+    """Return what was decided about these rows, by their numbers. Whether an accepted entry still exists is not looked
+    up here."""
     asked = {number: keys.key_of(said) for number, row in rows.items() if (said := keys.said(recipe, row))}
     values = {"recipe": recipe.name, "keys": sorted(set(asked.values()))}
     found = {bytes(row[0]): of_row(row) for row in connection.execute(queries.text("reviews", "decisions"), values)}
@@ -87,8 +89,8 @@ def of_rows(connection: Connection, recipe: Recipe, rows: Mapping[int, Mapping[s
 
 
 def finding(recipe: Recipe, found: Finding | None, decision: Decision, taken: Sequence[str]) -> Finding:
-    """Return what a decision makes of a finding. Without a finding, the row was never looked up. What other rows have
-    `taken` is no candidate."""
+    """Return what a decision makes of a finding, which is None if the row was never looked up. Entries that other rows
+    have `taken` are no candidates."""
     faults, origin = ((), None) if found is None else (found.faults, found.origin)
     if decision.verdict is Verdict.ACCEPT:
         assert decision.entry is not None, "the database checks it"
@@ -137,7 +139,7 @@ def never_looked_up(decision: Decision) -> dict[str, Any]:
 
 
 def found_before(evidence: Mapping[str, Any]) -> Finding:
-    """Return what the recipe found by itself, of the evidence that an item keeps."""
+    """Return what the recipe found by itself, from the evidence that an item keeps."""
     undecided = evidence.get(UNDECIDED) or evidence
     asked_at = evidence.get("asked_at")
     origin = Origin(

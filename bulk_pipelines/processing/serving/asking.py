@@ -36,16 +36,16 @@ class Asked:
     limit: int = LIMIT
     types: frozenset[str] = frozenset()
     all_types: bool = False
-    """Whether a candidate needs all of the types, and not only one."""
+    """Whether a candidate must have all of the types, and not only one."""
     required: frozenset[str] = frozenset()
-    """Properties that a candidate must have as the query says them."""
+    """Properties in which a candidate must agree with the query."""
     id: str = ""
     """The entry that is asked for by its id."""
 
 
 @dataclass
 class Said:
-    """What the properties of a query say, by the fields of a query."""
+    """The values of a query's properties, collected by the fields of `Query`."""
 
     fields: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in FIELDS.values()})
 
@@ -114,7 +114,7 @@ def with_required(scored: scoring.Scored, asked: Sequence[Asked]) -> Truths:
 
 
 def by_id(index: Index, entry_id: str) -> list[Json]:
-    """Return the entry with this id: nothing is as sure."""
+    """Return the entry with this id. It is a certain match."""
     return [described(index, place) | {"score": 100.0, "match": True} for place in places_of(index, entry_id)[:1]]
 
 
@@ -137,7 +137,7 @@ def shown(index: Index, found: Sequence[Candidate], best: Candidate | None) -> l
 
 
 def described(index: Index, place: int) -> Json:
-    """Return what is said of an entry wherever it is shown."""
+    """Return the fields that an entry has in all answers."""
     entry = index.entries.slice(place, 1).to_pylist()[0]
     return {
         "id": entry["id"],

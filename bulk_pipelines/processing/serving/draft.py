@@ -13,7 +13,7 @@ from bulk_pipelines.processing.serving.stable import PREVIEW
 VERSION = "1.0-draft"
 MATCHED_BY = ("name", "id", "property")
 QUANTIFIERS = ("any", "all")
-"""Values are evidence, and there is none that speaks for a candidate because it lacks something."""
+"""The quantifiers that are answered. `none` is not: no evidence speaks for a candidate because it lacks a value."""
 
 
 def manifest(name: str, at: str) -> Json:
@@ -87,7 +87,8 @@ def condition(place: str, given: object) -> tuple[str, str, list[str]]:
 
 
 def checked_required(place: str, name: str) -> str:
-    """A property that nothing is compared by cannot be required: the answer would be wrong, and nobody would know."""
+    """Return the name of a property that can be required. Others are refused, because candidates are not compared by
+    them: the answer would be wrong, and nobody would know."""
     if name not in COMPARED:
         known = ", ".join(each for each in PROPERTIES if each in COMPARED or each == "type")
         raise InvalidInput(place, f"{name!r} cannot be required; {known} can")

@@ -1,4 +1,4 @@
-"""Showing more of entries: the values that they have in the columns of their reference."""
+"""More about entries: the values that they have in the columns of their reference."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -62,7 +62,8 @@ def opened(pool: Engine, chosen: Settings, name: str, address: str) -> Service:
 
 
 def refreshed(service: Service) -> None:
-    """Load the reference anew if it is a file that has changed. Clients begin with the manifest, so that is when."""
+    """Load the reference anew if it is a file that has changed. This is called for the manifest, with which clients
+    begin."""
     matching.load(service.pool, service.recipe)
 
 

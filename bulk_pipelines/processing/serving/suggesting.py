@@ -1,4 +1,4 @@
-"""Completing what people type: entries, types, and properties."""
+"""Entries, types and properties are suggested while people type."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,8 @@ from bulk_pipelines.processing.serving.asking import PROPERTIES, Json
 
 SUGGESTED = 10
 MOST_RANKED = 5_000
-"""A letter alone stands in most names: so many of those that begin with it, and of all that have it, are ranked."""
+"""How many entries whose names begin with a text are ranked, and how many that have it anywhere: one letter stands in
+most names."""
 
 
 def suggest(index: Index, kind: str, prefix: str, cursor: int, columns: Mapping[str, str]) -> Json:

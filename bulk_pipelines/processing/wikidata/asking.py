@@ -1,5 +1,5 @@
-"""Spreading questions over requests: as many by one request as a service takes, and as many requests at once as its
-provider allows."""
+"""Questions are spread over requests: each has as many as a service takes, and as many are made at once as its provider
+allows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -18,10 +18,11 @@ from bulk_pipelines.processing.wikidata.entities import Entity
 from bulk_pipelines.processing.wikidata.options import ANSWERS, COUNTRY, INSTANCE_OF, WEBSITE
 
 AGREES, DIFFERS = 2.0, -2.0
-"""What a property of the row says for or against an entity, as logarithms of odds, like the model's weights."""
+"""How much a property of the row counts for or against an entity, as logarithms of odds, like the model's weights."""
 OTHER_TYPE = -4.0
 REDIRECTED = -1.0
-"""A title that leads to an entity of other names is mostly another name, and sometimes a part of the thing."""
+"""How much a redirect counts against an entity. A title that leads to an entity of other names is mostly another name
+of it, but sometimes names a part of it."""
 SURE = 0.99
 """The score of an entity that has the row's identifier."""
 ADDRESS = "https://www.wikidata.org/wiki/"

@@ -16,7 +16,7 @@ PROPERTY = re.compile(r"P[1-9]\d{0,11}")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z0-9]+)*|mul")
 INSTANCE_OF, COUNTRY, WEBSITE = "P31", "P17", "P856"
 ANSWERS = ("label", "description", "aliases", "url")
-"""What the grid can show of an entity, besides the values of properties by their ids."""
+"""The fields of an entity that the grid can show, besides properties by their ids."""
 THRESHOLD, MARGIN, FLOOR = 0.5, 0.1, 0.1
 
 

@@ -1,4 +1,4 @@
-"""What is asked of Wikimedia's interfaces, and how the answers are read: many questions by one request."""
+"""The requests to Wikimedia's interfaces, and how their answers are read. One request has many questions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from bulk_pipelines.processing.wikidata.options import ITEM
 API = "api.php"
 COMMON = {"format": "json", "formatversion": "2", "errorformat": "bc"}
 LONGEST_SEARCH = 300
-"""A search of more characters is refused."""
+"""How many characters a search may have: longer ones are refused."""
 FOUND_TOGETHER, FOUND_ALONE = 50, 10
 TELLING = 4
-"""Words of fewer letters stand in too many names."""
+"""How many letters a word must have to tell names apart."""
 MOST_SAME, MOST_CLASSES = 20, 100_000
 """How many items of one name are looked at, and how many classes below one."""
 
@@ -56,7 +56,7 @@ def of_entities(languages: Sequence[str], wanted: Sequence[str]) -> Fetch:
 
 
 def titles(names: Sequence[str], call: Call) -> dict[str, Any]:
-    """Ask a wiki for pages of these titles. What a title leads to counts, also by a redirect."""
+    """Ask a wiki for pages of these titles. If a title leads to another page, the item of that page is the answer."""
     answer = query_of(
         call(
             api(
@@ -181,7 +181,8 @@ def plain(name: str) -> str:
 
 def together(language: str) -> Fetch:
     """Search the phrases of many rows by one request; a question is a list of phrases as JSON. A page belongs to the
-    rows whose phrases it has. When there were more pages than an answer holds, whoever got none is searched alone."""
+    rows whose phrases it has. If there were more pages than an answer holds, rows without a page are searched again in
+    smaller groups."""
 
     def apart(questions: Sequence[str], call: Call) -> dict[str, list[Entity]]:
         pages, more = search(call, of_together(questions), FOUND_TOGETHER, language)

@@ -30,7 +30,7 @@ class Row:
     names: dict[str, str]
     """The names that the row may go by, each with its variant."""
     acronyms: dict[str, str]
-    """Names that find, and say little: who bears one is compared by the others."""
+    """Acronyms of the row, each with its variant. They find entities, but say too little to compare them by."""
     identifiers: dict[str, str]
     """The values of the row's identifiers by their properties."""
     evidence: Evidence
@@ -116,8 +116,8 @@ class Row:
         return Origin(variant, self.provider, kept is not None and kept.cached, None if kept is None else kept.asked_at)
 
     def looked(self, recipe: Recipe) -> Looked:
-        """Return what the try came to. When somebody could not be asked, only a match is sure; the last try settles for
-        candidates."""
+        """Return what the try came to. If a provider could not be asked, only a match is sure, and anything else is
+        tried again; the last try takes the candidates that there are."""
         if not self.names and not self.identifiers:
             return NOTHING_ASKED
         faults = tuple(dict.fromkeys(str(each) for each in self.errors))

@@ -1,4 +1,4 @@
-"""The rows of a claim, tier by tier: what many rows share a request for comes first, and only what is left goes on.
+"""The rows of a claim go through tiers. Requests that many rows share come first, and only rows without a match go on.
 
 Identifiers and exact names are asked by SPARQL, then titles with their redirects, fifty at a time; then the names of
 many rows by one search; at last claims, for what is still undecided. A second try searches each row alone.
@@ -38,7 +38,7 @@ def look_all(recipe: Recipe, tries: Sequence[Try], desk: Desk) -> dict[int, Look
 
 
 def served(found: Iterable[Row]) -> Iterator[tuple[Serving, list[Row]]]:
-    """Yield the rows by what answers of the cache serve them."""
+    """Yield the rows, grouped by which kept answers they may use."""
     groups: dict[Serving, list[Row]] = {}
     for row in found:
         groups.setdefault(row.tried.serving, []).append(row)
@@ -65,7 +65,7 @@ def worked(recipe: Recipe, asking: Asking, some: list[Row]) -> None:
 
 
 def worth_claims(chosen: Options, row: Row) -> bool:
-    """Whether claims may decide: a row without a match, or one whose match only claims can confirm."""
+    """Whether claims may help to decide about a row: it has no match, or one that only claims can confirm."""
     if not row.done:
         return True
     return chosen.judged_by_claims and lacks_claims(row)
@@ -83,8 +83,8 @@ def judge(recipe: Recipe, world: World, some: Iterable[Row]) -> None:
 
 
 def world_of(asking: Asking) -> World:
-    """Ask once what classes and countries there are, if the recipe goes by them. Without an answer, only what is
-    certain counts."""
+    """Ask for classes and countries, if the recipe uses them. Without an answer, only the classes that the recipe names
+    count for an entity, and none counts against it."""
     chosen = asking.options
     classes, whole, codes = frozenset(chosen.types) or None, not chosen.types, None
     if chosen.types and chosen.sparql:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IDLE = 4
 PATIENCE = 3_600.0
-"""For so many seconds at most, a thread that can have no connection waits for one that another thread uses."""
+"""The longest time that a thread which can have no connection waits for one that another thread uses."""
 
 
 class Pool:

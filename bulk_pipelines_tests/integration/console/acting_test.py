@@ -186,7 +186,7 @@ def test_a_dropped_file_is_taken_again_and_its_history_stays(api: Api, made: Fur
 def test_a_distribution_is_checked_and_started(ada: Visitor, made: Furnished) -> None:
     text = "indexKey;effectiveDate;asofindicator\nA;20240101;CLS\nB;20240102;CLS\n"
     checked = ada.send("/console/new/distribution", {"inputs": text, "act": "check"})
-    assert "2 inputs, all right" in words(checked)
+    assert "2 inputs without a mistake" in words(checked)
     wrong = ada.send("/console/new/distribution", {"inputs": "A,2024,CLS", "act": "start"})
     assert wrong.status_code == 400
     assert "effectiveDate" in words(wrong)
@@ -230,13 +230,13 @@ def test_rows_are_counted_and_then_tried_again(ada: Visitor, made: Furnished) ->
     items = f"/console/jobs/{key}/items"
     told = {"item": ids, "state": "all", "act": "count"}
     ada.send(items, told)
-    assert "1 item would be tried again. 4 items passed by" in words(ada.open(f"/console/jobs/{key}"))
+    assert "1 item would be tried again. 4 items left alone" in words(ada.open(f"/console/jobs/{key}"))
     ada.send(items, {"scope": "all", "state": "NOT_FOUND", "act": "reprocess"})
     assert "1 item tried again." in words(ada.open(f"/console/jobs/{key}"))
     job = found(made.engine, key)
     assert (job.status, job.pending_items, job.not_found_items) == ("RUNNING", 1, 0)
     ada.send(items, told | {"act": "skip"})
-    assert "1 item left out. 4 items passed by" in words(ada.open(f"/console/jobs/{key}"))
+    assert "1 item left out. 4 items left alone" in words(ada.open(f"/console/jobs/{key}"))
     job = found(made.engine, key)
     assert (job.pending_items, job.skipped_items) == (0, 1)
     assert "skip" in words(ada.open(f"/console/jobs/{key}/audit"))
@@ -315,17 +315,17 @@ def test_the_beginning_of_a_large_file_is_looked_at(ada: Visitor, packing: str) 
         (
             "email,name,role\nann@example.org,Ann,reader\nbo".encode("utf-16"),
             "",
-            "Its only record would not be rejected",
+            "The only record of the file would not be rejected",
         ),
         (
             "email,name,role\nann@example.org,Ann,reader\nbo".encode("utf-16-be"),
             "&encoding=utf-16-be",
-            "Its only record would not be rejected",
+            "The only record of the file would not be rejected",
         ),
         (
             b'\xef\xbb\xbf[{"email":"ann@example.org","name":"Ann",\n"role":"reader"},{"em',
             "",
-            "Its only record would not be rejected",
+            "The only record of the file would not be rejected",
         ),
     ],
     ids=["tiny", "not xz", "utf-16", "without a mark", "marked json"],

@@ -169,8 +169,8 @@ def test_a_column_that_was_renamed_since_is_told(engine: Engine, tmp_path: Path,
         replayed(engine, job)
     assert str(caught.value) == (
         f"the records of {job.job_key} were read for 1 column that public.people has not any more: id."
-        f" `bulk import errors {job.job_key} --as-source --to FILE` writes them to a file; import that with --map, which"
-        " says where its fields go now, or with --ignore"
+        f" `bulk import errors {job.job_key} --as-source --to FILE` writes them to a file; import that with --map,"
+        " which says where its fields go now, or with --ignore"
     )
     with transaction(engine) as connection:
         connection.execute("ALTER TABLE people RENAME number TO id")

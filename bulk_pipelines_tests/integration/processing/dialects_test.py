@@ -179,6 +179,6 @@ def test_a_row_that_is_not_as_told_fails_alone(scene: Scene) -> None:
 
 
 def test_what_is_said_of_files_is_not_said_of_queries_and_pictures(scene: Scene) -> None:
-    with pytest.raises(InvalidInput, match="is said of files only") as error:
+    with pytest.raises(InvalidInput, match="is for files only") as error:
         scene.submitted(query="SELECT 'a' AS title", reading=Reading.of({"delimiter": ";"}))
     assert error.value.field == "delimiter"
