@@ -71,7 +71,8 @@ WHERE t.oid = :type::regtype;
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
 -- first, then those whose columns need values, then the shortest. An index with expressions, a condition or another
--- way to compare than its columns have, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
+-- way to compare than its columns have, one of a table that others inherit, whose rows count as its own and which it says
+-- nothing of, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
 SELECT c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -82,6 +83,9 @@ SELECT c.relname,
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = :oid AND i.indisunique AND i.indisvalid AND NOT i.indisexclusion
     AND i.indexprs IS NULL AND i.indpred IS NULL AND NOT i.indnullsnotdistinct
+    AND NOT EXISTS (
+        SELECT FROM pg_inherits JOIN pg_class AS p ON p.oid = inhparent WHERE inhparent = :oid AND p.relkind = 'r'
+    )
     AND NOT EXISTS (
         SELECT FROM unnest(i.indkey::smallint[], i.indcollation::oid[]) AS used (attnum, by)
             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = used.attnum
