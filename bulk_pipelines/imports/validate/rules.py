@@ -87,7 +87,10 @@ KEPT = frozenset(
 )
 """Types that keep each value whole which they can read, if they have no length or precision. PostgreSQL is asked of all
 others."""
-DAYS = {"date", "daterange", "datemultirange"}
+# What the texts of arrays and ranges of these must have, so that a part of them could be lost.
+SIGNS = dict.fromkeys(("date", "daterange", "datemultirange"), (b":T", r":|\dT")) | dict.fromkeys(
+    ("timestamp with time zone", "tstzrange", "tstzmultirange"), (b".", r"\.\d{6}\d*[1-9]")
+)
 PRECISION = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
 
 
@@ -110,18 +113,26 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
         plain = rf"^[+-]?0*\d{{0,{min(whole, 900)}}}(\.\d{{0,{min(scale, 900)}}}0*)?$" if scale >= 0 else "^$"
         fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
         return None, not compute.all(fits).as_py()
-    if column.kind not in {ColumnKind.ARRAY, ColumnKind.OTHER} or text.null_count == len(text):
-        return None, False
+    return None, column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and may_lose_parts(column, text)
+
+
+def may_lose_parts(column: Declared, text: Column) -> bool:
+    """Tell whether a text of a type that is made of others, or that only PostgreSQL knows, may have more than is kept."""
     plain = column.exact_type.removesuffix("[]")
-    return None, arrow.has_any(text, b":T") if plain in DAYS else plain not in KEPT
+    if plain in SIGNS:
+        return has_signs(text, *SIGNS[plain])
+    return plain not in KEPT and text.null_count < len(text)
 
 
 def has_more(column: Declared, text: Column) -> bool:
     """Tell whether a text may have more than its type keeps, so that PostgreSQL must be asked."""
-    characters, more = MORE.get(column.base_type, (b"", "^$"))
+    return has_signs(text, *MORE.get(column.base_type, (b"", "^$")))
+
+
+def has_signs(text: Column, characters: bytes, pattern: str) -> bool:
     if not arrow.has_any(text, characters):
         return False
-    return bool(compute.any(compute.match_substring_regex(text, more)).as_py())
+    return bool(compute.any(compute.match_substring_regex(text, pattern)).as_py())
 
 
 def fit_plainly(text: Column, whole: int, scale: int) -> bool:
