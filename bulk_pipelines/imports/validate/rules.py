@@ -117,7 +117,8 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
 
 
 def may_lose_parts(column: Declared, text: Column) -> bool:
-    """Tell whether a text of a type that is made of others, or that only PostgreSQL knows, may have more than is kept."""
+    """Tell whether a text of a type that is made of others, or that only PostgreSQL knows, may have more than it
+    keeps."""
     plain = column.exact_type.removesuffix("[]")
     if plain in SIGNS:
         return has_signs(text, *SIGNS[plain])
