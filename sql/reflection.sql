@@ -51,10 +51,28 @@ FROM unnest(:names::text[], :types::oid[], :modifiers::integer[]) WITH ORDINALIT
     JOIN pg_type AS t ON t.oid = given.type
 ORDER BY given.place;
 
+-- name: parts
+-- What a type is made of: of which sort it is; the type below a domain, of the bounds of a range, or of the elements of
+-- an array whose texts are told apart by commas; and the types of the fields of a composite type.
+SELECT t.typtype::text,
+    CASE t.typtype
+        WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod)
+        WHEN 'r' THEN (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngtypid = t.oid)
+        WHEN 'm' THEN (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngmultitypid = t.oid)
+        WHEN 'b' THEN (SELECT format_type(e.oid, NULL) FROM pg_type AS e WHERE e.typarray = t.oid AND e.typdelim = ',')
+    END,
+    (
+        SELECT array_agg(format_type(atttypid, atttypmod) ORDER BY attnum) FROM pg_attribute
+        WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
+    )
+FROM pg_type AS t
+WHERE t.oid = :type::regtype;
+
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
--- first, then those whose columns need values, then the shortest. An index with expressions, a condition or its own way
--- to compare, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
+-- first, then those whose columns need values, then the shortest. An index with expressions, a condition or another
+-- way to compare than its columns have, one of a table that others inherit, whose rows count as its own and which it says
+-- nothing of, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
 SELECT c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -65,7 +83,15 @@ SELECT c.relname,
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = :oid AND i.indisunique AND i.indisvalid AND NOT i.indisexclusion
     AND i.indexprs IS NULL AND i.indpred IS NULL AND NOT i.indnullsnotdistinct
-    AND NOT EXISTS (SELECT FROM unnest(i.indcollation) AS used JOIN pg_collation AS o ON o.oid = used WHERE NOT o.collisdeterministic)
+    AND NOT EXISTS (
+        SELECT FROM pg_inherits JOIN pg_class AS p ON p.oid = inhparent WHERE inhparent = :oid AND p.relkind = 'r'
+    )
+    AND NOT EXISTS (
+        SELECT FROM unnest(i.indkey::smallint[], i.indcollation::oid[]) AS used (attnum, by)
+            JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = used.attnum
+            JOIN pg_collation AS o ON o.oid IN (used.by, a.attcollation)
+        WHERE used.by <> a.attcollation AND NOT o.collisdeterministic
+    )
 ORDER BY i.indisprimary DESC,
     (
         SELECT bool_and(a.attnotnull) FROM pg_attribute AS a
@@ -76,7 +102,8 @@ ORDER BY i.indisprimary DESC,
 -- name: references
 -- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. One that this
 -- role may not look up, or in which all columns together count as missing, is left out; so is one that goes by periods,
--- and one that is not enforced, which PostgreSQL has since its version 18.
+-- one between columns of different collations, which no query can compare as they are, and one that is not enforced, which
+-- PostgreSQL has since its version 18.
 SELECT o.conname, n.nspname, c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -92,23 +119,42 @@ FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.confrelid JOIN pg_namesp
 WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conparentid = 0
     AND to_jsonb(o) @> '{"conenforced": false}' IS NOT TRUE AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND NOT EXISTS (
+        SELECT FROM unnest(o.conkey, o.confkey) AS key (own, other)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.own
+            JOIN pg_attribute AS b ON b.attrelid = o.confrelid AND b.attnum = key.other
+        WHERE a.attcollation <> b.attcollation AND 0 NOT IN (a.attcollation, b.attcollation)
+    )
 ORDER BY o.conname;
 
 -- name: referrers
--- The foreign keys that refer to a table: the table and the columns of each, and the columns referred to.
-SELECT n.nspname, c.relname,
-    (
-        SELECT array_agg(a.attname ORDER BY place)
-        FROM unnest(o.conkey) WITH ORDINALITY AS key (attnum, place)
-            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
-    )::text[],
+-- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
+-- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. Of those that it cannot see, only they are told whose rows
+-- would change with a row that they refer to: the others do not let it go.
+SELECT n.nspname, c.relname, columns.names,
     (
         SELECT array_agg(a.attname ORDER BY place)
         FROM unnest(o.confkey) WITH ORDINALITY AS key (attnum, place)
             JOIN pg_attribute AS a ON a.attrelid = o.confrelid AND a.attnum = key.attnum
-    )::text[]
-FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE o.confrelid = :oid AND o.contype = 'f' AND o.conparentid = 0
+    )::text[],
+    columns.collations, seen.hidden
+FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.conrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace,
+    LATERAL (
+        SELECT array_agg(a.attname ORDER BY place)::text[] AS names,
+            bool_and(has_column_privilege(c.oid, a.attnum, 'SELECT')) AS readable,
+            array_agg(quote_ident(l.nspname) || '.' || quote_ident(k.collname) ORDER BY place) AS collations
+        FROM unnest(o.conkey, o.confkey) WITH ORDINALITY AS key (attnum, other, place)
+            JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.attnum
+            JOIN pg_attribute AS b ON b.attrelid = o.confrelid AND b.attnum = key.other
+            LEFT JOIN pg_collation AS d ON d.oid = b.attcollation AND NOT d.collisdeterministic
+            LEFT JOIN pg_collation AS k ON k.oid = coalesce(d.oid, a.attcollation)
+            LEFT JOIN pg_namespace AS l ON l.oid = k.collnamespace
+    ) AS columns,
+    LATERAL (
+        SELECT NOT (has_schema_privilege(n.oid, 'USAGE') AND columns.readable AND NOT row_security_active(c.oid)) AS hidden
+    ) AS seen
+WHERE o.contype = 'f' AND o.conparentid = 0
+    AND (o.confrelid = :oid OR o.confrelid IN (SELECT relid FROM pg_partition_tree(:oid)))
     AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
-    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND NOT (seen.hidden AND o.confdeltype IN ('a', 'r'))
 ORDER BY o.conname;

@@ -16,11 +16,12 @@ CELL_CHARACTERS = 32_767
 """The most characters of a cell, in UTF-16, as Excel counts them."""
 
 # Excel counts days from 1899-12-30, which is right from March 1900 on, and ends with the year 9999. It would show what
-# is behind the last whole millisecond of that year as the year 10000.
+# is behind the last whole millisecond of a day as the next day.
 DAY = 86_400_000_000
 EXCEL_ZERO = -25_569 * DAY
 FIRST_MOMENT = 61 * DAY
-LAST_MOMENT = 2_958_466 * DAY - 1_000
+LAST_MOMENT = 2_958_466 * DAY
+LAST_OF_DAY = DAY - 1_000
 # The calendar repeats itself after 400 years.
 CYCLE_YEARS, CYCLE = 400, 146_097 * DAY
 
@@ -82,9 +83,11 @@ def moment(column: Column, values: Values, first: int) -> Pieces:
     """Write times as Excel's numbers, and as text where Excel has no number for them."""
     since = pc.subtract(values.cast(pa.int64()), EXCEL_ZERO)
     whole = pc.divide(since, DAY)
-    part = pc.divide(pc.subtract(since, pc.multiply(whole, DAY)).cast(pa.float64()), float(DAY))
+    of_day = pc.subtract(since, pc.multiply(whole, DAY))
+    part = pc.divide(of_day.cast(pa.float64()), float(DAY))
     days = pc.add(whole.cast(pa.float64()), part).cast(pa.string())
-    within = pc.and_(pc.greater_equal(since, FIRST_MOMENT), pc.less_equal(since, LAST_MOMENT))
+    within = pc.and_(pc.greater_equal(since, FIRST_MOMENT), pc.less(since, LAST_MOMENT))
+    within = pc.and_(within, pc.less_equal(of_day, LAST_OF_DAY))
     if pc.all(within).as_py() is not False:
         return [f'" s="{MOMENT}"><v>', days, "</v>"]
     as_number = pc.binary_join_element_wise(f'" s="{MOMENT}"><v>', days, "</v>", "")

@@ -22,6 +22,11 @@ BEGIN = re.compile(rb"<((?:\w+:)?)sheetData\s*(/?)>")
 ROOT = re.compile(rb"<(?:\w+:)?worksheet\b[^>]*>")
 DAY = 86_400_000
 EXCEL_ZERO = -25_569 * DAY
+MICROSECONDS = 1_000 * DAY
+# Sums of hours miss midnight by so many microseconds, and Excel shows them as midnight. What is one microsecond before
+# midnight, as the digits of a number tell it, is the end of a day that somebody wrote.
+SUMS = 20
+LAST_MICROSECOND = (0.9, 1.6)
 LAST_SERIAL = 2_958_466
 # With a power of ten, or with a point and sixteen or seventeen digits: so many tell the numbers of cells apart.
 SHOWN_DIGITS, SHORT = 15, 13
@@ -206,7 +211,8 @@ def replaced(values: Any, mask: Any, with_these: Any) -> Any:
 
 def moments(serials: Any, from_1904: bool) -> Any:
     """Return Excel's days since 1900 as dates, dates with times, or times of the day. A value that is no such number
-    stays what it is. The 29th of February 1900, which Excel has and no calendar, counts as the day before it."""
+    stays what it is. They are rounded to milliseconds, but not to another day. The 29th of February 1900, which Excel
+    has and no calendar, counts as the day before it."""
     days = numbers(serials)
     known = (days >= 0) & (days < LAST_SERIAL)
     days = np.where(known, days, 0)
@@ -215,13 +221,27 @@ def moments(serials: Any, from_1904: bool) -> Any:
         days = days + 1462
         of_day = np.zeros(len(days), dtype=bool)
     stamps = np.round(np.where(days < 60, days + 1, days) * DAY).astype(np.int64) + EXCEL_ZERO
+    near = last_moments(days, of_day)
+    stamps[near] -= 1
     text = pa.array(stamps).cast(pa.timestamp("ms")).cast(pa.string())
     day, clock = compute.utf8_slice_codeunits(text, 0, -13), compute.utf8_slice_codeunits(text, -12)
     clock = compute.replace_substring_regex(clock, r"\.000$", "")
+    if near.any():
+        told = np.minimum(np.round(days[near] % 1 * MICROSECONDS), MICROSECONDS - 1).astype(np.int64)
+        clock = replaced(clock, near, pa.array([f"23:59:59.{each % 1_000_000:06}" for each in told.tolist()]))
     whole = compute.binary_join_element_wise(day, clock, "T")
     found = compute.if_else(compute.equal(clock, "00:00:00"), day, whole)
     found = compute.if_else(pa.array(of_day), clock, found)
     return compute.if_else(pa.array(known), found, serials)
+
+
+def last_moments(days: npt.NDArray[np.float64], of_day: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Tell which numbers would be rounded to the next day, though they are moments of this one."""
+    before = (1 - days % 1) * MICROSECONDS
+    first, last = LAST_MICROSECOND
+    is_noise = (before < first) | ((before > last) & (before < SUMS))
+    found: npt.NDArray[np.bool_] = (before <= 500) & (of_day | ~is_noise)
+    return found
 
 
 def numbers(texts: Any) -> npt.NDArray[np.float64]:

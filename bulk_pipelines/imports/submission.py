@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import audit, dlq, jobs, submission
 from bulk_pipelines.engine.jobs.audit import Actor, Tally
@@ -18,6 +19,7 @@ from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile, kind_name
 from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
@@ -109,6 +111,18 @@ def refuse_incomplete(connection: Connection, job: Job) -> None:
         )
 
 
+def refuse_other_columns(job_key: str, declared: Resource, files: Sequence[ImportFile]) -> None:
+    """Raise `Conflict` if the records were read for columns that the table does not have by now."""
+    read = {name for file in files if file.layout is not None for name in file.layout.columns}
+    gone = sorted(read - set(declared.column_names))
+    if gone:
+        raise Conflict(
+            f"the records of {job_key} were read for {counted(len(gone), 'column')} that {'.'.join(declared.place)} has"
+            f" not any more: {', '.join(gone)}. `bulk import errors {job_key} --as-source --to FILE` writes them to a"
+            " file; import that with --map, which says where its fields go now, or with --ignore"
+        )
+
+
 def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -> Submitted:
     """Run the rejects of an import that has ended once more, as an import of their own. An import has only one replay,
     which belongs to the owner of the import, whoever asks for it."""
@@ -127,6 +141,9 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
         if not rejects.count(connection, job.job_id):
             removed = ", retention has removed them" if (job.result or {}).get("rejected") else ""
             raise Conflict(f"job {job_key} has no rejected records to run again{removed}")
+        # Whoever runs rejects again has mended a rule or the data, so the declaration is that of today.
+        declared = adoption.today(connection, first.declared)
+        refuse_other_columns(job_key, declared, files)
     with locations.folder(folder, access, "BULK_LANDING_URL") as storage, transaction(pool) as connection:
         # Retention may remove them meanwhile: then all are read, or none.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -135,8 +152,6 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
     if not written:
         raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")
     with transaction(pool) as connection:
-        # Whoever runs rejects again has mended a rule or the data, so the declaration is that of today.
-        declared = adoption.today(connection, first.declared)
         request = ImportRequest(
             first.resource,
             tuple(written),

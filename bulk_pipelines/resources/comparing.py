@@ -20,7 +20,8 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
     """Compare the declaration of an adopted table with the table as it is now. Raise `InvalidInput` if it is gone."""
     actual = reflection.reflect(connection, reflection.quoted(connection, declared.place), declared.name)
     there = {column.name: column for column in actual.columns}
-    found = [each for column in declared.columns for each in of_column(column, there.get(column.name))]
+    table = ".".join(declared.place)
+    found = [each for column in declared.columns for each in of_column(table, column, there.get(column.name))]
     known = set(declared.column_names)
     for column in actual.columns:
         if column.name not in known:
@@ -41,7 +42,7 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
     return found
 
 
-def of_column(declared: Column, actual: Column | None) -> list[Difference]:
+def of_column(table: str, declared: Column, actual: Column | None) -> list[Difference]:
     name = declared.name
     if actual is None:
         return [Difference(f"the table has no column {name}, or it is generated", True)]
@@ -53,7 +54,10 @@ def of_column(declared: Column, actual: Column | None) -> list[Difference]:
     if declared.has_default and not actual.has_default and actual.required:
         found.append(Difference(f"its column {name} has no default any more", True))
     if actual.takes_empty and not declared.takes_empty:
-        told = f"its column {name} takes an empty text as a value, and the declaration says that it is none"
+        told = (
+            f"its column {name} takes an empty text as a value, and the declaration, which is older than that, says"
+            f" that it is none, so NULL is loaded: `bulk resources adopt {table} --again` makes it anew"
+        )
         found.append(Difference(told, False))
     labels = {value for rule in actual.rules if isinstance(rule, OneOf) for value in rule.values}
     if labels:

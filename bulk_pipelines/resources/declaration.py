@@ -3,7 +3,7 @@ these declarations."""
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -23,6 +23,17 @@ class Fill(Enum):
     CHANGE_TIME = "the time at which the import was submitted, for a row that an upsert changes as for a new one"
     TRUE = "true"
     EMPTY_LIST = "an empty list"
+
+
+def without_precision(type_: str) -> str:
+    """Return the name of a type without its length or precision."""
+    if type_.startswith('"') or type_.endswith('"'):
+        return type_
+    if type_.startswith("interval"):
+        return "interval" + ("[]" if type_.endswith("]") else "")
+    plain = re.sub(r"\(\d+(,-?\d+)?\)", "", type_)
+    # Without a length, these names would mean a length of one.
+    return re.sub(r"^bit\b(?! varying)", '"bit"', re.sub(r"^character\b(?! varying)", "bpchar", plain))
 
 
 @dataclass(frozen=True)
@@ -67,14 +78,7 @@ class Column:
     @property
     def base_type(self) -> str:
         """The type without any domain, length or precision: it takes values that the column would refuse or cut."""
-        exact = self.exact_type
-        if exact.startswith('"') or exact.endswith('"'):
-            return exact
-        if exact.startswith("interval"):
-            return "interval" + ("[]" if exact.endswith("]") else "")
-        plain = re.sub(r"\(\d+(,-?\d+)?\)", "", exact)
-        # Without a length, these names would mean a length of one.
-        return re.sub(r"^bit\b(?! varying)", '"bit"', re.sub(r"^character\b(?! varying)", "bpchar", plain))
+        return without_precision(self.exact_type)
 
     @property
     def code(self) -> str:
@@ -144,6 +148,10 @@ class Referrer:
     table: str
     columns: tuple[str, ...]
     to: tuple[str, ...]
+    collations: tuple[str | None, ...] = field(default=(), compare=False)
+    """The collations by which the columns compare, if they have any: both sides need not have the same."""
+    hidden: bool = field(default=False, compare=False)
+    """Whether this role cannot see its rows, which would change if a row that they name went."""
 
 
 @dataclass(frozen=True)

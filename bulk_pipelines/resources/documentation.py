@@ -43,7 +43,9 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
 `has` a value.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
-  words, also where PostgreSQL itself would drop a part: the time of a `date`, the offset of a `timestamp` without one.
+  words, also where PostgreSQL itself would drop a part: the time of a `date`, the date of a `time`, the offset of a
+  `timestamp` without one. That holds for the elements of arrays, the bounds of ranges, the fields of composite types
+  and domains over any of these, too: PostgreSQL takes their texts apart, and each part is asked for.
   Rows go in by binary COPY if all their values are written plainly: numbers without an exponent and with up to
   nineteen digits, ISO dates and times, JSON, arrays of one dimension. If a column of a batch has values that only
   PostgreSQL can read (intervals, addresses of networks, ranges, `infinity`, longer numbers), the rows of that batch go
@@ -58,7 +60,8 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
   Tracing and undo need to know this for ever. So `adopt --provenance` adds the three columns to the table, a
   trigger that notes changes, and a block range index. They are columns and not a side table, because a side table
   would have to be as large as the table, and a table without a key has nothing that it could be joined by.
-- A table without a key takes inserts only. Partitioned tables, other schemas and quoted names work: `--table
+- A table without a key takes inserts only. So does one that others inherit: its keys say nothing of their rows, which a
+  query of it shows as well. Partitioned tables, other schemas and quoted names work: `--table
   'shop."Order Lines"'`. Views, foreign tables, tables whose row-level security holds for this role, and tables that
   it may not read or write are refused in one line that names the GRANT.
 - A file needs the columns that the table needs. A column with a default that the file has must have a value in

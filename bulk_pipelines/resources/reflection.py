@@ -78,7 +78,7 @@ def reflected(connection: Connection, table: str, name: str) -> Resource:
         schema=schema,
         table_name=relname,
         provenance=provenance,
-        referrers=tuple(referrers(connection, oid)),
+        referrers=tuple(each for each in referrers(connection, oid) if not each.hidden),
     )
 
 
@@ -186,7 +186,10 @@ def references(connection: Connection, oid: int, columns: list[Column]) -> list[
 
 def referrers(connection: Connection, oid: int) -> list[Referrer]:
     rows = connection.execute(queries.text("reflection", "referrers"), {"oid": oid})
-    return [Referrer(schema, table, tuple(columns), tuple(to)) for schema, table, columns, to in rows]
+    return [
+        Referrer(schema, table, tuple(columns), tuple(to), tuple(collations), hidden)
+        for schema, table, columns, to, collations, hidden in rows
+    ]
 
 
 def as_referred_to(connection: Connection, resource: Resource) -> Resource:

@@ -50,6 +50,12 @@ def as_it_is(connection: Connection, resource: Resource) -> Resource:
     ).fetchone()
     if not (row and row[0]):
         raise Conflict(f"the rows of {'.'.join(resource.place)} do not say any more where they come from")
+    hidden = sorted({f"{each.schema}.{each.table}" for each in found.referrers if each.hidden})
+    if hidden:
+        raise Conflict(
+            f"rows of {', '.join(hidden)} refer to {'.'.join(resource.place)} and would change with it, and this role"
+            f" cannot see them: GRANT SELECT ON {', '.join(hidden)} TO it, or let a role undo the import that may"
+        )
     there = {(each.columns, each.to) for each in found.referrers if (each.schema, each.table) == found.place}
     return replace(found, references=tuple(own for own in found.own_references if (own.columns, own.to) in there))
 

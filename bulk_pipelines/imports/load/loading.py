@@ -16,7 +16,7 @@ from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import conflicts, refusals, rejects, tables, weeding, writing
+from bulk_pipelines.imports.load import conflicts, losses, refusals, rejects, tables, weeding, writing
 from bulk_pipelines.imports.validate.validation import Validated
 
 
@@ -35,7 +35,7 @@ def load_batch(
         return set_aside(connection, context, validated)
     refusals.at_once(connection)
     is_copied = False
-    if direct and not validated.doubtful and len(validated.lines):
+    if direct and len(validated.lines) and not losses.possible(connection, context.resource, validated.doubtful):
         is_copied = copied(connection, context, validated)
     if not is_copied:
         validated = weeding.weeded(connection, context, validated)

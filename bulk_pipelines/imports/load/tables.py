@@ -125,12 +125,14 @@ def names(reference: Reference, one: str, other: str) -> sql.Composed:
 
 def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
     """Write the conditions that no row refers to this one: one for each column of a resource that could. Rows that name
-    rows of their own table are left to `own_references`."""
-    own = [((other.table,), (column,), ("id",)) for other, column in resources.referrers(resource)]
+    rows of their own table are left to `own_references`. If this role cannot see who refers to it, anybody might."""
+    if any(each.hidden for each in resource.referrers):
+        return [sql.SQL("{}").format(False)]
+    own = [((other.table,), (column,), ("id",), (None,)) for other, column in resources.referrers(resource)]
     if resource.referrers:  # they were looked up, those of our own tables, too
         own = []
     others = [
-        ((each.schema, each.table), each.columns, each.to)
+        ((each.schema, each.table), each.columns, each.to, each.collations or (None,) * len(each.columns))
         for each in resource.referrers
         if not any(each.columns == ours.columns and each.to == ours.to for ours in resource.own_references)
         or (each.schema, each.table) != resource.place
@@ -140,13 +142,15 @@ def unreferenced(resource: Resource, alias: str) -> list[sql.Composed]:
             sql.Identifier(*place),
             listed(
                 [
-                    sql.SQL("r.{} = {}").format(sql.Identifier(column), sql.Identifier(alias, name))
-                    for column, name in zip(columns, to, strict=True)
+                    sql.SQL("r.{} = {}{}").format(
+                        sql.Identifier(column), sql.Identifier(alias, name), sql.SQL(f" COLLATE {by}" if by else "")
+                    )
+                    for column, name, by in zip(columns, to, collations, strict=True)
                 ],
                 " AND ",
             ),
         )
-        for place, columns, to in [*own, *others]
+        for place, columns, to, collations in [*own, *others]
     ]
 
 

@@ -16,6 +16,7 @@ from bulk_pipelines.columns import arrow, binary_copy
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
+from bulk_pipelines.imports.load import losses
 from bulk_pipelines.imports.records.parsed import Reason, shown
 from bulk_pipelines.imports.validate import validation
 from bulk_pipelines.imports.validate.validation import Reject, Validated
@@ -44,20 +45,6 @@ KNOWN = frozenset(
     | {"timestamp with time zone", "interval", "uuid", "json", "jsonb", "bytea", "inet", "cidr"}
 )
 """Types whose input functions are known to raise no errors when they are asked what is wrong."""
-HALF = "0.5::numeric::money::text"
-LOSSES = {
-    # A date may be infinite, or behind the last time that a timestamp knows.
-    "date": "CASE WHEN {given} ~ ':|\\dT' AND {given}::date BETWEEN '4713-01-01 BC' AND '294276-12-31'"
-    " THEN {given}::timestamp <> {given}::date END",
-    "timestamp without time zone": "{given}::timestamptz AT TIME ZONE 'UTC' <> {given}::timestamp",
-    "time without time zone": "{given} ~ '[+-][0:]*[1-9]|/'",
-    "money": rf"length(rtrim(substring({{given}} FROM '[' || substring({HALF} FROM '\D(?=5)') || '](\d+)'), '0'))"
-    rf" > length(substring({HALF} FROM '5\d*'))",
-    "name": "{given}::name::text <> {given}",
-    '"char"': '{given}::"char"::text <> {given}',
-    "oid": "{given} ~ '-'",
-}
-"""How PostgreSQL tells that it would lose a part of a value: times of day, offsets, digits, characters, signs."""
 
 
 def weeded(connection: Connection, context: ImportContext, validated: Validated) -> Validated:
@@ -122,28 +109,20 @@ def faults(connection: Connection, column: Column, place: int) -> list[tuple[int
         (number, Reason(column.code, column.name, shown(value), shown(message)))
         for number, value, message, _ in connection.execute(query, prepare=False)
     ]
-    losses = [sql.SQL("{given}::{base} IS DISTINCT FROM {given}::{exact}")] if base != exact else []
-    losses += [sql.SQL(LOSSES[base])] if base in LOSSES else []
-    if losses:
-        found += lossy(connection, column, given, losses, {number for number, _ in found})
+    lost = losses.condition(connection, exact, given)
+    if lost is not None:
+        found += lossy(connection, column, given, lost, {number for number, _ in found})
     return found
 
 
 def lossy(
-    connection: Connection, column: Column, given: sql.Composable, losses: list[sql.SQL], unreadable: set[int]
+    connection: Connection, column: Column, given: sql.Composable, lost: sql.Composable, unreadable: set[int]
 ) -> list[tuple[int, Reason]]:
     """Return the values of which the column would lose a part."""
     # Only CASE makes sure that PostgreSQL does not read the others first.
     query = sql.SQL(
         "SELECT number, {given} FROM {} j WHERE CASE WHEN {given} IS NOT NULL AND number <> ALL (%s) THEN {lost} END"
-    ).format(
-        JUDGED,
-        given=given,
-        lost=sql.SQL(" OR ").join(
-            each.format(given=given, base=sql.SQL(column.base_type), exact=sql.SQL(column.exact_type))
-            for each in losses
-        ),
-    )
+    ).format(JUDGED, given=given, lost=lost)
     detail = f"{column.exact_type} would not keep it whole"
     return [
         (number, Reason("does_not_fit", column.name, shown(value), detail))

@@ -15,6 +15,8 @@ from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 
 LEAST_BLOCK = 1024
+LAST_IS_EMPTY = "{} fields instead of {}, and the last one is empty: see --preview"
+"""What is said of a record that ends with a delimiter too many."""
 
 
 def parse(block: Block, columns: tuple[str, ...], dialect: Dialect = STANDARD) -> Parsed:
@@ -62,9 +64,13 @@ def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Ta
     """Parse the rows. Return them as a table, and separately those with a wrong number of fields: the number of each
     among the rows that are not blank, and the reason."""
     misfits: list[tuple[int, Reason]] = []
+    mark = dialect.delimiter
 
     def note(row: pyarrow.csv.InvalidRow) -> Literal["skip"]:
         fields = f"{counted(row.actual_columns, 'field')} instead of {row.expected_columns}"
+        ends = row.actual_columns == row.expected_columns + 1 and (row.text or "").rstrip("\r\n").endswith(mark)
+        if ends:
+            fields = LAST_IS_EMPTY.format(row.actual_columns, row.expected_columns)
         assert row.number is not None  # Arrow counts the rows if only one thread reads
         misfits.append((row.number - 1, Reason("malformed_record", detail=fields)))
         return "skip"

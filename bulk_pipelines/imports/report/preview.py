@@ -2,10 +2,9 @@
 would be rejected, and the options that are needed. Nothing is submitted, and nothing is written but to a folder that is
 removed."""
 
-import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,10 +17,8 @@ from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import parquet_rows, sheets
-from bulk_pipelines.formats import rows as row_files
 from bulk_pipelines.formats.arrow_text import text_of, uuid_text
-from bulk_pipelines.formats.files import archives, encodings, expressions
+from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import STANDARD, Reading
@@ -30,12 +27,14 @@ from bulk_pipelines.imports.load import weeding
 from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect import layout
-from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
-from bulk_pipelines.imports.plan.land import conversion, landing
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.records.parsed import shown
+from bulk_pipelines.imports.report import recognised
+from bulk_pipelines.imports.report.proposals import proposed
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.imports.validate.validation import Validated, validate
 from bulk_pipelines.imports.work import MAX_RECORD_BYTES
@@ -49,9 +48,6 @@ SHOWN = 10
 REMEDIES = 5
 PACKED_TABLE = "parquet or arrow"
 """What is said of a table that came out of an archive: its rows do not tell what it was."""
-COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+,\d+|\d+,(\d\d?|\d{4,}))")
-"""A number that means nothing if its comma does not stand before decimals."""
-MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 
 @dataclass(frozen=True)
@@ -122,15 +118,15 @@ def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: 
             problem = None
             for _ in range(REMEDIES):
                 tried = replace(request, reading=replace(request.reading, **remedy))
+
+                def look(wanted: ImportRequest, known: Preview = known) -> Look:
+                    return looked_at(pool, wanted, replace(lands, request=wanted), asked, known)
+
                 try:
-                    found = looked_at(pool, tried, replace(lands, request=tried), asked, known)
-                    if tried.reading.decimal is None and (number := with_comma(found)) is not None:
-                        comma = replace(tried, reading=replace(tried.reading, decimal=","))
-                        other = looked_at(pool, comma, replace(lands, request=comma), asked, known)
-                        if other.rejected < found.rejected:
-                            problem = problem or f"numbers such as {number} have a decimal comma: say --decimal comma"
-                            found, tried, remedy = other, comma, {**remedy, "decimal": ","}
-                    return replace(found, problem=problem, remedy=remedy, reading=tried.reading)
+                    found, said, helpful = improved(look, tried)
+                    remedy |= helpful
+                    reading = replace(tried.reading, **helpful)
+                    return replace(found, problem=problem or said, remedy=remedy, reading=reading)
                 except Unfit as error:
                     problem = problem or error.message
                     known = replace(known, fields=tuple(zip(error.fields, error.columns, strict=True)))
@@ -143,17 +139,50 @@ def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: 
     return replace(known, problem=problem, remedy=remedy)
 
 
-def with_comma(found: Preview) -> str | None:
-    """Return a value that was rejected and looks like a number with a decimal comma."""
-    values = (reason.get("value", "") for each in found.rejects for reason in each.reasons)
-    return next((value for value in values if COMMA.fullmatch(value)), None)
+@dataclass(frozen=True)
+class Look:
+    """What was found with a certain reading."""
+
+    preview: Preview
+    resource: Resource
+    validated: Validated
+    layout: Layout
+
+
+def improved(
+    look: Callable[[ImportRequest], Look], request: ImportRequest
+) -> tuple[Preview, str | None, dict[str, Any]]:
+    """Look at the file, also with what is proposed for it, for as long as that helps. Return what was found, what is
+    odd about the file, and the options that helped."""
+    found, said, helpful = look(request), None, dict[str, Any]()
+    tried = set[str]()
+    for _ in range(REMEDIES * REMEDIES):
+        reading = replace(request.reading, **helpful)
+        proposals = proposed(found.resource, found.validated, found.layout, reading)
+        proposal = next((each for each in proposals if each.said not in tried), None)
+        if proposal is None:
+            break
+        tried.add(proposal.said)
+        if not proposal.remedy:
+            said = said or proposal.said
+            continue
+        other = look(replace(request, reading=replace(reading, **proposal.remedy)))
+        if wrong(other.preview) < wrong(found.preview):
+            found, said, helpful = other, said or proposal.said, helpful | dict(proposal.remedy)
+    return found.preview, said, helpful
+
+
+def wrong(found: Preview) -> tuple[int, int, int]:
+    """Tell how much is wrong with the records. What cannot be read at all counts most, because nobody knows what
+    else is wrong with it."""
+    return found.reasons.get("malformed_record", 0), found.rejected, sum(found.reasons.values())
 
 
 def looked_at(
     pool: Engine | None, request: ImportRequest, lands: landing.Landing, file: ImportFile, known: Preview
-) -> Preview:
+) -> Look:
     if file.requested.format is None:
-        known = replace(known, recognised={**known.recognised, **encoding_of(file, request.reading)})
+        known = replace(known, recognised={**known.recognised, **recognised.encoding_of(file, request.reading)})
         files = lands.convert(file, "preview/kept")
         if len(files) > 1:
             known = replace(known, files=tuple(each.source for each in files[1:]))
@@ -183,41 +212,12 @@ def looked_at(
             max_record_bytes=MAX_RECORD_BYTES,
             evaluate=evaluate,
         )
-        told = described(source, found, request.reading)
-        recognised = {**known.recognised, **told}
-        known = replace(known, format=recognised.pop("format", PACKED_TABLE), recognised=recognised)
-        return with_records(with_mapping(known, request, found), context, source, found, pool)
-
-
-def encoding_of(file: ImportFile, reading: Reading) -> dict[str, str]:
-    """Say in which encoding a text is, or of which format a table."""
-    with landing.opened(file) as source:
-        head = source.read(0, min(conversion.HEAD, source.size))
-    if head.startswith(archives.MAGICS):
-        return {}
-    if head.startswith(conversion.TABLES):
-        return {"format": "parquet" if head.startswith(parquet_rows.PARQUET) else "arrow"}
-    return {"encoding": encodings.found(head, reading.encoding) or "utf-8"}
-
-
-def described(source: LandedFile, found: Layout, reading: Reading) -> dict[str, str]:
-    """Say how the file is written."""
-    if found.format is Format.ROWS:
-        sheet = sheets.told(row_files.opened(source)[0])
-        if sheet is None:
-            return {}
-        return {"format": "xlsx", "sheet": sheet.name} | ({"header": f"row {sheet.header}"} if sheet.header else {})
-    said = {"format": str(found.format)}
-    if found.format is not Format.CSV:
-        return said
-    dialect = found.dialect
-    said["delimiter"] = MARKS.get(dialect.delimiter, dialect.delimiter)
-    if dialect.quote != '"':
-        said["quote"] = dialect.quote or "none"
-    if dialect.escape is not None:
-        said["escape"] = dialect.escape
-    said["header"] = "none" if reading.no_header else f"line {found.first_line - 1}"
-    return said
+        told = recognised.described(source, found, request.reading)
+        how = {**known.recognised, **told}
+        known = replace(known, format=how.pop("format", PACKED_TABLE), recognised=how)
+        validated = judged(context, source, found, pool)
+        seen = with_records(with_mapping(known, request, found), context.resource, validated)
+        return Look(seen, context.resource, validated, found)
 
 
 def with_mapping(known: Preview, request: ImportRequest, found: Layout) -> Preview:
@@ -252,9 +252,7 @@ class Pace:
     max_bytes: int = 4 << 20
 
 
-def with_records(
-    known: Preview, context: ImportContext, source: LandedFile, found: Layout, pool: Engine | None
-) -> Preview:
+def judged(context: ImportContext, source: LandedFile, found: Layout, pool: Engine | None) -> Validated:
     """Judge the first records, but for what only the table as a whole can tell: constraints, keys and references."""
     pieces = iter(ranges.cut(source, found, 1 << 62))
     piece = next(pieces)
@@ -263,6 +261,11 @@ def with_records(
     if pool is not None and validated.unread:
         with transaction(pool) as connection:
             validated = weeding.weeded(connection, context, validated)
+    return validated
+
+
+def with_records(known: Preview, resource: Resource, validated: Validated) -> Preview:
+    """Add the first records, and what was rejected."""
     codes = Counter(reason.code for reject in validated.rejects for reason in reject.reasons)
     rejects = tuple(
         Rejected(
@@ -274,7 +277,7 @@ def with_records(
     )
     return replace(
         known,
-        records=tuple(first_records(validated, context.resource, known)),
+        records=tuple(first_records(validated, resource, known)),
         judged=validated.read,
         rejected=len(validated.rejects),
         reasons=dict(codes.most_common()),

@@ -60,14 +60,37 @@ FRACTIONS = {
     ColumnKind.INTERVAL: 6,
 }
 """How many digits of a second PostgreSQL keeps; it rounds what is finer."""
-# Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone.
+# Texts that may tell more than their type keeps: dates with a time of day, times with an offset or the name of a zone,
+# times of day with a date.
 MORE = {
     "date": (b":T", r":|\dT"),
     "timestamp without time zone": (b":T", r"[:T].*[+-]|[A-Za-z][A-Za-z]|/"),
-    "time without time zone": (b"+-/", "[+/-]"),
+    "time without time zone": (b"+-/Tt", r"[+/-]|\d[Tt]"),
+    "time with time zone": (b"-/Tt", r"[/-]|\d[Tt]"),
 }
-PARTED = {"money", "name", '"char"', "oid"}
-"""Types of which PostgreSQL keeps only a part of some values."""
+KEPT = frozenset(
+    {
+        "smallint",
+        "integer",
+        "bigint",
+        "numeric",
+        "real",
+        "double precision",
+        "boolean",
+        "uuid",
+        "json",
+        "jsonb",
+        "bytea",
+    }
+    | {"text", "character varying", "bpchar", "citext", "inet", "cidr", "tsvector", "xml"}
+    | {"int4range", "int8range", "numrange", "int4multirange", "int8multirange", "nummultirange"}
+)
+"""Types that keep each value whole which they can read, if they have no length or precision. PostgreSQL is asked of all
+others."""
+# What the texts of arrays and ranges of these must have, so that a part of them could be lost.
+SIGNS = dict.fromkeys(("date", "daterange", "datemultirange"), (b":T", r":|\dT")) | dict.fromkeys(
+    ("timestamp with time zone", "tstzrange", "tstzmultirange"), (b".", r"\.\d{6}\d*[1-9]")
+)
 PRECISION = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
 
 
@@ -90,17 +113,27 @@ def loses(column: Declared, text: Column) -> tuple[Mask | None, bool]:
         plain = rf"^[+-]?0*\d{{0,{min(whole, 900)}}}(\.\d{{0,{min(scale, 900)}}}0*)?$" if scale >= 0 else "^$"
         fits = compute.fill_null(compute.match_substring_regex(text, plain), True)
         return None, not compute.all(fits).as_py()
-    cut = column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and column.exact_type != column.base_type
-    cut |= column.base_type in PARTED
-    return None, cut and text.null_count < len(text)
+    return None, column.kind in {ColumnKind.ARRAY, ColumnKind.OTHER} and may_lose_parts(column, text)
+
+
+def may_lose_parts(column: Declared, text: Column) -> bool:
+    """Tell whether a text of a type that is made of others, or that only PostgreSQL knows, may have more than it
+    keeps."""
+    plain = column.exact_type.removesuffix("[]")
+    if plain in SIGNS:
+        return has_signs(text, *SIGNS[plain])
+    return plain not in KEPT and text.null_count < len(text)
 
 
 def has_more(column: Declared, text: Column) -> bool:
     """Tell whether a text may have more than its type keeps, so that PostgreSQL must be asked."""
-    characters, more = MORE.get(column.base_type, (b"", "^$"))
+    return has_signs(text, *MORE.get(column.base_type, (b"", "^$")))
+
+
+def has_signs(text: Column, characters: bytes, pattern: str) -> bool:
     if not arrow.has_any(text, characters):
         return False
-    return bool(compute.any(compute.match_substring_regex(text, more)).as_py())
+    return bool(compute.any(compute.match_substring_regex(text, pattern)).as_py())
 
 
 def fit_plainly(text: Column, whole: int, scale: int) -> bool:

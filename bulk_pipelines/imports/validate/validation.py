@@ -48,8 +48,9 @@ class Validated:
     """The keys and lines of the good rows, if the import keeps a ledger of them."""
     unread: tuple[str, ...] = ()
     """The columns whose values only PostgreSQL can read, so that some of them may be no values."""
-    doubtful: bool = False
-    """Whether PostgreSQL might round or cut some value without a word, so that it must be asked before it is given."""
+    doubtful: frozenset[str] = frozenset()
+    """The columns of which PostgreSQL might round or cut some value without a word, so that it must be asked before the
+    values are given to it."""
     given: pa.Table | None = None
     """The good rows' values as they stand in the file, of the columns that were converted from text which PostgreSQL
     reads as well. It is quicker to send these than to write the values again."""
@@ -69,7 +70,7 @@ class Findings:
 
     bad: Mask
     noted: list[tuple[Numbers, str, str]] = field(default_factory=list)
-    doubtful: bool = False
+    doubtful: set[str] = field(default_factory=set)
 
     def note(self, broken: Mask, code: str, column: str) -> None:
         if broken.any():
@@ -101,7 +102,10 @@ def validate(context: ImportContext, layout: Layout, block: Block) -> Validated:
         table, records, lines = table.filter(pa.array(good)).combine_chunks(), records[good], lines[good]
         given = None if given is None else given.filter(pa.array(good)).combine_chunks()
     table = filled(context, table, lines)
-    return made(context, Validated(block, table, NOTHING, records, lines, rejects, None, (), findings.doubtful, given))
+    return made(
+        context,
+        Validated(block, table, NOTHING, records, lines, rejects, None, (), frozenset(findings.doubtful), given),
+    )
 
 
 def made(context: ImportContext, validated: Validated) -> Validated:
@@ -117,19 +121,19 @@ def made(context: ImportContext, validated: Validated) -> Validated:
 
 
 def as_given(resource: Resource, parsed: Parsed) -> pa.Table | None:
-    """Return the columns as they stand in the file that PostgreSQL could read as well; None if there are none."""
+    """Return the columns as they stand in the file that are held in another form, and that PostgreSQL could read as
+    well; None if there are none."""
     names = [
         column.name
         for column in resource.columns
         if column.judged_by_table
         and column.fill is None
-        and column.kind is not ColumnKind.TEXT
+        and not pa.types.is_string(column.kind.arrow)
         and column.name in parsed.table.column_names
     ]
-    if not names:
-        return None
     texts = {name: arrow.column(parsed.table, name) for name in names}
-    return pa.table({name: text for name, text in texts.items() if pa.types.is_string(text.type)})
+    texts = {name: text for name, text in texts.items() if pa.types.is_string(text.type)}
+    return pa.table(texts) if texts else None
 
 
 def checked(resource: Resource, block: Block, parsed: Parsed, findings: Findings) -> list[Column]:
@@ -183,7 +187,8 @@ def loosely_checked(column: Declared, given: Column, has_nul: bool, findings: Fi
     finer, doubtful = rules.loses(column, given)
     if finer is not None:
         findings.note(finer, "does_not_fit", column.name)
-    findings.doubtful |= doubtful
+    if doubtful:
+        findings.doubtful.add(column.name)
     return given if column.kind is ColumnKind.TEXT else conversion.loosely(given, column.kind)
 
 

@@ -142,6 +142,21 @@ def test_generated_and_identity_columns(shop: Shop, imports: Imports) -> None:
             planned(shop, imports, "shop.bills", f"{name},net\n1,1\n")
 
 
+def test_a_table_that_others_inherit_is_judged_by_its_own_rows(shop: Shop, imports: Imports) -> None:
+    """A key of it says nothing of theirs, so what a record comes to must not depend on the records beside it."""
+    shop.do(
+        "CREATE TABLE shop.places (id integer PRIMARY KEY, name text);"
+        "CREATE TABLE shop.towns () INHERITS (shop.places);"
+        "INSERT INTO shop.places VALUES (2, 'old'); INSERT INTO shop.towns VALUES (1, 'town'), (3, 'town')"
+    )
+    assert shop.declared("shop.places").keys == ()
+    job = loaded(shop, imports, "shop.places", "id,name\n1,new\n", "id,name\n2,new\n3,new\n")
+    assert list(imports.codes(job).values()) == [["refused_by_table"]]
+    assert shop.query("SELECT id, name FROM ONLY shop.places ORDER BY id") == [(1, "new"), (2, "old"), (3, "new")]
+    with pytest.raises(InvalidInput, match="has no key that an upsert could match on"):
+        planned(shop, imports, "shop.places", "id,name\n1,new\n", mode="upsert")
+
+
 NO_TABLES = {
     "shop.plain_view": "is a view",
     "shop.kept": "is a materialized view",

@@ -95,3 +95,97 @@ def test_fields_that_are_missing_or_doubled_say_what_helps(shop: Shop, tmp_path:
         "the columns of the file do not fit shop.sales: named twice: total (--skip-lines, --no-header and --fields"
         " give other names); missing: id (--map COLUMN=FIELD, --constant COLUMN=VALUE or --expression give a value)"
     )
+
+
+HEADED = "id;who;total\n1;A;1.00;\n2;B;2.00;\n"
+
+
+@pytest.mark.parametrize("before", ["", "Report\n\n"])
+def test_records_that_end_with_a_delimiter(shop: Shop, tmp_path: Path, before: str) -> None:
+    """They have a field more than the header, which is empty."""
+    path = tmp_path / "sales.csv"
+    path.write_text(before + HEADED)
+    found = looked_at(shop, path)
+    assert ("skip-lines" if before else "end with a delimiter that the header lacks") in (found.problem or "")
+    lines = 1 + before.count("\n")
+    assert found.remedy == {
+        "skip_lines": lines,
+        "no_header": True,
+        "fields": ("id", "who", "total", "field 4"),
+        "ignore": ("field 4",),
+    }
+    assert (found.judged, found.rejected) == (2, 0)
+    assert sold(shop, path, found) == [(1, "A", "1.00"), (2, "B", "2.00")]
+
+
+@pytest.mark.parametrize("more", ["3;C;3.00\n", "3;C;3.00;x\n", "3;C;3.00;;\n"])
+def test_records_that_do_not_all_end_so(shop: Shop, tmp_path: Path, more: str) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text(HEADED + more)
+    found = looked_at(shop, path)
+    assert (found.problem, found.remedy) == (None, {})
+    assert found.reasons == {"malformed_record": 2 if more == "3;C;3.00\n" else 3}
+
+
+def test_a_record_that_ends_with_a_delimiter_says_so(shop: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("id;who;total\n1;A;1.00;\n2;B;2.00;x\n")
+    (first, second) = looked_at(shop, path).rejects
+    assert first.reasons[0]["detail"] == "4 fields instead of 3, and the last one is empty: see --preview"
+    assert second.reasons[0]["detail"] == "4 fields instead of 3"
+
+
+DATED = [
+    ("31.12.2026", "05.01.2026", "%d.%m.%Y"),
+    ("12/31/2026", "1/5/2026", "%m/%d/%Y"),
+    ("31.12.2026 14:30", "05.01.2026 00:00", "%d.%m.%Y %H:%M"),
+    ("12-31-2026 14:30:59", "01-05-2026 00:00:00", "%m-%d-%Y %H:%M:%S"),
+]
+
+
+@pytest.fixture
+def dated(shop: Shop) -> Shop:
+    shop.do("DROP TABLE shop.sales; CREATE TABLE shop.sales (id integer PRIMARY KEY, day timestamp, born date)")
+    return shop
+
+
+@pytest.mark.parametrize(("one", "other", "form"), DATED)
+def test_a_preview_proposes_the_form_of_dates(dated: Shop, tmp_path: Path, one: str, other: str, form: str) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text(f"id,day\n1,{other}\n2,{one}\n3,\n")
+    found = looked_at(dated, path)
+    assert found.problem == f"dates such as {one} are read with --date day={form}"
+    assert (found.remedy, found.rejected) == ({"dates": (("day", form),)}, 0)
+    declared = dated.declared("shop.sales")
+    imported(dated.engine, declared.name, path, declaration=declared, reading=found.reading)
+    assert dated.query("SELECT day::date::text FROM shop.sales ORDER BY id") == [
+        ("2026-01-05",),
+        ("2026-12-31",),
+        (None,),
+    ]
+
+
+def test_several_columns_have_forms_of_their_own(dated: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("id,day,born\n1,31.12.2026,12/31/2026\n2,05.01.2026,01/05/2026\n")
+    found = looked_at(dated, path)
+    assert found.remedy == {"dates": (("day", "%d.%m.%Y"), ("born", "%m/%d/%Y"))}
+    assert found.rejected == 0
+
+
+def test_ambiguous_dates_are_named_and_not_guessed(dated: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("id,day\n1,05.01.2026\n2,11.12.2026\n")
+    found = looked_at(dated, path)
+    assert found.problem == (
+        "dates such as 05.01.2026 can be read in several ways: say --date day=%d.%m.%Y or --date day=%m.%d.%Y"
+    )
+    assert (found.remedy, found.rejected) == ({}, 2)
+
+
+@pytest.mark.parametrize("days", ["31.12.2026\n2,12.31.2026", "2026-12-31\n2,2026-01-05", "31.02.2026", "soon"])
+def test_dates_that_no_form_helps(dated: Shop, tmp_path: Path, days: str) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text(f"id,day\n1,{days}\n")
+    found = looked_at(dated, path)
+    assert (found.problem, found.remedy) == (None, {})

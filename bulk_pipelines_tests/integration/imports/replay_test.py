@@ -20,6 +20,7 @@ from bulk_pipelines.imports import retention, submission, work
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
@@ -170,3 +171,25 @@ def test_no_reject_is_left_out_of_a_replay_because_retention_removes_it_meanwhil
         again = submission.replay(pool, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
     assert retention.remove_rejects(engine, job.job_id) == 0, "it has removed them in the middle"
     assert (worked(engine, begun(engine, again)).result or {})["rejected"] == 10
+
+
+@pytest.mark.parametrize("file", ["id,who\n1,Ann\n2,Bob\n", '[{"id": 1, "who": "Ann"}, {"id": 2, "who": "Bob"}]'])
+def test_a_column_that_was_renamed_since_is_told(engine: Engine, tmp_path: Path, file: str) -> None:
+    with transaction(engine) as connection:
+        connection.execute("CREATE TABLE public.people (id integer PRIMARY KEY, who text)")
+        connection.execute("INSERT INTO people VALUES (2, 'Other')")
+        declared = reflection.reflect(connection, "public.people")
+    job = imported(engine, declared.name, written(tmp_path / "people", file), declaration=declared)
+    with transaction(engine) as connection:
+        connection.execute("ALTER TABLE people RENAME id TO number")
+    with pytest.raises(Conflict) as caught:
+        replayed(engine, job)
+    assert str(caught.value) == (
+        f"the records of {job.job_key} were read for 1 column that public.people has not any more: id."
+        f" `bulk import errors {job.job_key} --as-source --to FILE` writes them to a file; import that with --map,"
+        " which says where its fields go now, or with --ignore"
+    )
+    with transaction(engine) as connection:
+        connection.execute("ALTER TABLE people RENAME number TO id")
+        connection.execute("DELETE FROM people WHERE id = 2")
+    assert replayed(engine, job).status is JobState.COMPLETED

@@ -1,7 +1,7 @@
 """Taking an import back takes what it added and nothing else."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.afterwards import undo
 from bulk_pipelines.imports.afterwards.undo import Undoable
 from bulk_pipelines.imports.context import Mode
+from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.users import USERS
 from bulk_pipelines_tests.scenes.import_runs import finished, prepared
 
@@ -115,6 +116,81 @@ def test_rows_that_somebody_refers_to_since_do_not_take_others_with_them(
         assert connection.execute("SELECT name FROM users JOIN orders ON buyer = id").fetchall() == [("needed",)]
         connection.execute("DROP TABLE public.orders")
     assert sum(undo.take_back(begin_of(engine), USERS, 1)) == 1
+
+
+GUEST = """
+DO $$ BEGIN CREATE ROLE undoing; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+GRANT ALL ON SCHEMA bulk, public TO undoing; GRANT ALL ON ALL TABLES IN SCHEMA bulk, public TO undoing;
+CREATE SCHEMA secret; CREATE TABLE secret.orders (buyer uuid REFERENCES users ON DELETE {how});
+INSERT INTO secret.orders SELECT id FROM users WHERE name = 'needed'
+"""
+HIDDEN = {
+    "no right to the schema": "GRANT SELECT ON secret.orders TO undoing",
+    "no right to the table": "GRANT USAGE ON SCHEMA secret TO undoing",
+    "row-level security": "GRANT USAGE ON SCHEMA secret TO undoing; GRANT SELECT ON secret.orders TO undoing;"
+    " ALTER TABLE secret.orders ENABLE ROW LEVEL SECURITY",
+}
+
+
+@contextmanager
+def as_guest(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+    with pool.transaction(engine) as connection:
+        connection.execute("SET LOCAL ROLE undoing")
+        yield connection
+
+
+@pytest.mark.parametrize("rights", HIDDEN)
+@pytest.mark.parametrize("how", ["CASCADE", "SET NULL", "SET DEFAULT"])
+def test_rows_that_this_role_cannot_see_are_not_changed_beneath(
+    engine: Engine, tmp_path: Path, how: str, rights: str
+) -> None:
+    finished(engine, written(tmp_path / "users.csv", ["needed", "free"]))
+    with pool.transaction(engine) as connection:
+        connection.execute(f"{GUEST.format(how=how)}; {HIDDEN[rights]}".encode(), prepare=False)
+    said = "rows of secret.orders refer to users and would change with it, and this role cannot see them: GRANT SELECT"
+    with as_guest(engine) as connection, pytest.raises(Conflict, match=said):
+        undo.count(connection, USERS, 1)
+    with pytest.raises(Conflict, match=said):
+        list(undo.take_back(lambda: as_guest(engine), USERS, 1))
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT name FROM users JOIN secret.orders ON buyer = id").fetchall() == [("needed",)]
+
+
+def test_rows_that_hidden_ones_hold_stay(engine: Engine, tmp_path: Path) -> None:
+    finished(engine, written(tmp_path / "users.csv", ["needed", "free"]))
+    with pool.transaction(engine) as connection:
+        connection.execute(GUEST.format(how="NO ACTION").encode(), prepare=False)
+    assert sum(undo.take_back(lambda: as_guest(engine), USERS, 1)) == 1
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT name FROM users").fetchall() == [("needed",)]
+
+
+def test_a_row_of_a_partition_that_is_referred_to_stays(engine: Engine, tmp_path: Path) -> None:
+    """Also if the foreign key names the partition, and not its table."""
+    with pool.transaction(engine) as connection:
+        connection.execute(
+            b"""
+            CREATE SCHEMA parted;
+            CREATE TABLE parted.days (id integer, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+            CREATE TABLE parted.early PARTITION OF parted.days FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+            CREATE TABLE parted.late PARTITION OF parted.days FOR VALUES FROM ('2026-02-01') TO ('2026-03-01');
+            CREATE TABLE parted.notes (
+                id integer, day date, FOREIGN KEY (id, day) REFERENCES parted.early ON DELETE CASCADE
+            );
+            SELECT trace_imports('parted.days')
+            """,
+            prepare=False,
+        )
+        declared = reflection.reflect(connection, "parted.days")
+    path = tmp_path / "days.csv"
+    path.write_text("id,day\n1,2026-01-05\n2,2026-01-06\n3,2026-02-05\n")
+    prepared(engine, path, declared).load().settle()
+    with pool.transaction(engine) as connection:
+        connection.execute("INSERT INTO parted.notes VALUES (1, '2026-01-05')")
+        assert undo.count(connection, declared, 1) == Undoable(free=2, changed=0, referred_to=1)
+    assert sum(undo.take_back(begin_of(engine), declared, 1)) == 2
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT id FROM parted.notes JOIN parted.days USING (id, day)").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(

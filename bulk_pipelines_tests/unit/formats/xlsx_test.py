@@ -37,6 +37,16 @@ def test_cells_have_types() -> None:
     assert read_xlsx(data) == {"users": [("id", "name", "active", "created_at"), row]}
 
 
+def test_no_moment_is_shown_as_one_of_the_next_day() -> None:
+    """What is behind the last whole millisecond of a day is text."""
+    last = datetime(2026, 1, 5, 23, 59, 59, 999_000, UTC)
+    behind = [last.replace(microsecond=999_000 + more) for more in (1, 499, 999)]
+    data = written(("created_at",), [(each,) for each in (last, *behind)], resource="users")
+    (_, (number,), *texts) = read_xlsx(data)["users"]
+    assert number == last
+    assert [datetime.fromisoformat(text) for (text,) in texts] == behind
+
+
 def test_a_common_reader_sees_the_same() -> None:
     rows = [(str(uuid.UUID(int=7)), "=1+1 <b> & \r\n é", True, NOW), (None, None, False, None)]
     data = written(("id", "name", "active", "created_at"), rows, resource="users")
