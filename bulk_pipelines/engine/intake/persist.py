@@ -66,11 +66,6 @@ def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
     return int(row[0])
 
 
-def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
-    """Check all items of a job, and add them as `copy_all` does."""
-    return copy_all(connection, job_id, checked(items))
-
-
 def copy_all(connection: Connection, job_id: int, items: Iterable[Encoded]) -> int:
     """Add all items of a job in the transaction that made the job, and seal it: the whole job exists, or nothing of it.
 

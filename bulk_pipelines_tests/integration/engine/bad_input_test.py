@@ -153,7 +153,7 @@ def test_an_item(pool: Engine, field: str, bad: Any) -> None:
 
     def add_all() -> None:
         with transaction(pool) as connection:
-            persist.add_all(connection, open_job.job_id, items)
+            persist.copy_all(connection, open_job.job_id, persist.checked(items))
 
     refused(field, add_all)
     assert everything(pool) == before

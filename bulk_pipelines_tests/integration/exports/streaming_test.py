@@ -52,7 +52,7 @@ def test_first_bytes_come_before_the_query_is_done_and_closing_ends_it(many: Eng
 
 def test_a_slow_reader_holds_the_query_back(many: Engine) -> None:
     tally = Tally()
-    pieces = stream(many, ExportRequest("users"), connections=1, tally=tally)
+    pieces = stream(many, ExportRequest("users"), tally=tally)
     next(pieces)
     with watching(many) as connection:
         waiting = "AND wait_event = 'ClientWrite'"
