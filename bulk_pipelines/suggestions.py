@@ -61,4 +61,3 @@ def words(*known: str) -> Suggest:
 
 
 modes = words("insert", "upsert")
-states = words("submitted", "running", "paused", "completed", "completed_with_errors", "failed", "cancelled")

@@ -179,10 +179,14 @@ def answer_framework(request: Request, error: Exception) -> Response:
 
 
 def allowed(request: Request) -> str:
-    """Return all methods of an address. The framework names only those of the first endpoint that it finds there."""
+    """Return all methods of an address. The framework names only those of the first endpoint that it finds there, and
+    no HEAD, which goes with GET everywhere."""
     routes = request.app.router.routes
-    asked = ({**request.scope, "method": each} for each in METHODS)
-    return ", ".join(each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes))
+
+    def has(method: str) -> bool:
+        return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+
+    return ", ".join(each for each in METHODS if has(each) or (each == "HEAD" and has("GET")))
 
 
 def answer_invalid(request: Request, error: Exception) -> Response:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.storage import bundles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +38,8 @@ class Content:
     name: str | None = None
     length: int | None = None
     """How many bytes there are, if that is known."""
+    several: bool = False
+    """Whether this is a bundle of several files."""
 
 
 @contextmanager
@@ -46,7 +50,7 @@ def opened(source: Any) -> Iterator[Content]:
         try:
             file = path.open("rb")
         except OSError as error:
-            raise InvalidInput("source", f"{path} cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         with file:
             size = os.fstat(file.fileno()).st_size if path.is_file() else None
             yield Content(read(file), path.name, size)
@@ -56,6 +60,66 @@ def opened(source: Any) -> Iterator[Content]:
         yield Content(read(source), None)
     else:
         yield Content(of_table(source))
+
+
+@contextmanager
+def opened_together(source: Any) -> Iterator[Content]:
+    """Open what `opened` opens, or several paths."""
+    if isinstance(source, list | tuple) and len(source) != 1:
+        yield together([path_of(each) for each in source])
+        return
+    with opened(source[0] if isinstance(source, list | tuple) else source) as content:
+        yield content
+
+
+def together(paths: list[Path]) -> Content:
+    """Return several files as one bundle. They are called by what tells them apart: their paths below the folder that
+    all of them lie in."""
+    if not 0 < len(paths) <= bundles.MOST_FILES:
+        raise InvalidInput("source", f"{len(paths):,} files are named: send from 1 to {bundles.MOST_FILES:,}")
+    whole = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
+    folder = os.path.commonpath([path.parent for path in whole])
+    names = [path.relative_to(folder).as_posix() for path in whole]
+    sizes = [size_of(path) for path in paths]
+    known = [(name, size) for name, size in zip(names, sizes, strict=True) if size is not None]
+    files = ((name, whole_file(path, size)) for name, path, size in zip(names, paths, sizes, strict=True))
+    length = bundles.length(known) if len(known) == len(paths) else None
+    return Content(bundles.packed(files), counted(len(paths), "file"), length, several=True)
+
+
+def path_of(source: Any) -> Path:
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInput("source", f"several files are named by their paths, not by a {type(source).__name__}")
+    return Path(source)
+
+
+def size_of(path: Path) -> int | None:
+    """Return the size of a file that can be read; None of a pipe, which is not opened twice."""
+    try:
+        if path.is_fifo():
+            return None
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def whole_file(path: Path, size: int | None) -> Iterator[bytes]:
+    """Yield a file in pieces, if it still has the size that was told."""
+    arrived = 0
+    try:
+        with path.open("rb") as file:
+            for piece in read(file):
+                arrived += len(piece)
+                yield piece
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if size not in (None, arrived):
+        raise InvalidInput("source", f"{path} was written to while it was sent: send it again")
+
+
+def unreadable(path: Path, error: OSError) -> InvalidInput:
+    return InvalidInput("source", f"{path} cannot be read: {error.strerror}")
 
 
 def headers_of(content: Content) -> dict[str, str]:

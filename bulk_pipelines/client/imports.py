@@ -12,13 +12,14 @@ from bulk_pipelines.client.answers import Import, Preview, RecordError, Undone
 from bulk_pipelines.client.connection import Connection
 from bulk_pipelines.client.following import News
 from bulk_pipelines.client.uploading import Sent
+from bulk_pipelines.errors import InvalidInput
 
 PATH = "/v1/imports"
 
 
 class Imports:
     """The imports of an owner. `source` is a path, bytes, a file that is open for reading bytes, or a table of pyarrow,
-    pandas, polars or another library that speaks Arrow."""
+    pandas, polars or another library that speaks Arrow. An import may also have a list of paths."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -46,10 +47,10 @@ class Imports:
         on_sent: Sent = lambda _, __: None,
         **options: Any,
     ) -> Import:
-        """Upload a file or a table, and return its import, which goes on by itself. A large one is sent as a resumable
-        upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`, `compression`, `priority`,
-        and those that tell how a file is read (`delimiter`, `dates` …). Administrators may also give `owner`, and
-        `table` in place of a resource."""
+        """Upload a file, several files or a table, and return the import, which goes on by itself. Large contents are
+        sent as a resumable upload. The options are `mode`, `match_on`, `on_error`, `validate_only`, `format`,
+        `compression`, `priority`, and those that tell how a file is read (`delimiter`, `dates` …). Administrators may
+        also give `owner`, and `table` in place of a resource."""
         return self.submitted(source, resource=resource, idempotency_key=idempotency_key, on_sent=on_sent, **options)[0]
 
     def submitted(
@@ -63,7 +64,9 @@ class Imports:
     ) -> tuple[Import, bool]:
         """Submit as `submit` does, and tell whether this request made the import."""
         given = {name: text_of(value) for name, value in {"resource": resource, **options}.items()}
-        with contents.opened(source) as content:
+        with contents.opened_together(source) as content:
+            if content.several and given.get("compression"):
+                raise InvalidInput("compression", "is recognised of each of several files: leave it out")
             told, made = uploading.send(self.connection, PATH, content, given, idempotency_key, on_sent)
         return Import.of(told), made
 

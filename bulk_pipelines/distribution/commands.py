@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines.counted import counted
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted, SampleShown
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def sample(indexes: int, days: int, constituents: int) -> None:
     wanted = Sample(indexes, days, constituents=constituents)
     with transaction(connected()) as connection:
         added = fill(connection, wanted)
-    click.echo(f"{added} rows added to index_data", err=True)
+    click.echo(f"{counted(added, 'row')} added to index_data", err=True)
     output.show(SampleShown(wanted.inputs()))
 
 

@@ -221,7 +221,10 @@ def network(text: str) -> str:
 
 
 def document(text: str) -> str:
-    json.loads(text)
+    try:
+        json.loads(text)
+    except RecursionError:
+        raise ValueError(text) from None
     return text
 
 

@@ -223,7 +223,7 @@ def date_forms(name: str, value: object) -> tuple[tuple[str, str], ...]:
 def loaded(name: str, told: str) -> Any:
     try:
         return json.loads(told)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidInput(name, f"{told[:100]!r} is not JSON") from None
 
 

@@ -282,7 +282,8 @@ def undo(job_key: str, yes: bool) -> None:
         output.confirm("Take them back?")
     removed = 0
     if found.free:
-        with progress_bar.counted("rows taken back", found.free, quiet=output.chosen(output.QUIET)) as taken:
+        words, quiet = ("row taken back", "rows taken back"), output.chosen(output.QUIET)
+        with progress_bar.counted(words[0], found.free, more=words[1], quiet=quiet) as taken:
             removed = submission.take_back(pool, job, commanding.actor(), taken)
     lines = [f"{counted(removed, 'row')} taken back"] if found.free else []
     if removed < found.free:

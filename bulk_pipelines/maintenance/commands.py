@@ -109,7 +109,7 @@ def redrive(not_found: bool, **wanted: object) -> None:
     pool, asked = connected(), chosen(wanted)
     with transaction(pool) as connection:
         total = None if not_found else letters.count(connection, asked)
-    with progress_bar.counted("items", total, quiet=output.chosen(output.QUIET)) as told:
+    with progress_bar.counted("item", total, quiet=output.chosen(output.QUIET)) as told:
         done = letters.try_again(pool, asked, commanding.actor(), not_found=not_found, told=told)
     lines = [f"{counted(done.items, 'item is', 'items are')} tried again"]
     if done.goes_on:

@@ -33,8 +33,8 @@ MOMENTS = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
     "--state",
     "statuses",
     multiple=True,
-    shell_complete=suggestions.states,
-    help="Only jobs in these states: running, failed …",
+    type=click.Choice([state.lower() for state in JobState], case_sensitive=False),
+    help="Only jobs in these states.",
 )
 @click.option("--owner", help="Only jobs of this owner.")
 @click.option("--origin", help="Only jobs that came through this door: cli, api, ui or sensor.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bulk_pipelines import output, settings
+from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
@@ -87,19 +88,19 @@ def file(
         raise InvalidInput("--resource", "name either a resource or a table")
     given = told(options)
     given |= {"resource": resource, "table": table}
-    addresses = any("://" in source for source in sources)
+    addresses = ["://" in source for source in sources]
     if preview:
         show_preview(sources, given)
         return
     with connected() as client, watching.screen() as screen:
-        if addresses:
+        if any(addresses):
+            if not all(addresses):
+                raise InvalidInput("FILE", "files of this machine and addresses do not go to a server in one import")
             key = {} if idempotency_key is None else {"idempotency_key": idempotency_key}
             seen, made = client.imports.submit_address(list(sources), priority=priority, **given, **key), True
-        elif len(sources) > 1:
-            raise InvalidInput("FILE", "only one file at a time can be sent to a server")
         else:
             seen, made = client.imports.submitted(
-                sources[0], idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
+                sources, idempotency_key=idempotency_key, on_sent=screen.sent, priority=priority, **given
             )
         output.note(f"import {seen.job_id}" + ("" if made else ", submitted before"))
         seen = watched(client, screen, seen)
@@ -233,14 +234,15 @@ def undo(job_key: str, yes: bool) -> None:
     with connected() as client:
         found = client.imports.undo(job_key, dry_run=True)
         output.note(
-            f"{found.removed:,} rows of {job_key} can be taken back; "
-            f"{found.changed:,} were changed since and {found.referred_to:,} are referred to: those stay"
+            f"{counted(found.removed, 'row')} of {job_key} can be taken back; "
+            f"{counted(found.changed, 'was', 'were')} changed since and {counted(found.referred_to, 'is', 'are')} "
+            "referred to: those stay"
         )
         if found.removed and not yes:
             output.confirm("Take them back?")
         removed = client.imports.undo(job_key).removed if found.removed else 0
         shown = UndoShown(job_key, found.removed, found.changed, found.referred_to, removed)
-        output.show(shown, f"{removed:,} rows taken back" if found.removed else "")
+        output.show(shown, f"{counted(removed, 'row')} taken back" if found.removed else "")
 
 
 COMMANDS["import"] = group_of(imports.group, IMPORTS)

@@ -84,16 +84,16 @@ def gauge_of_job(seen: Job) -> tuple[str, Gauge]:
     refuse_paused(seen.job_id, paused=seen.queue_state == "PAUSED")
     total = seen.total_items if seen.total_is_final else None
     state = seen.status.lower().replace("_", " ")
-    return state, Gauge(seen.processed_items, f"{seen.failed_items:,} failed", seen.processed_items, total)
+    return state, Gauge(seen.processed_items, f"{seen.failed_items:,} failed", seen.processed_items, total, what="item")
 
 
 def gauge_of_export(seen: Export) -> tuple[str, Gauge]:
     refuse_paused(seen.job_id, paused=seen.paused)
     done = seen.record_count
-    return seen.status, Gauge(done, f"{seen.bytes:,} bytes", done, done if seen.good else None)
+    return seen.status, Gauge(done, counted(seen.bytes, "byte"), done, done if seen.good else None)
 
 
 def gauge_of_distribution(seen: Distribution) -> tuple[str, Gauge]:
     refuse_paused(seen.job_id, paused=seen.status == "PAUSED")
     done = seen.done + seen.failed
-    return seen.status.lower().replace("_", " "), Gauge(done, f"{seen.failed:,} failed", done, seen.total)
+    return seen.status.lower().replace("_", " "), Gauge(done, f"{seen.failed:,} failed", done, seen.total, what="file")

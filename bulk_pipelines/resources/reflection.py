@@ -1,5 +1,6 @@
 """Declaring a resource by what PostgreSQL's catalogue knows of its table."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,8 @@ KINDS = {
 }
 OURS = {*PROVENANCE, "import_held", "import_missing", "import_refused"}
 """The names of columns that imports give to the tables in which records wait."""
+NUMBER = re.compile(r"\s*[0-9]*\s*")
+"""What PostgreSQL takes for the number that a table has inside."""
 TABLES = {"r", "p"}
 OTHERS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 
@@ -86,13 +89,15 @@ def quoted(connection: Connection, place: Sequence[str]) -> str:
 
 def found(connection: Connection, table: str) -> tuple[int, str, str, str | None]:
     """Return the oid, the schema, the name and the comment of a table that imports and exports can work with."""
-    try:
-        with connection.transaction():
-            row = connection.execute(queries.text("reflection", "find_table"), {"table": table}).fetchone()
-    except psycopg.Error as error:
-        said = error.diag.message_primary or str(error)
-        raise InvalidInput(FIELD, f'{said}. A name is written as in SQL: orders, shop.orders, shop."Orders"') from None
-    assert row is not None
+    row, said = None, f"{table[:100]!r} is no name"
+    if not NUMBER.fullmatch(table):
+        try:
+            with connection.transaction():
+                row = connection.execute(queries.text("reflection", "find_table"), {"table": table}).fetchone()
+        except psycopg.Error as error:
+            said = error.diag.message_primary or str(error)
+    if row is None:
+        raise InvalidInput(FIELD, f'{said}. A name is written as in SQL: orders, shop.orders, shop."Orders"')
     oid, schema, name, kind, secured, comment, usable, readable = row
     if schema == own_schema():
         raise InvalidInput(

@@ -1,13 +1,9 @@
 """Notices: an end of a job is told once to each who wants to know, signed, and again until it is taken. The receivers
 are real servers that answer badly, slowly, or by leading elsewhere."""
 
-import base64
-import hashlib
-import hmac
 import json
 import re
 import threading
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +13,6 @@ from bulk_pipelines import cli
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.outcomes import Bury, Done, Outcome
 from bulk_pipelines.engine.states import JobState
@@ -26,45 +21,13 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 from bulk_pipelines.notices import outbox, sending, subscriptions
-from bulk_pipelines.notices.kind import KINDS
 from bulk_pipelines.notices.outbox import Emptied
-from bulk_pipelines.notices.request import EventType, Subscription
+from bulk_pipelines.notices.request import EventType
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.engine_jobs import only, running
-from bulk_pipelines_tests.servers.web_server import Answer, Handler, WebServer, status
-
-ME = Actor("me", "cli")
-EVERYTHING = [each for each in EventType if not each.of_sources]
-
-
-class Receiver(WebServer):
-    """A receiver of notices. It keeps what it is sent, and answers as a test says."""
-
-    def __init__(self, *answers: Answer) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.received: list[tuple[dict[str, str], bytes]] = []
-        self.server.RequestHandlerClass = Posted
-
-    @property
-    def address(self) -> str:
-        return f"{self.url}/hook?token=abc"
-
-
-class Posted(Handler):
-    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
-        receiver = self.server.web
-        assert isinstance(receiver, Receiver)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        (receiver.answers.pop(0) if receiver.answers else status(204))(self)
-
-
-def subscribed(engine: Engine, address: str, *types: EventType, owner: str = "me", **options: Any) -> Subscription:
-    with transaction(engine) as connection:
-        options = {"private": True} | options
-        return subscriptions.add(connection, ME, owner, address, types or EVERYTHING, **options)
+from bulk_pipelines_tests.scenes.notices import ME, Receiver, delivered, subscribed, verify
+from bulk_pipelines_tests.servers.web_server import Answer, Handler, status
 
 
 def ended(engine: Engine, dead: int = 0, *, items: int = 4, owner: str = "me") -> Job:
@@ -76,31 +39,6 @@ def ended(engine: Engine, dead: int = 0, *, items: int = 4, owner: str = "me") -
     with Worker(engine, kinds, job) as worker:
         drain.drain(worker)
     return engine_jobs.found(engine, job)
-
-
-def delivered(engine: Engine, done: Emptied, tries: int = 20) -> Job:
-    """Work the job of notices to its end; what waits for a retry is due at once."""
-    (job_key,) = done.jobs
-    with transaction(engine) as connection:
-        job = jobs.start(connection, job_key)
-    for _ in range(tries):
-        with Worker(engine, KINDS, job, random=lambda: 0.0) as worker:
-            drain.drain(worker, patient=False)
-        job = engine_jobs.found(engine, job)
-        if job.finished:
-            break
-        engine_jobs.make_due(engine, job)
-    return job
-
-
-def verify(secret: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    """Do what a receiver does, by the words of the standard."""
-    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    digest = hmac.new(base64.b64decode(secret.split("_")[1]), signed, hashlib.sha256).digest()
-    assert headers["webhook-signature"] == "v1," + base64.b64encode(digest).decode()
-    found: dict[str, Any] = json.loads(body)
-    assert found["id"] == headers["webhook-id"]
-    return found
 
 
 def test_an_end_is_told_signed_and_once(engine: Engine) -> None:
@@ -274,62 +212,6 @@ def test_an_event_that_nobody_understands_holds_up_no_other(engine: Engine, capl
     with transaction(engine) as connection:
         assert connection.execute("SELECT count(*) FROM event").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM job_item WHERE kind = 'notice'").fetchone() == (1,)
-
-
-def test_a_source_of_any_name_can_be_told_of(engine: Engine) -> None:
-    with Receiver() as receiver:
-        made = subscribed(engine, receiver.address, EventType.SOURCE_DOWN, all_owners=True)
-        look(engine, 5)
-        with transaction(engine) as connection:
-            connection.execute("UPDATE drop_source SET source = E'Eingänge\\n\\r: 7'")
-        assert delivered(engine, outbox.run_once(engine)).status is JobState.COMPLETED
-    ((headers, body),) = receiver.received
-    assert verify(made.secret, headers, body)["data"]["source"] == "Eingänge\n\r: 7"
-
-
-def look(engine: Engine, failures: int, dropped: str | None = None) -> None:
-    with transaction(engine) as connection:
-        connection.execute(
-            "INSERT INTO drop_source (source, failures, last_error, looked_at) VALUES ('bucket', %s, 'no route', now())"
-            " ON CONFLICT (source) DO UPDATE SET failures = excluded.failures, looked_at = now()",
-            [failures],
-        )
-        if dropped:
-            connection.execute(
-                "INSERT INTO file_drop (source, path, version, size, resource, first_seen_at)"
-                f" VALUES ('bucket', md5(random()::text), '1', 1, 'users', now() - interval '{dropped}')"
-            )
-
-
-def test_an_outage_of_a_source_is_told_once_and_the_next_one_again(engine: Engine) -> None:
-    subscribed(engine, "https://a.example.org/", EventType.SOURCE_DOWN, all_owners=True)
-    told = []
-    for failures in (0, 1, 3, 4, 5, 1, 0, 2, 3, 0):
-        look(engine, failures)
-        told.append(outbox.run_once(engine).notices)
-    assert told == [0, 0, 1, 0, 0, 0, 0, 0, 1, 0]
-    with transaction(engine) as connection:
-        rows = connection.execute("SELECT DISTINCT input ->> 'id' FROM job_item WHERE kind = 'notice'").fetchall()
-    assert len(rows) == 2
-
-
-def test_silence_of_a_source_is_told_once_until_a_file_comes(engine: Engine) -> None:
-    subscribed(engine, "https://a.example.org/", EventType.SOURCE_SILENT, all_owners=True, silent_seconds=3_600)
-    with transaction(engine) as connection:
-        connection.execute("UPDATE subscription SET created_at = now() - interval '1 day'")
-    told = []
-    for dropped in ("3 hours", None, "1 minute", None):
-        look(engine, 0, dropped)
-        told.append(outbox.run_once(engine).notices)
-    assert told == [1, 0, 0, 0]
-    with transaction(engine) as connection:
-        connection.execute("UPDATE file_drop SET first_seen_at = now() - interval '2 hours'")
-    assert outbox.run_once(engine).notices == 1
-
-
-def test_sources_concern_nobody_alone(engine: Engine) -> None:
-    with pytest.raises(InvalidInput, match="all-owners"):
-        subscribed(engine, "https://a.example.org/", EventType.SOURCE_DOWN)
 
 
 def test_the_commands(engine: Engine, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,8 @@ class Fault:
     seconds: float = 0.0
     meanwhile: Callable[[], object] | None = None
     """What is done when the request has come, and nobody has answered it yet."""
+    afterwards: Callable[[], object] | None = None
+    """What is done when the server has answered, and nobody was told."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault and kind == "delay":
             time.sleep(fault.seconds)
         status, headers, data = self.forwarded(body)
+        if fault and fault.afterwards:
+            fault.afterwards()
         if kind == "lose":
             return self.hang_up()
         self.answer(status, headers, data, cut=kind == "cut")

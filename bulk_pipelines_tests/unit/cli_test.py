@@ -74,6 +74,12 @@ def test_the_help_of_imports_shows_the_options_that_people_type() -> None:
     assert "bulk import users.csv --resource users\n" in shown
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("imprt", "import"), ("dlq lst", "list")])
+def test_what_was_mistyped_gets_a_suggestion(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(main, typed.split())
+    assert (result.exit_code, f"Did you mean {meant!r}?" in result.output) == (2, True), result.output
+
+
 def test_help_imports_nothing_heavy() -> None:
     """Time is measured too, but the modules are what makes it long."""
     heavy = {"dagster", "pyarrow", "sqlalchemy", "psycopg", "yoyo", "obstore", "boto3", "pandas", "numpy"}

@@ -2,6 +2,7 @@
 behind it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from streaming_form_data import ParseFailedException, StreamingFormDataParser
 from streaming_form_data.parser import UnexpectedPartException
@@ -12,26 +13,56 @@ from bulk_pipelines.errors import InvalidInput
 
 FILE = "file"
 LONGEST_FIELD = 10_000
-LONGEST_BETWEEN = 4 << 20
-"""How many bytes in a row may belong to no file: the parser keeps what it takes for a header, however long it is."""
+LONGEST_BETWEEN = 2 << 10
+"""How many bytes in a row may belong to no part's content. The parser keeps what it takes for a header, and the time in
+which it is understood grows with the square of its length."""
+SLICE = 2 << 10
+"""So many bytes are given to the parser at once: it does not ask whether a header has become too long."""
 
 
-class FileTarget(BaseTarget):  # type: ignore[misc]
-    """Collects the bytes of the file until `taken` fetches them."""
+@dataclass
+class Between:
+    """How many bytes have come since the last byte, the beginning or the end of a part's content."""
 
-    def __init__(self) -> None:
+    bytes: int = 0
+
+
+class Target(BaseTarget):  # type: ignore[misc]
+    """Takes the content of a part."""
+
+    def __init__(self, between: Between) -> None:
         super().__init__()
+        self.between = between
+
+    def on_start(self) -> None:
+        self.between.bytes = 0
+
+    def on_data_received(self, chunk: bytes) -> None:  # noqa: ARG002 - see the subclasses
+        self.between.bytes = 0
+
+    def on_finish(self) -> None:
+        self.between.bytes = 0
+
+
+class FileTarget(Target):
+    """Hands on what arrives of the file."""
+
+    def __init__(self, between: Between) -> None:
+        super().__init__(between)
         self.waiting: list[bytes] = []
         self.files = 0
         self.finished = 0
 
     def on_start(self) -> None:
+        super().on_start()
         self.files += 1
 
     def on_data_received(self, chunk: bytes) -> None:
+        super().on_data_received(chunk)
         self.waiting.append(bytes(chunk))
 
     def on_finish(self) -> None:
+        super().on_finish()
         self.finished += 1
 
     def taken(self) -> bytes:
@@ -39,18 +70,22 @@ class FileTarget(BaseTarget):  # type: ignore[misc]
         return taken
 
 
-class FieldTarget(BaseTarget):  # type: ignore[misc]
+class FieldTarget(Target):
     """Keeps a short field."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
+    def __init__(self, name: str, between: Between) -> None:
+        super().__init__(between)
         self.name = name
         self.text: bytes | None = None
 
     def on_start(self) -> None:
-        self.text = self.text or b""
+        super().on_start()
+        if self.text is not None:
+            raise InvalidInput(self.name, "is there twice")
+        self.text = b""
 
     def on_data_received(self, chunk: bytes) -> None:
+        super().on_data_received(chunk)
         self.text = (self.text or b"") + bytes(chunk)
         if len(self.text) > LONGEST_FIELD:
             raise InvalidInput(self.name, f"is longer than {LONGEST_FIELD:,} bytes")
@@ -60,8 +95,9 @@ class Form:
     """A form, as far as it has arrived."""
 
     def __init__(self, content_type: str, fields: Iterable[str]) -> None:
-        self.file = FileTarget()
-        self.targets = {name: FieldTarget(name) for name in fields}
+        self.between = Between()
+        self.file = FileTarget(self.between)
+        self.targets = {name: FieldTarget(name, self.between) for name in fields}
         try:
             self.parser = StreamingFormDataParser({"Content-Type": content_type}, strict=True)
         except ParseFailedException as error:
@@ -73,20 +109,17 @@ class Form:
     def pieces(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the file's bytes in each piece of the body; an empty text for a piece that holds none of them. When
         this has ended, the fields are known."""
-        between = 0
         for piece in body:
-            self.parse(piece)
-            taken = self.file.taken()
-            between = 0 if taken else between + len(piece)
-            if between > LONGEST_BETWEEN:
-                raise InvalidInput("body", f"is not a form: {between:,} bytes in a row belong to no file")
-            yield taken
+            for start in range(0, len(piece), SLICE):
+                self.parse(piece[start : start + SLICE])
+            yield self.file.taken()
         if not self.file.files:
             raise InvalidInput(FILE, "the form has no part of this name: curl -F file=@users.csv sends one")
         if not self.file.finished:
             raise Refusal("cut-off", "the form ends in the middle of the file")
 
     def parse(self, piece: bytes) -> None:
+        self.between.bytes += len(piece)
         try:
             self.parser.data_received(piece)
         except UnexpectedPartException as error:
@@ -96,8 +129,12 @@ class Form:
             raise InvalidInput("body", f"is not a form: {error}") from None
         except UnicodeDecodeError:
             raise InvalidInput("body", "is not a form: the header of a part is not UTF-8") from None
+        except RecursionError:
+            raise InvalidInput("body", "is not a form: the header of a part cannot be understood") from None
+        if self.between.bytes > LONGEST_BETWEEN:
+            raise InvalidInput("body", f"is not a form: {self.between.bytes:,} bytes in a row are no content of a part")
         if self.file.files > 1:
-            raise InvalidInput(FILE, "is there twice: send one file in a request")
+            raise InvalidInput(FILE, "is there twice: send one file in a request, or several as one zip")
 
     @property
     def name(self) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bulk_pipelines.api.imports.forms import Form
+from bulk_pipelines.api.imports.forms import LONGEST_BETWEEN, Form
 from bulk_pipelines.api.imports.receiving import Body
 from bulk_pipelines.api.imports.tables import Declare
 from bulk_pipelines.api.problems import Refusal
@@ -289,12 +289,13 @@ def digests_of(request: Request) -> dict[str, str]:
 
 
 def file_name(request: Request) -> str | None:
-    """Return what the sender calls the file."""
-    if "content-disposition" not in request.headers:
+    """Return what the sender calls the file. The time in which that is understood grows with the square of its length,
+    so nothing is made of a name that is longer than any file's."""
+    if not 0 < len(request.headers.get("content-disposition", "")) <= LONGEST_BETWEEN:
         return None
     message = EmailMessage()
     try:
         message["content-disposition"] = request.headers["content-disposition"]
         return message.get_filename()
-    except (ValueError, IndexError, AttributeError):
+    except (ValueError, IndexError, AttributeError, RecursionError):
         return None

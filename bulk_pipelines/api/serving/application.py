@@ -30,6 +30,7 @@ from bulk_pipelines.api.owners.callers import Remembered
 from bulk_pipelines.api.readiness import Readiness
 from bulk_pipelines.api.serving import documentation
 from bulk_pipelines.api.serving.bodies import Bounded
+from bulk_pipelines.api.serving.heads import Headed
 from bulk_pipelines.api.serving.origins import Crossing
 from bulk_pipelines.api.serving.tracing import Traced
 from bulk_pipelines.api.streams import Streams
@@ -104,6 +105,7 @@ def endpoints(door: Door, live: Live, more: Install = nothing) -> FastAPI:
         app.include_router(router)
     more(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Headed)
     app.add_middleware(Crossing)
     return app
 

@@ -1,5 +1,6 @@
-"""Bounds that spare the endpoints two cares: bodies that fill the memory, and NUL, which PostgreSQL's texts cannot
-hold. An endpoint that reads its body piece by piece lifts the limit; every other body is small."""
+"""Bounds that spare the endpoints three cares: bodies that fill the memory, NUL, which PostgreSQL's texts cannot hold,
+and headers that say two things. An endpoint that reads its body piece by piece lifts the limit; every other body is
+small."""
 
 import asyncio
 import time
@@ -19,6 +20,20 @@ SILENT_SECONDS = 30.0
 PATIENT_SECONDS = 60.0
 SLOWEST = 1_000
 """The least bytes a second at which a body must have come after `PATIENT_SECONDS`."""
+ONCE = {
+    b"authorization",
+    b"content-encoding",
+    b"content-type",
+    b"idempotency-key",
+    b"if-range",
+    b"last-event-id",
+    b"range",
+    b"upload-complete",
+    b"upload-length",
+    b"upload-offset",
+}
+"""Headers that say one thing. Where one is there twice, a proxy may have gone by the other one. The parser refuses a
+second Content-Length by itself."""
 LIFTED = "bulk.body_is_streamed"
 
 
@@ -70,6 +85,12 @@ class Bounded:
             return
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             refused = answered("invalid-input", "the address has a NUL character in it", Request(scope))
+            await refused(scope, receive, send)
+            return
+        once = [name for name, _ in scope["headers"] if name in ONCE]
+        if len(once) > len(set(once)):
+            twice = next(name for name in once if once.count(name) > 1).decode().title()
+            refused = answered("invalid-input", f"{twice}: is there more than once", Request(scope), field=twice)
             await refused(scope, receive, send)
             return
         body = Arriving(Headers(scope=scope).get("content-length", ""))

@@ -90,6 +90,8 @@ class Guarded(HttpToolsProtocol):
             return  # the head is read again without the offer
         if self.parser.get_http_version() == "1.1" and sum(name == b"host" for name, _ in self.headers) != 1:
             raise HttpParserError("a request must have one Host header")
+        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
+            raise HttpParserError("a body must come in chunks or in one piece")
         self.outside = 0
         if self.head_timer is not None:
             self.head_timer.cancel()

@@ -18,7 +18,10 @@ class Crossing:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.open = CORSMiddleware(
-            app, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["Authorization", "Content-Type"]
+            app,
+            allow_origins=["*"],
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,7 +4,7 @@ with the job, and sent back."""
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import getrandbits
 
@@ -45,7 +45,7 @@ class Traced:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        trace = trace_of(dict(scope["headers"]))
+        trace = trace_of(scope["headers"])
         scope.setdefault("state", {})["trace"] = trace
 
         identity = (b"x-request-id", trace.request_id.encode()), (b"traceparent", trace.trace_parent.encode())
@@ -89,14 +89,20 @@ def route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-def trace_of(headers: Mapping[bytes, bytes]) -> Trace:
-    """Return the identity that the headers give. A malformed one is made anew and never passed on, because it would get
-    into logs and into calls of other services."""
+def only(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return what a header says; nothing if it is there twice."""
+    found = [value for each, value in headers if each == name]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
+
+
+def trace_of(headers: Sequence[tuple[bytes, bytes]]) -> Trace:
+    """Return the identity that the headers give. One that is malformed, or there twice, is made anew and never passed
+    on, because it would get into logs and into calls of other services."""
     # These are names and no secrets, so the quick generator will do: the system's would let other threads run first.
     random = f"{getrandbits(320):080x}"
-    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    given = only(headers, b"x-request-id")
     request_id = given if REQUEST_ID.fullmatch(given) else random[:32]
-    parent = headers.get(b"traceparent", b"").decode("latin-1")
+    parent = only(headers, b"traceparent")
     if TRACE_PARENT.fullmatch(parent):
         _, trace_id, _, flags = parent.split("-")
         return Trace(request_id, f"00-{trace_id}-{random[32:48]}-{flags}", parent)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Column
 from sqlalchemy import Engine
 
+from bulk_pipelines.counted import counted as in_words
 from bulk_pipelines.engine.jobs import watching
 from bulk_pipelines.engine.jobs.watching import Sight, Work
 from bulk_pipelines.engine.states import JobState
@@ -36,7 +37,13 @@ class Gauge:
     """What `completed` will be in the end; None while nobody knows."""
     seconds: float = 0.0
     """The seconds for which rows have been coming; 0 if only the watcher's own clock tells."""
-    what: str = "rows"
+    what: str = "row"
+    more: str = ""
+    """What several of them are called, if that is more than a word with an s."""
+
+    @property
+    def told(self) -> str:
+        return in_words(self.rows, self.what, self.more)
 
 
 @dataclass(frozen=True)
@@ -80,19 +87,20 @@ def gauge_of_items(seen: Sight) -> Gauge:
     job = seen.job
     done = job.total_items - job.open_items
     total = job.total_items if job.planned_at is not None and job.total_items else None
-    return Gauge(done, f"{job.dlq_items:,} failed", done, total, what="items")
+    return Gauge(done, f"{job.dlq_items:,} failed", done, total, what="item")
 
 
 @contextmanager
-def counted(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds to how much was done, and shows it: for work that is done in this process."""
+def counted(what: str, total: int | None, *, more: str = "", quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that adds to how much was done, and shows it: for work that is done in this process. `what` is
+    the word for one, and `more` that for several."""
     done, began = 0, time.monotonic()
     with nothing() if quiet else shower(sys.stderr) as show:
 
         def add(count: int) -> None:
             nonlocal done
             done += count
-            found = Gauge(done, "", done, total, what=what)
+            found = Gauge(done, "", done, total, what=what, more=more)
             show(Glance("working", found, rate(found, time.monotonic() - began)))
 
         yield add
@@ -113,7 +121,7 @@ def steps(*, quiet: bool) -> Iterator[Steps]:
             nonlocal began, at
             if number != at:
                 began, at = time.monotonic(), number
-            found = Gauge(removed, f"part {number} of {of}: {name}", removed, total, what="gone")
+            found = Gauge(removed, f"part {number} of {of}: {name}", removed, total, what="gone", more="gone")
             show(Glance("working", found, rate(found, time.monotonic() - began)))
 
         yield tell
@@ -143,7 +151,7 @@ def shower(output: TextIO) -> Iterator[Show]:
         yield lines(output)
         return
     with bar(console) as progress:
-        task = progress.add_task("", total=None, rows=0, rate=0.0, also="", state="", what="rows")
+        task = progress.add_task("", total=None, told="", rate=0.0, also="", state="")
 
         def show(glance: Glance) -> None:
             found = glance.gauge
@@ -151,10 +159,9 @@ def shower(output: TextIO) -> Iterator[Show]:
                 task,
                 total=found.total,
                 completed=found.completed,
-                rows=found.rows,
+                told=found.told,
                 rate=glance.rate,
                 also=found.also,
-                what=found.what,
                 state=glance.state,
             )
 
@@ -179,9 +186,9 @@ def lines(output: TextIO, clock: Callable[[], float] = time.monotonic) -> Show:
         found = glance.gauge
         share = f", {found.completed / found.total:.0%}" if found.total else ""
         also = f", {found.also}" if found.also else ""
+        rate = in_words(round(glance.rate), found.what, found.more)
         print(
-            f"{now - began:.0f} s: {glance.state}{share}, {found.rows:,} {found.what}, "
-            f"{glance.rate:,.0f} {found.what}/s{also}",
+            f"{now - began:.0f} s: {glance.state}{share}, {found.told}, {rate}/s{also}",
             file=output,
             flush=True,
         )
@@ -196,7 +203,7 @@ def bar(console: Console) -> Progress:
         BarColumn(bar_width=max(4, min(40, console.width - BESIDE_THE_BAR))),
         TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
         TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True, min_width=len(CANCELLING))),
-        TextColumn("{task.fields[rows]:,} {task.fields[what]}", table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[told]}", table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[rate]:,.0f}/s", table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[also]}", table_column=Column(no_wrap=True)),
         console=console,

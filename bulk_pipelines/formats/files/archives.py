@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats.rows import Source
+from bulk_pipelines.storage import bundles
 from bulk_pipelines.storage.compression import HARMLESS, PIECE
 from bulk_pipelines.storage.errors import BadCompression, OverLimit
 from bulk_pipelines.storage.landing import Limits
@@ -61,8 +62,19 @@ class Archive:
         return name in self.zip.NameToInfo
 
     @property
+    def is_bundle(self) -> bool:
+        return self.zip.comment == bundles.MARK
+
+    @property
     def is_workbook(self) -> bool:
         return self.has("xl/workbook.xml")
+
+    def bundled(self) -> list[zipfile.ZipInfo]:
+        """Return the files of a bundle, in their order."""
+        found = self.zip.infolist()
+        if len(found) > bundles.MOST_FILES:
+            raise OverLimit("source", f"{self.shown} holds {len(found):,} files, more than {bundles.MOST_FILES:,}")
+        return found
 
     def members(self, pattern: str | None) -> list[zipfile.ZipInfo]:
         """Return the files that are meant, in the order of their names: all but folders and what systems leave in

@@ -53,7 +53,9 @@ def plan(pool: Engine, job: Job) -> Job:
     files, pieces = cut_up(pool, request, in_order(copies))
     if not any(file.landed or file.duplicate for file in files):
         note_files(pool, job, files)
-        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in files[:5]))
+        opened = {file.archive for file in files}
+        unusable = [file for file in files if file.number not in opened]  # an archive's note repeats those of its files
+        raise InvalidInput("source", "; ".join(told(file, len(files)) for file in unusable[:5]))
     with transaction(pool) as connection:
         progress.begin(connection, job.job_id)
         check_rights(connection, request, files)
@@ -92,8 +94,8 @@ def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -
             found, ranges = replace(found, landed=None, landed_version=None, layout=None, note=note), []
         files.append(found)
         pieces += [(found.number, piece) for piece in ranges]
-        # No file has more lines than bytes, so two files never share a line number.
-        base += found.size or 0
+        # No file has more lines than bytes, so two files never share a line number. An archive has none of its own.
+        base += 0 if file.is_opened else found.size or 0
     return [archive_of(file, files) for file in files], pieces
 
 

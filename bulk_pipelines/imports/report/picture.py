@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 
@@ -26,7 +27,7 @@ def batches(connection: Connection, job_id: int) -> list[Batch]:
 
 def markdown(found: Sequence[Batch]) -> str:
     if len(found) < 2:
-        return f"one batch of {found[0].rows:,} rows in {found[0].seconds:.2f} s" if found else "no batches"
+        return f"one batch of {counted(found[0].rows, 'row')} in {found[0].seconds:.2f} s" if found else "no batches"
     encoded = base64.b64encode(svg(found).encode()).decode()
     return f"![rows and seconds of each batch](data:image/svg+xml;base64,{encoded})"
 

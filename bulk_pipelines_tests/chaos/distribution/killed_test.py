@@ -6,10 +6,24 @@ import signal
 import pytest
 
 from bulk_pipelines.engine.jobs import end, redrive
+from bulk_pipelines_tests.chaos.deadly import ENDED, SETTLED
 from bulk_pipelines_tests.chaos.distribution.conftest import Chaos
-from bulk_pipelines_tests.chaos.distribution.worker import POINTS
 from bulk_pipelines_tests.scenes.distribution import many, wanted
 from bulk_pipelines_tests.scenes.waiting import until
+from bulk_pipelines_tests.servers.database_proxy import Moment, Point
+from bulk_pipelines_tests.servers.faulty_proxy import Fault
+
+POINTS: dict[str, Point | Fault] = {
+    "claimed": Point("new_claim AS (", Moment.COMMITTED),
+    "read": Point("COPY (SELECT wanted.position", Moment.DONE),
+    "put": Fault("lose", method="PUT", match="IDX00007", times=1),
+    "published": Fault("lose", method="HEAD", match="IDX00000", times=1),
+    "recorded, not committed": Point("INSERT INTO export_artifact (", Moment.DONE),
+    "settled": SETTLED,
+    "ending, not committed": Point("AS generated,", Moment.DONE),
+    "ended": ENDED,
+}
+"""Where a process can die."""
 
 
 @pytest.mark.long
@@ -19,11 +33,12 @@ def test_killed_at_a_point(chaos: Chaos, point: str) -> None:
     scene.have(inputs[1:])
     scene.have(inputs[:1], rows=90_000)  # too large to be held as a whole
     job = scene.started(inputs)
-    process = chaos.start(job, point, "7" if point == "put" else "1")
-    assert process.wait(60) == -signal.SIGKILL
-    if point == "put":
-        # In the storage, and nobody has written down that it is.
-        assert len(scene.files()) >= 7
+    assert chaos.killed(job, POINTS[point]) == -signal.SIGKILL
+    if point in ("put", "published"):
+        # The file is in the storage, and nobody has written down that it is.
+        written = inputs[7 if point == "put" else 0]
+        assert scene.path(job, written) in scene.files()
+        assert scene.path(job, written) not in {row.path for row in scene.registry().values()}
     left = scene.job(job.job_key)
     assert (left.status == "COMPLETED") == (point == "ended")
     if point == "ending, not committed":
@@ -48,8 +63,7 @@ def test_killed_in_a_job_that_is_to_fail(chaos: Chaos, point: str) -> None:
     scene, inputs = chaos.scene, many(30)
     scene.have([each for number, each in enumerate(inputs) if number != 20])
     job = scene.started(inputs)
-    process = chaos.start(job, point)
-    process.wait(60)
+    chaos.killed(job, POINTS[point])
     chaos.sweep(job)
     assert chaos.start(job).wait(60) == 0
     answer = scene.answer(job)
@@ -68,7 +82,7 @@ def test_a_reuse_is_not_hurt_by_a_kill(chaos: Chaos) -> None:
     first = scene.done(inputs)
     registry = scene.registry()
     job = scene.started(inputs)
-    assert chaos.start(job, "settled").wait(60) == -signal.SIGKILL
+    assert chaos.killed(job, SETTLED) == -signal.SIGKILL
     chaos.sweep(job)
     assert chaos.start(job).wait(60) == 0
     # The workers' clock is the real one, and the scene's day is old for both.

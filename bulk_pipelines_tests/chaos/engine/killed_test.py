@@ -16,43 +16,29 @@ def test_a_worker_killed_again_and_again_in_the_middle_of_a_slice(
     kind: str, scene: Scene, chance: random.Random
 ) -> None:
     work = items(300, seconds=0.01)
-    job = scene.job(kind, work)
-    with Crew(scene.url, job, scene.folder) as crew:
-        crew.hire()
+    with scene.worked(kind, work, 1, replaced=8) as (crew, job):
         for _ in range(8):
             scene.get_on(crew, job, chance.randint(3, 60))
             crew.members[0].kill()
-        scene.finish(crew, job)
-        assert crew.replaced == 8
-    scene.check(job, keys(work))
 
 
 @pytest.mark.long
 def test_two_workers_killed_in_turns(scene: Scene, chance: random.Random) -> None:
     work = items(400, seconds=0.01)
-    job = scene.job("one_by_one", work)
-    with Crew(scene.url, job, scene.folder) as crew:
-        crew.hire(2)
+    with scene.worked("one_by_one", work, 2) as (crew, job):
         for _ in range(8):
             scene.get_on(crew, job, chance.randint(3, 80))
             chance.choice([member for member in crew.members if member.alive]).kill()
-        scene.finish(crew, job)
-    scene.check(job, keys(work))
 
 
 @pytest.mark.long
 def test_long_items_killed_ten_times_at_random_have_every_row_once(scene: Scene, chance: random.Random) -> None:
     """Each row is written with its checkpoint in one transaction; so a new worker goes on behind the last one."""
     work = items(2, parts=150, seconds=0.005)
-    job = scene.job("long", work)
-    with Crew(scene.url, job, scene.folder) as crew:
-        crew.hire()
+    with scene.worked("long", work, 1, replaced=10) as (crew, job):
         for _ in range(10):
             scene.get_on(crew, job, chance.randint(1, 25))
             crew.members[0].kill()
-        scene.finish(crew, job)
-        assert crew.replaced == 10
-    scene.check(job, keys(work))
 
 
 @pytest.mark.parametrize("kind", ["one_by_one", "side_by_side"])

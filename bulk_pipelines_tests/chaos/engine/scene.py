@@ -1,7 +1,8 @@
 """What a chaos test looks at: one job on one database, and the truth about it when all is over."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +68,20 @@ class Scene:
         with transaction(self.pool) as connection:
             jobs.seal(connection, made.job_id)
         return self.find(made.job_key)
+
+    @contextmanager
+    def worked(
+        self, kind: str, work: list[Item], workers: int, *, replaced: int | None = None
+    ) -> Iterator[tuple[Crew, Job]]:
+        """Let so many workers work a job to its end, whatever the block does to them. Every item is worked, once, and
+        as many workers died as had to be replaced."""
+        job = self.job(kind, work)
+        with Crew(self.url, job, self.folder) as crew:
+            crew.hire(workers)
+            yield crew, job
+            self.finish(crew, job)
+            assert replaced in (None, crew.replaced)
+        self.check(job, keys(work))
 
     def find(self, job_key: str) -> Job:
         with transaction(self.pool) as connection:

@@ -53,9 +53,7 @@ def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> Non
 def test_everything_at_once(scene: Scene, chance: random.Random) -> None:
     """Kills, suspensions, ended connections and a crash of the server, in any order."""
     work = items(600, seconds=0.005)
-    job = scene.job("side_by_side", work)
-    with Crew(scene.url, job, scene.folder) as crew:
-        crew.hire(3)
+    with scene.worked("side_by_side", work, 3) as (crew, job):
         for _ in range(10):
             scene.get_on(crew, job, chance.randint(1, 60))
             victim = chance.choice([member for member in crew.members if member.alive] or crew.members)
@@ -73,5 +71,3 @@ def test_everything_at_once(scene: Scene, chance: random.Random) -> None:
                 case "crash":
                     scene.server.stop_immediately()
                     scene.server.start()
-        scene.finish(crew, job)
-    scene.check(job, keys(work))

@@ -19,15 +19,14 @@ from bulk_pipelines.notices import outbox, subscriptions
 from bulk_pipelines.notices.kind import KINDS
 from bulk_pipelines.notices.request import EventType
 from bulk_pipelines.settings import CHECKOUT
+from bulk_pipelines_tests.chaos.deadly import SETTLING, run_until
 from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 
 
-def start(url: str, job_key: str, *point: str) -> int:
-    command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.notices.worker", job_key, *point]
-    return subprocess.run(
-        command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT, timeout=240
-    ).returncode
+def start(url: str, job_key: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.notices.worker", job_key]
+    return subprocess.Popen(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT)
 
 
 @pytest.mark.long
@@ -45,11 +44,11 @@ def test_killed_between_sending_and_settling(engine: Engine, database_url: str) 
                 jobs.start(connection, job.job_key)
                 jobs.fail(connection, job.job_key, "no")
         (job_key,) = outbox.run_once(engine).jobs
-        assert start(database_url, job_key, "sent") == -signal.SIGKILL
+        assert run_until(database_url, SETTLING, lambda url: start(url, job_key)) == -signal.SIGKILL
         with transaction(engine) as connection:
             connection.execute(engine_jobs.ALL_RUN_OUT)
         rescue.run_once(engine, KINDS, lambda: 0.0)
-        assert start(database_url, job_key) == 0
+        assert start(database_url, job_key).wait(240) == 0
         # The others that were being sent when the worker was killed may have broken off.
         whole = [call for call in server.calls if len(call.body) == int(call.headers["Content-Length"])]
         sent = [json.loads(call.body)["id"] for call in whole]

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,38 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.settings import CHECKOUT
-from bulk_pipelines_tests.chaos.processing.worker import POINTS
+from bulk_pipelines_tests.chaos.deadly import ENDED, SETTLED, SETTLING, run_until
 from bulk_pipelines_tests.scenes import engine_jobs, pictures
 from bulk_pipelines_tests.scenes.processing import Scene, items
+from bulk_pipelines_tests.servers.database_proxy import Moment, Point
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 from bulk_pipelines_tests.servers.wikimedia_server import Item, Wikimedia
 
 ROWS = 1_500
-OF_MATCHES = {"claim prepared", "row worked"}
-OF_PICTURES = {"files added", "thumbnail written", "doubles found"}
+OF_ROWS = {
+    "landed": Point("INSERT INTO processing_source", Moment.BEFORE),
+    "copied, not committed": Point("SET total_items = total_items + $", Moment.DONE, 2),
+    "all persisted": Point("SET planned_at = coalesce(planned_at", Moment.BEFORE),
+    "sealed, not committed": Point("SET planned_at = coalesce(planned_at", Moment.DONE),
+    "sealed": Point("SET planned_at = coalesce(planned_at", Moment.COMMITTED),
+    "asking": Point("INSERT INTO provider_answer", Moment.DONE, 2),
+    "answered": Point("UPDATE provider_answer AS kept", Moment.BEFORE, 2),
+    "kept": Point("UPDATE provider_answer AS kept", Moment.DONE, 2),
+    "settled": SETTLED,
+    "ended": ENDED,
+}
+OF_TIERS = {name: replace(OF_ROWS[name], number=3) for name in ("asking", "answered", "kept")} | {"settled": SETTLED}
+OF_PICTURES = {
+    "files added": Point("FROM added)", Moment.DONE),
+    "doubles found": Point("{evidence,double_of}", Moment.DONE),
+    "settled": SETTLED,
+}
+OF_MATCHES = {
+    "claim prepared": Point(") AS entry WHERE ", Moment.BEFORE, 2),
+    "rows worked": replace(SETTLING, number=2),
+    "settled": replace(SETTLED, number=3),
+}
+"""Where a process can die: among rows that are looked up one by one, or by tiers, among pictures, and among matches."""
 
 
 def answer(call: Call) -> Any:
@@ -36,9 +60,14 @@ def scene(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sc
     return Scene(engine, tmp_path, monkeypatch)
 
 
-def start(url: str, job: Job, *point: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.processing.worker", job.job_key, *point]
+def start(url: str, job: Job, *renames: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "bulk_pipelines_tests.chaos.processing.worker", job.job_key, *renames]
     return subprocess.Popen(command, env=settings.environment(BULK_DATABASE_URL=url), cwd=CHECKOUT)
+
+
+def check_killed(url: str, job: Job, point: Point) -> None:
+    """Work the job in a process that is killed at a point."""
+    assert run_until(url, point, lambda through: start(through, job)) == -signal.SIGKILL
 
 
 WIKI = """
@@ -63,7 +92,7 @@ columns = [{{ header = "Title", input = "title" }}, {{ header = "Id", evidence =
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", ["asking", "answered", "kept", "settled"])
+@pytest.mark.parametrize("point", OF_TIERS)
 def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> None:
     """Rows of one claim share their requests; what was answered and kept before the kill is not asked again."""
     items = [Item(f"Q{number + 1}", f"Thing {chr(97 + number % 26)}{number} Company") for number in range(60)]
@@ -76,7 +105,7 @@ def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> 
         with transaction(scene.pool) as connection:
             connection.execute("DELETE FROM provider_answer")
         job = scene.submitted(source=scene.products(*titles))
-        assert start(database_url, job, point, "3" if point != "settled" else "1").wait(120) == -signal.SIGKILL
+        check_killed(database_url, job, OF_TIERS[point])
         let_leases_run_out(scene)
         engine_jobs.make_due(scene.pool, job)
         assert start(database_url, job).wait(240) == 0
@@ -93,7 +122,7 @@ def test_killed_among_the_tiers(scene: Scene, database_url: str, point: str) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", sorted({*OF_PICTURES, "settled"}))
+@pytest.mark.parametrize("point", [*OF_PICTURES, "thumbnail written"])
 def test_killed_among_pictures(scene: Scene, database_url: str, point: str) -> None:
     """Each picture is a row once, its thumbnail is one file, and it is a double of the same one as without the kill."""
     folder = scene.folder / "pictures"
@@ -102,8 +131,10 @@ def test_killed_among_pictures(scene: Scene, database_url: str, point: str) -> N
         data = pictures.saved(pictures.drawn(seed=number // 2, width=300 + number % 2), quality=80 + number % 2)
         (folder / f"{number:02}.jpg").write_bytes(data)
     job = scene.submitted("image", source=str(folder))
-    count = "5" if point == "thumbnail written" else "1"
-    assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+    if point == "thumbnail written":
+        assert start(database_url, job, "5").wait(120) == -signal.SIGKILL
+    else:
+        check_killed(database_url, job, OF_PICTURES[point])
     let_leases_run_out(scene)
     engine_jobs.make_due(scene.pool, job)
     assert start(database_url, job).wait(240) == 0
@@ -122,7 +153,11 @@ MATCH = """
 [recipe.products]
 type = "match"
 variants = [{{ name = "exact", query = "{{title}}" }}]
-columns = [{{ header = "Title", input = "title" }}, {{ header = "Id", evidence = "id" }}]
+columns = [
+    {{ header = "Title", input = "title" }},
+    {{ header = "Id", evidence = "id" }},
+    {{ header = "Name", answer = "name" }},
+]
 reference = {{ file = "{file}", id = "id", names = ["name"] }}
 """
 WRITTEN = """
@@ -136,8 +171,8 @@ WHEN (new.result IS NOT NULL AND new.result IS DISTINCT FROM old.result) EXECUTE
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("point", "count"), [("claim prepared", "2"), ("settled", "3"), ("row worked", "1500")])
-def test_killed_while_matching(scene: Scene, database_url: str, point: str, count: str) -> None:
+@pytest.mark.parametrize("point", OF_MATCHES)
+def test_killed_while_matching(scene: Scene, database_url: str, point: str) -> None:
     """Rows are compared a claim at a time. Wherever a worker dies, each row has its result once, the right one."""
     names = [f"Company {chr(97 + number % 26)}{number} Works" for number in range(400)]
     register = scene.file("id,name\n" + "".join(f"{n},{name}\n" for n, name in enumerate(names)), "register.csv")
@@ -147,7 +182,7 @@ def test_killed_while_matching(scene: Scene, database_url: str, point: str, coun
     with transaction(scene.pool) as connection:
         connection.execute(WRITTEN)
     job = scene.submitted(source=scene.products(*titles))
-    assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+    check_killed(database_url, job, OF_MATCHES[point])
     killed = scene.job(job.job_key)
     assert killed.open_items > 0, "it died in the middle"
     let_leases_run_out(scene)
@@ -172,14 +207,13 @@ def let_leases_run_out(scene: Scene) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", sorted(set(POINTS) - OF_PICTURES - OF_MATCHES))
+@pytest.mark.parametrize("point", OF_ROWS)
 def test_killed_at_a_point(scene: Scene, database_url: str, point: str) -> None:
     titles = [f"t{number}" for number in range(ROWS if "persisted" in point or "copied" in point else 60)]
     with ProviderServer(answer) as server:
         scene.shop(server.url, "at_once = 8", "at_once = 8")
         job = scene.submitted(source=scene.products(*titles))
-        count = "2" if point in ("copied, not committed", "asking", "answered", "kept") else "1"
-        assert start(database_url, job, point, count).wait(120) == -signal.SIGKILL
+        check_killed(database_url, job, OF_ROWS[point])
         let_leases_run_out(scene)
         engine_jobs.make_due(scene.pool, job)
         assert start(database_url, job).wait(240) == 0

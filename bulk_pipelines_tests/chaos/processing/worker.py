@@ -1,51 +1,39 @@
-"""A worker as a process: python -m bulk_pipelines_tests.chaos.processing.worker JOB [POINT COUNT].
+"""A worker as a process: python -m bulk_pipelines_tests.chaos.processing.worker JOB [RENAMES].
 
-It plans the job if nobody has, and works it. With a point it is killed there, the COUNTth time it comes to it, as by
-`kill -9`.
+It plans the job if nobody has, and works it. With a number it is killed, as by `kill -9`, before it renames that many
+files with thumbnails: the last one is written, and does not have its name yet.
 """
 
+import os
+import signal
 import sys
 from typing import Any
 
 from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.intake import persist
-from bulk_pipelines.engine.jobs import end, jobs
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.engine.worker.settler import Settler
-from bulk_pipelines.processing import results
-from bulk_pipelines.processing.image import doubles, looking
-from bulk_pipelines.processing.intake import planning, sources
+from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import KINDS
-from bulk_pipelines.processing.match import matching
-from bulk_pipelines.processing.providers import answers
-from bulk_pipelines.processing.providers.client import Client
-from bulk_pipelines_tests.chaos.deadly import kill_after
-
-POINTS: dict[str, list[tuple[Any, str]]] = {
-    "landed": [(sources, "land")],
-    "copied, not committed": [(persist, "copy_batch")],
-    "all persisted": [(persist, "copy_items")],
-    "sealed": [(jobs, "seal")],
-    "asking": [(answers, "begin")],
-    "answered": [(Client, "call")],
-    "kept": [(answers, "keep")],
-    "settled": [(Settler, "take_note")],
-    "ended": [(end, "end")],
-    "claim prepared": [(matching, "candidates")],
-    "row worked": [(results, "settled")],
-    "files added": [(persist, "add_batch")],
-    "thumbnail written": [(looking, "written_thumbnail")],
-    "doubles found": [(doubles, "note")],
-}
-"""Where a process can die: after each of these."""
 
 
-def main(job_key: str, point: str = "", count: str = "1") -> None:
-    for owner, name in POINTS.get(point, []):
-        kill_after(owner, name, int(count))
+def die_before_renaming(number: int) -> None:
+    left = list(range(number))
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.rename" and str(arguments[1]).endswith(".jpg"):
+            left.pop()
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(heard)
+
+
+def main(job_key: str, renames: str = "") -> None:
+    if renames:
+        die_before_renaming(int(renames))
     engine = pool.connect(settings.current().database_url, application="lane")
     with transaction(engine) as connection:
         if jobs.find(connection, job_key).finished:

@@ -1,5 +1,5 @@
 """Every endpoint, asked by everybody: without a key, with a revoked, an expired and a read-only one, by another owner
-and by an administrator. A new endpoint without a row here fails the test."""
+and by an administrator. What has GET is asked by HEAD, too. A new endpoint without a row here fails the test."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -236,10 +236,14 @@ def test_every_endpoint_has_a_row() -> None:
     assert declared() == PUBLIC | ENDLESS | ROWS.keys()
 
 
-@pytest.mark.parametrize("name", sorted(ROWS))
+HEADS = {name: f"HEAD {name.removeprefix('GET ')}" for name in ROWS if name.startswith("GET ")}
+"""The requests by HEAD, by the endpoints that they are answered by; a download answers it by itself."""
+
+
+@pytest.mark.parametrize("name", sorted({*ROWS, *HEADS.values()}))
 def test_only_who_may_is_answered(api: Api, name: str) -> None:
     shop(api)
-    row = ROWS[name]
+    row = ROWS[next((each for each, head in HEADS.items() if head == name), name)]
     method, path = name.split(" ")
 
     def ask(headers: dict[str, str]) -> httpx.Response:
@@ -251,10 +255,11 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
 
     good = ask(bearer(api.text("ada", row.scope)))
     assert good.status_code == row.good, good.text
+    shown = name.replace("HEAD", "GET") in SHOWN
     if name in SHOWN:
         assert ask({}).json()["authentication"]["in"] == "header"
     for headers in (
-        *([] if name in SHOWN else [{}]),
+        *([] if shown else [{}]),
         bearer("bulk_0_x"),
         bearer(api.revoked("ada")),
         bearer(api.expired("ada")),
@@ -276,5 +281,7 @@ def test_only_who_may_is_answered(api: Api, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_what_is_public_needs_no_key(api: Api, name: str) -> None:
-    answer = api.client(None).get(name.split(" ")[1].format(name="not-found"))
-    assert answer.status_code == 200
+    path = name.split(" ")[1].format(name="not-found")
+    answer, head = api.client(None).get(path), api.client(None).head(path)
+    assert answer.status_code == head.status_code == 200
+    assert head.headers["Content-Length"] == str(len(answer.content))

@@ -137,6 +137,9 @@ def test_what_cannot_be_taken_is_refused_and_leaves_nothing(
         ({"priority": "101"}, "priority"),
         ({"priority": "high"}, "priority"),
         ({"compression": "gzip"}, "compression"),
+        ({"map": "[" * 5_000}, "map"),
+        ({"ignore": "[" * 5_000}, "ignore"),
+        ({"fields": '{"a":' * 5_000}, "fields"),
     ],
 )
 def test_an_option_that_is_wrong_is_named(api: Api, params: dict[str, str], field: str) -> None:

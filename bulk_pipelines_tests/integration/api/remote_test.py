@@ -87,6 +87,26 @@ def test_an_import_and_what_follows(api: Api, bulk: Bulk, worker: None, tmp_path
     assert key in bulk("job", "show", key, "--watch", code=3).stdout
 
 
+def test_several_files_are_one_import(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
+    files = [tmp_path / "b" / "users.csv", tmp_path / "a" / "users.csv"]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(HEADER + line(number) + f"x{number},nobody,Name,reader,true\n")
+    told = ("import", *map(str, files), "--resource", "users", "--idempotency-key", "k")
+    said = json.loads(bulk(*told, "--json", code=3).stdout)
+    assert (said["state"], said["read"], said["loaded"], said["rejected"]) == ("COMPLETED_WITH_ERRORS", 4, 2, 2)
+    again = json.loads(bulk(*told, "--json", code=3).stdout)
+    assert (again["job"], again["submitted_before"]) == (said["job"], True)
+    files[0].write_text(HEADER + line(7))
+    assert "idempotency key" in bulk(*told, code=1).output
+    (shown,) = json.loads(bulk("import", str(files[0]), "--resource", "users", "--preview", "--json").stdout)
+    assert shown["preview"]["judged"] == 1
+    looked = json.loads(bulk("import", *map(str, files), "--resource", "users", "--preview", "--json").stdout)
+    assert [each["preview"]["judged"] for each in looked] == [1, 2]
+    rejects = bulk("import", "errors", said["job"], "--as-source").stdout.splitlines()
+    assert [each.partition(",")[0] for each in rejects] == ["id", "x0", "x1"]
+
+
 def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
     file = tmp_path / "users.txt"
     file.write_text(
@@ -176,10 +196,13 @@ def test_rows(api: Api, bulk: Bulk, tmp_path: Path) -> None:
 def test_what_a_server_cannot_do_is_refused(bulk: Bulk, tmp_path: Path) -> None:
     for command in (("up",), ("dlq", "list"), ("migrate",)):
         assert f"`bulk {command[0]}` works on the database" in bulk(*command, code=2).output
-    assert "one file at a time" in bulk("import", "a.csv", "b.csv", "--resource", "users", code=1).output
+    mixed = bulk("import", "a.csv", "https://example.org/b.csv", "--resource", "users", code=1).output
+    assert "files of this machine and addresses do not go" in mixed
     assert "a.csv cannot be read" in bulk("import", "a.csv", "--resource", "users", code=1).output
     assert "no query and no table" in bulk("process", "--table", "users", "--recipe", "x", code=1).output
     assert "lists jobs only by one kind" in bulk("jobs", "--text", "x", code=1).output
+    assert "'bogus' is not one of 'submitted'" in bulk("jobs", "--state", "bogus", code=2).output
+    assert "No such command 'imprt'. Did you mean 'import'?" in bulk("imprt", code=2).output
 
 
 def test_the_option_says_which_server(api: Api, bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,11 +113,12 @@ def test_errors_are_problems_and_every_answer_has_its_identity(api: Api) -> None
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/v1/imports", {"GET", "POST"}),
+        ("/v1/imports", {"GET", "HEAD", "POST"}),
         ("/v1/exports/J20260110_000777/download", {"GET", "HEAD"}),
         ("/v1/uploads/up_1", {"HEAD", "PATCH", "DELETE"}),
-        ("/reconcile/people", {"GET", "POST"}),
-        ("/health", {"GET"}),
+        ("/reconcile/people", {"GET", "HEAD", "POST"}),
+        ("/health", {"GET", "HEAD"}),
+        ("/jobs", {"POST"}),
     ],
 )
 def test_a_refused_method_is_answered_with_all_that_there_are(api: Api, path: str, methods: set[str]) -> None:

@@ -152,7 +152,11 @@ NO_TABLES = {
     "nowhere.orders": "does not exist. A name is written as in SQL",
     "shop.orders; DROP TABLE job": "syntax",
     "a.b.c.d": "too many dotted names",
-    "": "invalid name syntax",
+    '"1259"': 'relation "1259" does not exist',
+    "": "'' is no name. A name is written as in SQL",
+    "0": "'0' is no name",
+    " 1259 ": "' 1259 ' is no name",
+    "-": "'-' is no name",
 }
 
 

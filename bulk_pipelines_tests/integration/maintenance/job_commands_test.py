@@ -15,6 +15,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
+from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
 
 KINDS = Kinds([Kind(name, lambda lease, tools: Done()) for name in ("import_users", "distribution")])
@@ -61,7 +62,10 @@ def test_found_by_whatever_is_asked(engine: Engine) -> None:
     assert listed("--since", "2020-01-05", "--until", "2020-01-06") == [first]
     assert listed("--limit", "2") == [third, second]
     assert listed("--limit", "2", "--before", second) == [first]
-    assert "is none of SUBMITTED" in bulk("jobs", "--state", "lost", code=1)
+    assert listed("--state", "CANCELLED") == [third]
+    refused = bulk("jobs", "--state", "lost", code=2)
+    assert "'lost' is not one of" in refused
+    assert all(f"'{state.lower()}'" in refused for state in JobState)
     page = CliRunner().invoke(main, ["jobs", "--limit", "1"])
     assert page.stdout.splitlines()[1].split()[:3] == [third, "import_users", "CANCELLED"]
     assert page.stdout.splitlines()[-1] == f"… the next ones: --before {third}"

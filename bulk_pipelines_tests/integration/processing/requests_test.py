@@ -38,14 +38,14 @@ def test_requests_are_counted_by_status_over_all_tries(
         status = {"gone": 404, "wrong": 400, "down": 500, "busy": 429}.get(word, 200)
         status = 200 if status == 429 and status in answered else status
         answered.append(status)
-        return items((word, 0.9, "1")) if status == 200 else Said({}, status, {"Retry-After": "3"})
+        return items((word, 0.9, "1")) if status == 200 else Said({}, status, {"Retry-After": "1"})
 
     with ProviderServer(shop) as server:
         scene.shop(server.url, "break_after = 0\nat_once = 1", "attempts = 2\nnot_found_attempts = 1\nat_once = 1")
         job = scene.done(source=scene.products("lamp", "lamp", "busy", "gone", "wrong", "down"))
     found = made(scene, job)
     assert {status: each.requests for status, each in found.items()} == Counter(map(str, answered))
-    assert found["429"].throttled_seconds == pytest.approx(3, abs=0.2), "as long as everybody was to wait"
+    assert found["429"].throttled_seconds == pytest.approx(1, abs=0.2), "as long as everybody was to wait"
     assert found["200"].throttled_seconds == 0
     assert job.result is not None
     assert job.result["requests"] == {"shop": Counter(map(str, answered))}

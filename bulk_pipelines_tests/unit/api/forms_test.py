@@ -1,6 +1,7 @@
 """Forms that are none: they are refused, and are not kept in memory."""
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -45,6 +46,35 @@ def test_what_belongs_to_no_file_is_not_kept_without_end(beginning: bytes) -> No
     assert taken <= forms.LONGEST_BETWEEN + 200_000
 
 
+LONG_HEADERS = {
+    "parameters": b"; a=b",
+    "semicolons": b";",
+    "quotes": b'";"',
+    "continued": b"; filename*0=a",
+    "headers": b"\r\nX: y",
+    "brackets": b"(",
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", LONG_HEADERS)
+def test_no_header_of_a_part_takes_long(kind: str) -> None:
+    """Its time grows with the square of its length: half a megabyte took half a minute, with which nothing else in the
+    process could go on."""
+    for count in (300, 100_000):
+        beginning = b'--x\r\nContent-Disposition: form-data; name="file"; filename=' + LONG_HEADERS[kind] * count
+        began = time.process_time()
+        with suppress(InvalidInput):
+            arrived([beginning + b"\r\n\r\ncontent" + END])
+        assert time.process_time() - began < 2.0
+
+
+def test_a_field_is_there_once() -> None:
+    field = b'--x\r\nContent-Disposition: form-data; name="mode"\r\n\r\nupsert\r\n'
+    with pytest.raises(InvalidInput, match="mode: is there twice"):
+        arrived([field, field, FILE, b"x", END])
+
+
 def test_a_name_in_latin_1_is_refused() -> None:
     with pytest.raises(InvalidInput, match="UTF-8"):
         arrived([FILE.replace(b"a.csv", b"\xe9.csv") + b"content" + END])
@@ -53,7 +83,8 @@ def test_a_name_in_latin_1_is_refused() -> None:
 def test_a_file_may_be_as_long_as_it_likes_and_have_fields_around_it() -> None:
     field = b'--x\r\nContent-Disposition: form-data; name="mode"\r\n\r\nupsert\r\n'
     content = [b"a" * 1_000_000] * 10
-    assert arrived([field, FILE, *content, b"\r\n", field, b"--x--\r\n"])[0] == b"".join(content)
+    for around in ([field, FILE, *content, b"\r\n"], [FILE, *content, b"\r\n", field]):
+        assert arrived([*around, b"--x--\r\n"])[0] == b"".join(content)
 
 
 def test_however_a_form_is_damaged_it_is_refused() -> None:

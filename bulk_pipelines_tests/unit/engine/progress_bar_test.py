@@ -26,9 +26,9 @@ def test_times_are_never_cut(width: int) -> None:
     output = io.StringIO()
     console = Console(file=output, width=width, force_terminal=True, color_system=None, legacy_windows=False)
     bar = progress_bar.bar(console)
-    task = bar.add_task("", total=100, rows=0, rate=0.0, also="", state="", what="rows")
+    task = bar.add_task("", total=100, told="", rate=0.0, also="", state="")
     found = LARGE.gauge
-    bar.update(task, completed=30.0, rows=found.rows, rate=LARGE.rate, also=found.also, state=LARGE.state)
+    bar.update(task, completed=30.0, told=found.told, rate=LARGE.rate, also=found.also, state=LARGE.state)
     console.print(bar.get_renderable())
     line = output.getvalue().rstrip("\n")
     assert "\n" not in line
@@ -46,8 +46,8 @@ def test_a_log_has_a_line_every_ten_seconds() -> None:
     for now in (0.0, 5.0, 9.9, 10.0, 12.0, 19.9, 25.0):
         show(Glance("running", Gauge(int(now), "0 errors", now, 50.0), 1.0))
     assert output.getvalue().splitlines() == [
-        "10 s: running, 20%, 10 rows, 1 rows/s, 0 errors",
-        "25 s: running, 50%, 25 rows, 1 rows/s, 0 errors",
+        "10 s: running, 20%, 10 rows, 1 row/s, 0 errors",
+        "25 s: running, 50%, 25 rows, 1 row/s, 0 errors",
     ]
 
 
@@ -69,7 +69,7 @@ def test_that_it_is_cancelled_is_said_at_once_in_a_log_too() -> None:
     output, clock = io.StringIO(), iter((0.0, 1.0, 2.0, 2.2, 10.5))
     show = progress_bar.lines(output, lambda: next(clock))
     for state in ("running", "cancelling", "cancelling", "cancelled"):
-        show(Glance(state, Gauge(5, "", 5, None, what="items"), 2.0))
+        show(Glance(state, Gauge(5, "", 5, None, what="item"), 2.0))
     assert output.getvalue().splitlines() == ["cancelling…", "10 s: cancelled, 5 items, 2 items/s"]
 
 
@@ -82,26 +82,26 @@ def test_the_rate_is_that_of_the_summary() -> None:
 
 def test_what_is_shown_of_a_job_of_items() -> None:
     job = replace(SOME_JOB, total_items=10, pending_items=2, running_items=1, retry_wait_items=0, dlq_items=3)
-    assert progress_bar.gauge_of_items(Seen(job)) == Gauge(7, "3 failed", 7, 10, what="items")
+    assert progress_bar.gauge_of_items(Seen(job)) == Gauge(7, "3 failed", 7, 10, what="item")
     assert progress_bar.gauge_of_items(Seen(replace(job, planned_at=None))).total is None
 
 
 def test_work_of_this_process_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
-    with progress_bar.counted("rows taken back", 30, quiet=False) as add:
-        add(10)
-        add(20)
+    with progress_bar.counted("row taken back", 31, more="rows taken back", quiet=False) as add:
+        add(1)
+        add(30)
     with progress_bar.steps(quiet=False) as begin:
         begin(name="items", number=1, of=12, removed=10, total=40)
         begin(name="files", number=2, of=12, removed=0, total=None)
-    with progress_bar.counted("rows", 1, quiet=True) as add:
+    with progress_bar.counted("row", 1, quiet=True) as add:
         add(1)
     output = capsys.readouterr()
     assert output.out == ""
     lines = output.err.splitlines()
     assert [line.split(",")[:3] for line in lines[:2]] == [
-        ["0 s: working", " 33%", " 10 rows taken back"],
-        ["0 s: working", " 100%", " 30 rows taken back"],
+        ["0 s: working", " 3%", " 1 row taken back"],
+        ["0 s: working", " 100%", " 31 rows taken back"],
     ]
     assert lines[2].startswith("0 s: working, 25%, 10 gone, ")
     assert lines[2].endswith(", part 1 of 12: items")

@@ -1,14 +1,17 @@
 """The grammar of filters, and what a resource allows."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports import filters
 from bulk_pipelines.exports.filters import Filter, Operator
 from bulk_pipelines.resources.articles import ARTICLES
+from bulk_pipelines.resources.declaration import Column
 from bulk_pipelines.resources.users import USERS
 
 
@@ -125,6 +128,14 @@ def test_what_the_resource_does_not_allow_names_the_field(text: str, field: str,
 def test_the_wrong_number_of_values_is_refused(condition: Filter) -> None:
     with pytest.raises(InvalidInput, match="does not take"):
         filters.check(condition, ARTICLES)
+
+
+def test_json_that_is_too_deep_is_no_json() -> None:
+    noted = replace(ARTICLES, columns=(*ARTICLES.columns, Column("notes", ColumnKind.JSON, "Notes.")))
+    assert filters.check(filters.parse('notes~={"a": 1}'), noted) == ('{"a": 1}',)
+    for text in ("{", "[" * 50_000):
+        with pytest.raises(InvalidInput, match="is not a"):
+            filters.check(filters.parse(f"notes~={text}"), noted)
 
 
 def test_a_boolean_has_no_ranges() -> None:

@@ -12,7 +12,7 @@ from bulk_pipelines.storage.s3 import storage
 
 PAGE = (CHECKOUT / "docs" / "storage.md").read_text()
 STORAGE = CHECKOUT / "bulk_pipelines_tests" / "integration" / "storage"
-SUITE = "".join(path.read_text() for path in STORAGE.glob("*conformance_test.py"))
+SUITE = "".join(path.read_text() for path in (STORAGE / "conformance").glob("*.py"))
 OURS = ("BULK_S3", "BULK_LOGIN", "BULK_SFTP", "BULK_CA", "BULK_ALLOW", "BULK_HTTP", "BULK_LANDING")
 
 

@@ -122,6 +122,14 @@ class Conversion:
         )
 
 
+def bundle_of(source: LandedFile, shown: str, limits: Limits) -> Archive | None:
+    """Return the bundle that a landed file is; None if it is something else."""
+    if not source.read(0, min(HEAD, source.size)).startswith(archives.MAGICS):
+        return None
+    archive = Archive(source, shown, limits)
+    return archive if archive.is_bundle else None
+
+
 def named(raw: str, reading: Reading) -> str:
     """Return a mark for the name of what a landed file becomes. It differs for each way to read the file, so that a
     result of another way is never taken for this one."""

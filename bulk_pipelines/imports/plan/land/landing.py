@@ -9,6 +9,7 @@ from functools import lru_cache
 from bulk_pipelines import settings
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, Permanent, Unavailable
+from bulk_pipelines.formats.files.archives import Archive
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.land import conversion
 from bulk_pipelines.imports.plan.land.conversion import Conversion
@@ -17,7 +18,7 @@ from bulk_pipelines.imports.request import ImportRequest, RequestedFile
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
-from bulk_pipelines.storage.contract import Storage
+from bulk_pipelines.storage.contract import Entry, Storage
 from bulk_pipelines.storage.errors import Missing
 from bulk_pipelines.storage.landing import Landed, Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
@@ -45,10 +46,39 @@ class Landing:
             self.sources, file.source, self.into, name, self.limits, self.request.compression, version=file.version
         )
 
-    def convert(self, file: ImportFile, name: str, *, inside: bool = False, sent: bool = False) -> list[ImportFile]:
+    def convert(self, file: ImportFile, name: str, *, sent: bool = False) -> list[ImportFile]:
         """Convert a landed file if its records cannot be read as it is. The copy that was landed first is removed, but
         for one that was `sent` with a request, which belongs to its upload. Return the file as it is read then, or the
-        files of an archive that holds several, behind the archive itself."""
+        files of an archive or a bundle that holds several, behind the archive itself."""
+        with opened(file) as source:
+            bundle = conversion.bundle_of(source, file.source, self.limits)
+            if bundle is None:
+                return self.converted(file, name, sent=sent)
+            found = list(self.unbundled(file, bundle, name))
+        if not sent:
+            self.remove(file, name)
+        return [replace(file, landed=None, landed_version=None), *found]
+
+    def unbundled(self, file: ImportFile, bundle: Archive, name: str) -> Iterator[ImportFile]:
+        """Land and convert the files of a bundle, each as if it had come alone. If one cannot be used, note why, so
+        that the import goes on with the others."""
+        assert file.landed is not None
+        target = f"{name}-{conversion.named(file.landed, self.request.reading)}"
+        for number, member in enumerate(bundle.bundled(), 1):
+            each = of_archive(file, storable(member.filename))
+            entry = Entry(each.source, member.file_size, None, target)
+            try:
+                copy = landing.land_stream(
+                    bundle.unpack(member), entry, each.source, self.into, f"{target}.{number:05}", self.limits
+                )
+                yield from self.converted(landed_as(each, copy), name)
+            except BulkError as error:
+                if isinstance(error, Unavailable):
+                    raise
+                yield replace(each, landed=None, landed_version=None, note=storable(str(error)))
+
+    def converted(self, file: ImportFile, name: str, *, inside: bool = False, sent: bool = False) -> list[ImportFile]:
+        """Convert a landed file that is no bundle. `inside` tells that it came out of an archive."""
         assert file.landed is not None
         made = Conversion(self.request.reading, self.request.format, self.into, self.limits)
         target = f"{name}-{conversion.named(file.landed, self.request.reading)}"
@@ -60,19 +90,16 @@ class Landing:
             self.remove(file, name)
         found = []
         for part in parts:
-            size, sha256, version = part.landed.bytes, part.landed.sha256, part.landed.version
-            each = replace(file, landed=part.landed.url, landed_version=version, size=size, sha256=sha256)
+            each = landed_as(file, part.landed)
             if part.member is not None:
-                asked = RequestedFile(file.requested.source, name=file.requested.name)
-                source_name = f"{file.source}/{storable(part.member)}"
-                each = replace(each, number=0, requested=asked, source=source_name, archive=file.number)
+                each = of_archive(each, f"{file.source}/{storable(part.member)}")
             found += [each] if part.is_final else self.member(each, name)
         return [replace(file, landed=None, landed_version=None), *found] if len(parts) > 1 else found
 
     def member(self, file: ImportFile, name: str) -> list[ImportFile]:
         """Convert a file of an archive. If it cannot be used, note why, so that the import goes on with the others."""
         try:
-            return self.convert(file, name, inside=True)
+            return self.converted(file, name, inside=True)
         except BulkError as error:
             if isinstance(error, Unavailable) or file.archive is None:
                 raise
@@ -97,6 +124,18 @@ class Landing:
         except Permanent as error:
             return str(error)
         return None if same else "it was replaced before it was landed"
+
+
+def landed_as(file: ImportFile, copy: Landed) -> ImportFile:
+    return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)
+
+
+def of_archive(file: ImportFile, source: str) -> ImportFile:
+    """Return a file that came out of this one. What came out of an archive in a bundle counts as a file of the
+    bundle."""
+    asked = RequestedFile(file.requested.source, name=file.requested.name)
+    outer = file.number if file.archive is None else file.archive
+    return replace(file, number=0, requested=asked, source=source, archive=outer)
 
 
 @contextmanager
