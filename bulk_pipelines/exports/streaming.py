@@ -50,8 +50,8 @@ def stream(
     tally: Tally | None = None,
     preview: int = 0,
 ) -> Generator[bytes]:
-    """Return the bytes of an export, a piece at a time. They take the same memory at any size, and all rows are of one state of the
-    database.
+    """Return the bytes of an export, piece by piece. They take the same memory at any size, and all rows are of one
+    state of the database.
 
     Closing the generator early cancels the query. `cancelled` is called between pieces and while PostgreSQL works; when
     it returns true, `Cancelled` is raised. `tally` is kept up to date, and gets the first `preview` records.

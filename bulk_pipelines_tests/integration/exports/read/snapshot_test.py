@@ -15,7 +15,15 @@ from bulk_pipelines.exports.filters import parse
 from bulk_pipelines.exports.read import readers, snapshot
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
 from bulk_pipelines.exports.streaming import Tally, never, read_by, stream
-from bulk_pipelines_tests.scenes.export_files import exported, exported_by, exporting, insert_users, read, stored, watching
+from bulk_pipelines_tests.scenes.export_files import (
+    exported,
+    exported_by,
+    exporting,
+    insert_users,
+    read,
+    stored,
+    watching,
+)
 from bulk_pipelines_tests.scenes.waiting import until
 
 PAIRS = 1_000
