@@ -27,6 +27,12 @@ SELECT line FROM rejected_row WHERE job_id = :job_id AND line > :after_line LIMI
 -- How many records of a job were rejected.
 SELECT count(*) FROM rejected_row WHERE job_id = :job_id;
 
+-- name: lacking_rejects
+-- How many rejects of an import that is over are not kept any more, because retention has removed them.
+SELECT rejected - (SELECT count(*) FROM rejected_row WHERE job_id = :job_id)
+FROM import_count JOIN job USING (job_id)
+WHERE job_id = :job_id AND finished_at IS NOT NULL;
+
 -- name: unread_rejected_rows
 -- Lines of rejects whose records were not at hand when they were rejected, and are still to be read from the file
 -- again.

@@ -36,6 +36,13 @@ def turn_to_theirs(connection: Connection) -> None:
     connection.execute(TURN.encode())
 
 
+def turn_session_to_theirs(connection: Connection) -> None:
+    """Let names mean what they mean to people until the connection is given back to its pool."""
+    TURNED.add(connection)
+    with connection.transaction():
+        connection.execute(f"SELECT {THEIRS.format('false')}".encode())
+
+
 @contextmanager
 def theirs(connection: Connection) -> Iterator[psycopg.Transaction]:
     """Open a savepoint in which names mean what they mean to people. If a trigger of theirs sets the `search_path`, and

@@ -78,9 +78,10 @@ def clean(connection: Connection, url: URL) -> None:
     TURNED.discard(connection)
     connection.rollback()
     automatic, connection.autocommit = connection.autocommit, True
-    chosen = {"role": "none"} | session.settings(session.named(url))
+    chosen = session.settings(session.named(url))
     setting = session.statement(chosen, session.refuse_old(connection.info.server_version))
-    connection.execute(f"RESET ALL; {setting}; SELECT pg_catalog.pg_advisory_unlock_all()".encode())
+    # A login may begin as another role (ALTER ROLE … SET role), which RESET ALL does not restore.
+    connection.execute(f"RESET ALL; RESET ROLE; {setting}; SELECT pg_catalog.pg_advisory_unlock_all()".encode())
     connection.autocommit = automatic
 
 
@@ -139,7 +140,7 @@ def prepare(connection: Connection, url: URL, arguments: Mapping[str, Any]) -> N
         automatic, connection.autocommit = connection.autocommit, True
         row = connection.execute(session.statement(session.settings(session.named(url)), version)).fetchone()
         assert row is not None
-        facts = Facts(*row[:4])
+        facts = Facts(*row[:5])
         session.refuse_unfit(facts)
         pooler.refuse_shared_servers(connection, facts.pid, arguments)
         connection.autocommit = automatic

@@ -78,6 +78,7 @@ class Facts:
     encoding: str
     standby: bool
     read_only: bool
+    quotes_all: bool
 
 
 def arguments(url: "URL", application: str, timeout: int) -> dict[str, Any]:
@@ -170,6 +171,7 @@ def statement(chosen: dict[str, str], version: int) -> str:
             pg_catalog.current_setting('server_encoding'),
             pg_catalog.pg_is_in_recovery(),
             pg_catalog.current_setting('default_transaction_read_only')::pg_catalog.bool,
+            pg_catalog.current_setting('quote_all_identifiers')::pg_catalog.bool,
             CASE WHEN pg_catalog.has_parameter_privilege({quoted(MESSAGES)}, 'SET')
                 THEN pg_catalog.set_config({quoted(MESSAGES)}, 'C', false) END,
             {", ".join(calls)}
@@ -200,6 +202,12 @@ def refuse_unfit(facts: Facts) -> None:
         )
     if facts.standby:
         raise Unavailable("the database is a standby, which only reads: name its primary in BULK_DATABASE_URL")
+    if facts.quotes_all:
+        # We, and ADBC as soon as it connects, know types and functions by the names that the catalogue writes.
+        raise Unavailable(
+            "the database writes all names in quotes (quote_all_identifiers is on): set that to off, by ALTER DATABASE "
+            "or ALTER ROLE"
+        )
     if facts.read_only:
         raise Unavailable(
             "the database is set to be only read (default_transaction_read_only is on): "

@@ -128,7 +128,9 @@ def clear(source: DropSource, storage: Storage, file: Ended, target: str | None)
     except SourceChanged:
         return  # the marker stays too, because it may be that of the newer version
     except Missing:
-        pass  # put away before, by this function or by a person
+        if storage.version_of(file.path) == file.version:
+            raise  # what is missing is the place that it was to go to
+        # Otherwise it was put away before, by this function or by a person.
     if source.marker:
         with suppress(Missing, SourceChanged):
             marker = storage.stat(file.path + source.marker)

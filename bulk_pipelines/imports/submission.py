@@ -128,6 +128,9 @@ def replay(pool: Engine, job_key: str, folder: str, access: Access, by: Actor) -
             removed = ", retention has removed them" if (job.result or {}).get("rejected") else ""
             raise Conflict(f"job {job_key} has no rejected records to run again{removed}")
     with locations.folder(folder, access, "BULK_LANDING_URL") as storage, transaction(pool) as connection:
+        # Retention may remove them meanwhile: then all are read, or none.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        rejects.refuse_lacking(connection, job.job_id)
         written = replaying.write(storage, job_key, files, rejects.every(connection, job.job_id))
     if not written:
         raise Conflict(f"none of the rejected records of job {job_key} was kept whole: they were too large")

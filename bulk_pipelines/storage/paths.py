@@ -49,9 +49,7 @@ def fault(key: str) -> str | None:  # noqa: PLR0911 - one line a rule
 def unfinished(key: str, token: str) -> str:
     """Return the name that a file has while it is written, in the folder where it belongs. `token` is 16 random
     hexadecimal digits."""
-    folder, slash, name = key.rpartition("/")
-    name = name.encode()[: LONGEST_SEGMENT - 24].decode(errors="ignore")
-    return f"{folder}{slash}.{name}.{token}.part"
+    return beside(key, f"{token}.part")
 
 
 def is_unfinished(key: str, of: str = "") -> bool:
@@ -65,7 +63,14 @@ def is_unfinished(key: str, of: str = "") -> bool:
 def leaving(key: str, version: str) -> str:
     """Return the name that a version of a file has while it is removed, in the folder where it was. Every try uses the
     same name."""
-    return unfinished(key, hashlib.sha256(version.encode()).hexdigest()[:16]).removesuffix(".part") + ".leaving"
+    return beside(key, f"{hashlib.sha256(version.encode()).hexdigest()[:16]}.leaving")
+
+
+def beside(key: str, ending: str) -> str:
+    """Return the name of a hidden file beside the key's, whose beginning it has as far as a name may be long."""
+    folder, slash, name = key.rpartition("/")
+    name = name.encode()[: LONGEST_SEGMENT - len(f"..{ending}")].decode(errors="ignore")
+    return f"{folder}{slash}.{name}.{ending}"
 
 
 def folder_of(key: str) -> str:

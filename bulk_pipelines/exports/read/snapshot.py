@@ -2,7 +2,7 @@
 share an exported snapshot, as those of pg_dump do."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import namespaces, pool
+from bulk_pipelines.database import holding, namespaces, pool
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput, Unavailable
 from bulk_pipelines.exports.read import query
@@ -27,10 +27,6 @@ LASTING = {"0A", "22", "25", "42"}
 value does not allow, or for a change."""
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-# A migration that waits to change the table blocks the connections of an export that have not locked it yet, and waits
-# for those that have. Without a limit, both would wait for ever.
-PATIENCE = "SET LOCAL lock_timeout = '10s'"
 
 
 @dataclass(frozen=True)
@@ -68,16 +64,18 @@ class Plan:
         """Yield the statements that a connection has to execute, in this order, to see the snapshot."""
         yield BEGIN
         yield f"SET TRANSACTION SNAPSHOT '{self.snapshot}'"
-        yield PATIENCE
+        yield holding.PATIENCE
         yield namespaces.TURN
         # The forms of values in CSV and JSON depend on these.
         yield "SET LOCAL timezone = 'UTC'"
         yield "SET LOCAL datestyle = 'ISO, YMD'"
         # Each scan begins at the table's first block, so that the same table gives the same file.
         yield "SET LOCAL synchronize_seqscans = off"
-        # Each connection holds this lock, so that nothing rewrites the table between two parts.
+        # Each connection holds what it reads, so that nothing rewrites a table before it is read, or between two parts.
         if self.table:
             yield f"LOCK TABLE {self.table} IN ACCESS SHARE MODE"
+        else:
+            yield f"SELECT FROM ({self.select_part(0)}) AS planned LIMIT 0"
 
 
 @contextmanager
@@ -86,19 +84,29 @@ def planned(
 ) -> Iterator[tuple[Plan, Connection]]:
     """Make the plan of an export. The connection that comes with it holds the snapshot open, and must stay open until
     every other connection has joined it."""
-    with asked_of(request.resource), pool.transaction(engine) as connection:
-        with listening(connection, cancelled):
-            plan = made(connection, request, preview)
-        whole = connections == 1 or request.order or request.query
-        yield (plan if whole else cut(connection, plan)), connection
+    with asked_of(request.resource), pool.borrowed(engine) as connection:
+        # No statement behind the transaction's beginning may take its snapshot before the table is locked.
+        namespaces.turn_session_to_theirs(connection)
+        with connection.transaction():
+            with listening(connection, cancelled), held(engine, request, cancelled):
+                plan = made(connection, request, preview)
+            whole = connections == 1 or request.order or request.query
+            yield (plan if whole else cut(connection, plan)), connection
+
+
+def held(engine: Engine, request: ExportRequest, cancelled: Callable[[], bool]) -> AbstractContextManager[None]:
+    """Hold what a query reads until it is planned in its snapshot. A table is locked by name."""
+    if not request.query:
+        return nullcontext()
+    url, nothing = engine.url.render_as_string(hide_password=False), f"SELECT FROM ({request.query}\n) AS given"
+    return holding.held(url, nothing, lambda session: listening(session, cancelled))
 
 
 def made(connection: Connection, request: ExportRequest, preview: int) -> Plan:
     """Make a plan that reads the table whole. To find the rows of the preview, it may have to read the whole table. A
     query may take long, so it is not run for a preview."""
     connection.execute(BEGIN)
-    connection.execute(PATIENCE)
-    namespaces.turn_to_theirs(connection)
+    connection.execute(holding.PATIENCE)
     table = "" if request.query else sql.Identifier(*request.declared.place).as_string(connection)
     if table:
         connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())

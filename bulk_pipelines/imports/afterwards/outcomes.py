@@ -14,10 +14,10 @@ from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import Conflict, Gone, InvalidInput
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode
-from bulk_pipelines.imports.load import tables
+from bulk_pipelines.imports.load import rejects, tables
 from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
@@ -64,7 +64,8 @@ def download(begin: Begin, job: Job, outcome: Outcome, number: int | None = None
         raise Conflict(f"job {job.job_key} is {job.status}: nobody knows yet what becomes of its records")
     with begin() as connection:
         files = chosen(job, progress.files(connection, job.job_id), number)
-        stretches = stretches_of(connection, job.job_id)
+        rejects.refuse_lacking(connection, job.job_id)
+        stretches = stretches_of(connection, job)
         loaded = loaded_lines(connection, job)
     refuse_gone(job, files)
     assert files[0].layout is not None, "only such files are chosen"
@@ -74,7 +75,15 @@ def download(begin: Begin, job: Job, outcome: Outcome, number: int | None = None
         for file in files
         for raw in records(begin, job, file, [each for each in stretches if each.file == file.number], outcome, loaded)
     )
-    return layout.format, written(layout, raws)
+    return layout.format, written(layout, unless_lacking(begin, job, raws))
+
+
+def unless_lacking(begin: Begin, job: Job, raws: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the records. If retention has removed rejects meanwhile, some of them may have been taken for others: then
+    raise `Gone` behind the last record."""
+    yield from raws
+    with begin() as connection:
+        rejects.refuse_lacking(connection, job.job_id)
 
 
 def chosen(job: Job, files: list[ImportFile], number: int | None) -> list[ImportFile]:
@@ -95,10 +104,13 @@ def refuse_gone(job: Job, files: list[ImportFile]) -> None:
         raise Missing(f"a landed file of job {job.job_key} is not there any more: see BULK_KEEP_LANDED_DAYS")
 
 
-def stretches_of(connection: Connection, job_id: int) -> list[Stretch]:
+def stretches_of(connection: Connection, job: Job) -> list[Stretch]:
     """Return what was read of the files and what was not, in the order of the input."""
     found: list[Stretch] = []
-    for value, checkpoint, done in connection.execute(queries.text("import_lists", "ranges_read"), {"job_id": job_id}):
+    rows = connection.execute(queries.text("import_lists", "ranges_read"), {"job_id": job.job_id}).fetchall()
+    if len(rows) < job.total_items:
+        raise Gone(f"retention has removed the ranges of job {job.job_key}: see BULK_KEEP_ITEMS_DAYS")
+    for value, checkpoint, done in rows:
         pieces = progress.ranges_of(value)
         if done:
             found += [Stretch(number, piece, True) for number, piece in pieces]

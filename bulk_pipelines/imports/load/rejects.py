@@ -13,8 +13,10 @@ import pyarrow as pa
 from psycopg import sql
 
 from bulk_pipelines.columns import binary_copy
+from bulk_pipelines.counted import counted
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Begin, Connection
+from bulk_pipelines.errors import Gone
 from bulk_pipelines.imports.records.parsed import Reason
 from bulk_pipelines.imports.validate.validation import Reject
 
@@ -78,6 +80,13 @@ def count(connection: Connection, job_id: int) -> int:
     return int(row[0]) if row else 0
 
 
+def refuse_lacking(connection: Connection, job_id: int) -> None:
+    """Raise `Gone` if retention has removed rejects of the import."""
+    row = connection.execute(queries.text("imports", "lacking_rejects"), {"job_id": job_id}).fetchone()
+    if row is not None and row[0] > 0:
+        raise Gone(f"retention has removed {counted(row[0], 'reject')} of this import: see BULK_KEEP_REJECTS_DAYS")
+
+
 def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
     """Yield all rejects in the order of the file, with only one page of them in memory."""
     found = page(connection, job_id)
@@ -87,16 +96,22 @@ def every(connection: Connection, job_id: int) -> Iterator[Rejected]:
 
 
 def download(begin: Begin, job_id: int, kind: Download) -> Iterator[bytes]:
-    """Yield all rejects as a file, in pieces. Each piece is read in a transaction of its own, so that whoever reads
-    slowly holds no connection."""
+    """Return all rejects as a file, in pieces. Each piece is read in a transaction of its own, so that whoever reads
+    slowly holds no connection. A file from which retention has taken rejects is broken off."""
+    with begin() as connection:
+        refuse_lacking(connection, job_id)
+    return pieces(begin, job_id, kind)
+
+
+def pieces(begin: Begin, job_id: int, kind: Download) -> Iterator[bytes]:
     if kind is Download.CSV:
         yield csv_line(["line", "codes", "record", "reasons"])
     after_line = 0
     while True:
         with begin() as connection:
             found = page(connection, job_id, after_line)
-        if not found:
-            return
+            if not found:
+                return refuse_lacking(connection, job_id)
         yield b"".join(csv_row(each) if kind is Download.CSV else ndjson_row(each) for each in found)
         after_line = found[-1].line
 

@@ -17,7 +17,7 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import storable
-from bulk_pipelines.errors import BulkError, InvalidInput, Unavailable
+from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
@@ -27,11 +27,11 @@ from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect import layout
 from bulk_pipelines.imports.plan.land import landing
-from bulk_pipelines.imports.plan.land.landing import Landing, opened
+from bulk_pipelines.imports.plan.land.landing import NOT_THE_FILES, Landing, opened
 from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.imports.sent import planning as sent
 from bulk_pipelines.imports.sent.uploads import Upload
-from bulk_pipelines.storage.errors import Missing, SourceChanged
+from bulk_pipelines.storage.errors import Full, Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
@@ -111,9 +111,15 @@ def landed(
 ) -> list[ImportFile]:
     """Land those files of an import that were not dealt with before, and return all of them in their order. Some are
     landed at once, and all by the same few connections, so that a server sees few logins."""
-    with landing.begun(request, chosen) as lands, ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-        found = executor.map(lambda file: [file] if file.dealt_with else land(job_key, lands, file), files)
-        return [each for several in found for each in several]
+    with landing.begun(request, chosen) as lands:
+        try:
+            with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
+                found = executor.map(lambda file: [file] if file.dealt_with else land(job_key, lands, file), files)
+                return [each for several in found for each in several]
+        except Full:
+            if not any(file.dealt_with for file in files):
+                landing.remove(lands.into, job_key)  # the next try lands them anew, and others need the room
+            raise
 
 
 def converted(job_key: str, lands: Landing, file: ImportFile, *, sent: bool = False) -> list[ImportFile]:
@@ -123,7 +129,7 @@ def converted(job_key: str, lands: Landing, file: ImportFile, *, sent: bool = Fa
     try:
         found = lands.convert(file, f"{job_key}/{file.number:06}", sent=sent)
     except BulkError as error:
-        if isinstance(error, Unavailable):
+        if isinstance(error, NOT_THE_FILES):
             raise
         return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
     if len(found) == 1 and found[0].sha256 in file.requested.known_sha256:
@@ -193,8 +199,8 @@ def land(job_key: str, lands: Landing, file: ImportFile) -> list[ImportFile]:
     except BulkError as error:
         # A version that is gone never comes back: trying again would be useless, and taking another one wrong.
         gone = lands.gone(file.requested) if isinstance(error, SourceChanged | Missing) else None
-        if gone is None and isinstance(error, Unavailable):
-            raise  # the trouble may pass, and the whole plan is tried again
+        if gone is None and isinstance(error, NOT_THE_FILES):
+            raise
         return [replace(file, note=storable(gone or str(error)))]
     file = replace(file, size=copy.bytes, sha256=copy.sha256)
     if copy.sha256 in file.requested.known_sha256:

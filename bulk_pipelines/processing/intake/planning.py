@@ -12,7 +12,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import namespaces, queries
+from bulk_pipelines.database import holding, namespaces, queries
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
@@ -184,7 +184,7 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
     url = pool.url.render_as_string(hide_password=False)
     reader = pools.single(url, application="bulk intake")
     try:
-        columns, rows = queried(reader, request.query)
+        columns, rows = queried(reader, url, request.query)
         check_needs(request.recipe, columns)
         with transaction(pool) as connection:
             sources.note(connection, job.job_id, LandedSource("a query", None, 0, "", None, columns))
@@ -200,14 +200,15 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
         reader.close()
 
 
-def queried(reader: Connection, query: str) -> tuple[tuple[str, ...], Iterator[Row]]:
+def queried(reader: Connection, url: str, query: str) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Return the columns and the rows of a query. The query can only read."""
     statement = query.strip().rstrip(";")
     reader.autocommit = False
     reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    namespaces.turn_to_theirs(reader)
-    # Only one statement can be prepared, so nothing in the text can end the read-only transaction.
-    described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
+    with holding.held(url, f"SELECT FROM ({statement}\n) AS given"):
+        namespaces.turn_to_theirs(reader)
+        # Only one statement can be prepared, so nothing in the text can end the read-only transaction.
+        described = reader.execute(f"SELECT * FROM ({statement}\n) AS given LIMIT 0".encode(), prepare=True)
     columns = tuple(each.name for each in described.description or ())
     if not columns:
         raise InvalidInput("query", "it returns no columns")

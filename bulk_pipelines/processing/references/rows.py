@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import namespaces, queries
+from bulk_pipelines.database import holding, namespaces, queries
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.errors import InvalidInput
@@ -78,11 +78,28 @@ def opened(pool: Engine, reference: Reference) -> Iterator[tuple[Connection, Rel
     try:
         with transaction(pool) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            if not reference.file:
-                namespaces.turn_to_theirs(connection)
-            yield connection, of_file(connection, reference) if reference.file else of_table(connection, reference)
+            if reference.file:
+                yield connection, of_file(connection, reference)
+                return
+            lock(pool, connection, reference)
+            yield connection, of_table(connection, reference)
     except (psycopg.errors.SyntaxErrorOrAccessRuleViolation, psycopg.errors.InvalidName) as error:
         raise InvalidInput("reference", f"{reference.name}: {pools.reason(error)}") from None
+
+
+def lock(pool: Engine, connection: Connection, reference: Reference) -> None:
+    """Take the snapshot when nobody is changing the table, and hold the table from then on."""
+    nothing = f"SELECT FROM {sql.as_string(table_named(reference.table))} LIMIT 0"
+    try:
+        with holding.held(pool.url.render_as_string(hide_password=False), nothing):
+            namespaces.turn_to_theirs(connection)
+            connection.execute(nothing.encode())
+    except psycopg.errors.UndefinedTable:
+        raise not_there(reference) from None
+
+
+def not_there(reference: Reference) -> InvalidInput:
+    return InvalidInput("reference", f"{reference.name} has no column {reference.columns.id!r}, or is no table")
 
 
 def of_table(connection: Connection, reference: Reference) -> Relation:
@@ -90,7 +107,7 @@ def of_table(connection: Connection, reference: Reference) -> Relation:
     values = {"table": sql.as_string(source), "column": reference.columns.id}
     row = connection.execute(queries.text("references", "type_of_column"), values).fetchone()
     if row is None:
-        raise InvalidInput("reference", f"{reference.name} has no column {reference.columns.id!r}, or is no table")
+        raise not_there(reference)
     return Relation(reference, source, sql.Identifier(reference.columns.id), row[0])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bulk_pipelines.errors import Permanent
 from bulk_pipelines.storage.errors import UnsafePath
 
 FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -52,6 +53,10 @@ def opened(name: str, folder: int, make: int | None) -> int:
     except FileNotFoundError:
         if make is None:
             raise
+    except NotADirectoryError:
+        if make is None:
+            raise
+        raise Permanent(f"{name} is a file where a folder is needed") from None
     with suppress(FileExistsError):  # somebody else made it just then
         os.mkdir(name, make, dir_fd=folder)
     return os.open(name, FOLDER, dir_fd=folder)

@@ -62,6 +62,21 @@ def triggered(engine: Engine, change: str) -> None:
         connection.execute(f"DO $$ BEGIN PERFORM {change}; END $$".encode())
 
 
+@pytest.fixture
+def owned(database_url: str) -> Iterator[Engine]:
+    """A pool of a login whose sessions begin as another role, which owns what it makes."""
+    login = f"login_{database_url.rpartition('test_')[2][:16]}"
+    with pool.single(database_url) as connection:
+        connection.execute(f"CREATE ROLE {login} LOGIN; GRANT pg_monitor TO {login}".encode())
+        connection.execute(f"ALTER ROLE {login} SET role = pg_monitor".encode())
+        connection.execute("GRANT USAGE ON SCHEMA bulk TO pg_monitor")
+    found = pool.connect(database_url.replace("postgres@", f"{login}@", 1), size=2)
+    yield found
+    found.dispose()
+    with pool.single(database_url) as connection:
+        connection.execute(f"DROP OWNED BY {login}; DROP ROLE {login}".encode())
+
+
 WAYS: dict[str, Callable[[Engine, str], None]] = {
     "csv": lambda engine, change: exported(engine, change, "csv"),
     "parquet": lambda engine, change: exported(engine, change, "parquet"),
@@ -77,3 +92,9 @@ def test_a_session_is_given_back_as_it_was(few: Engine, way: str) -> None:
     for name, change in CHANGES.items():
         WAYS[way](few, change)
         assert states(few) == before, name
+
+
+def test_a_session_that_begins_as_another_role_goes_on_as_it(owned: Engine) -> None:
+    before = states(owned)
+    triggered(owned, "set_config('timezone', 'Asia/Tokyo', false)")
+    assert states(owned) == before

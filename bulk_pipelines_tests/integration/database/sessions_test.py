@@ -202,6 +202,13 @@ def test_a_database_that_is_only_read_is_refused(database_url: str) -> None:
     refused(database_url, Unavailable, "the database is set to be only read")
 
 
+def test_a_database_whose_names_are_all_quoted_is_refused(database_url: str) -> None:
+    """Types would not be known by their names: values that a column changes would be loaded in silence."""
+    with pool.single(database_url) as connection:
+        turn(connection, "DATABASE", connection.info.dbname, {"quote_all_identifiers": "on"})
+    refused(database_url, Unavailable, "the database writes all names in quotes")
+
+
 @pytest.fixture
 def standby(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that only replays what a primary would send."""

@@ -10,10 +10,12 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import winding_up
+from bulk_pipelines.errors import Conflict, Gone, InvalidInput
+from bulk_pipelines.imports import retention, winding_up
 from bulk_pipelines.imports.afterwards import outcomes
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
+from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.load.rejects import Download
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage import locations
 from bulk_pipelines.storage.access import Access
@@ -124,3 +126,36 @@ def test_when_the_landed_file_is_gone_that_is_said(imports: Imports, engine: Eng
         landing.remove(storage, job.job_key)
     with pytest.raises(Missing, match="BULK_KEEP_LANDED_DAYS"):
         download(engine, job, Outcome.SUCCESSFUL)
+
+
+def test_no_reject_that_retention_has_removed_is_taken_for_loaded(imports: Imports, engine: Engine) -> None:
+    job = imports.worked(imports.planned(file_of(*ROWS)))
+    _, begun = outcomes.download(lambda: transaction(engine), job, Outcome.SUCCESSFUL)
+    assert retention.remove_rejects(engine, job.job_id) == 9
+    with pytest.raises(Gone, match="BULK_KEEP_REJECTS_DAYS"):
+        b"".join(begun)
+    for outcome in Outcome:
+        with pytest.raises(Gone, match="BULK_KEEP_REJECTS_DAYS"):
+            outcomes.download(lambda: transaction(engine), job, outcome)
+    with pytest.raises(Gone, match="BULK_KEEP_REJECTS_DAYS"):
+        rejects.download(lambda: transaction(engine), job.job_id, Download.CSV)
+
+
+def test_no_range_that_retention_has_removed_is_passed_over(imports: Imports, engine: Engine) -> None:
+    job = imports.worked(imports.planned(file_of(*ROWS)))
+    with transaction(engine) as connection:
+        connection.execute("DELETE FROM job_item WHERE item_key = '000002'")
+    with pytest.raises(Gone, match="BULK_KEEP_ITEMS_DAYS"):
+        outcomes.download(lambda: transaction(engine), job, Outcome.SUCCESSFUL)
+
+
+def test_a_download_of_rejects_that_retention_overtakes_is_broken_off(
+    imports: Imports, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = imports.worked(imports.planned(file_of(*ROWS)))
+    monkeypatch.setattr(rejects, "PAGE_BYTES", 60)
+    pieces = rejects.download(lambda: transaction(engine), job.job_id, Download.NDJSON)
+    assert 0 < next(pieces).count(b"\n") < 9
+    retention.remove_rejects(engine, job.job_id)
+    with pytest.raises(Gone, match="BULK_KEEP_REJECTS_DAYS"):
+        b"".join(pieces)

@@ -16,11 +16,12 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import submission, work
+from bulk_pipelines.imports import retention, submission, work
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.storage.access import access_of
+from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, worked
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -153,3 +154,19 @@ def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(eng
             submission.replay_mended(connection, job.job_key, [file], Actor("ada", "api", admin=False))
         with pytest.raises(UnknownJob):
             submission.replay_mended(connection, job.job_key, [file], Actor("bob", "api", admin=False))
+
+
+def test_no_reject_is_left_out_of_a_replay_because_retention_removes_it_meanwhile(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejects, "PAGE_BYTES", 60)
+    rows = "".join(f"{number},Nobody,reader\n" for number in range(10))
+    job = imported(engine, "users", written(tmp_path / "users.csv", HEAD + rows))
+    chosen = settings.current()
+    prune = before(
+        "WHERE job_id = %(job_id)s AND line > ", lambda: retention.remove_rejects(engine, job.job_id), number=2
+    )
+    with listening(engine, prune) as pool:
+        again = submission.replay(pool, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
+    assert retention.remove_rejects(engine, job.job_id) == 0, "it has removed them in the middle"
+    assert (worked(engine, begun(engine, again)).result or {})["rejected"] == 10

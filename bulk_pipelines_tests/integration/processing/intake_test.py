@@ -25,9 +25,13 @@ from bulk_pipelines.errors import Conflict, InvalidInput, Transient
 from bulk_pipelines.processing import trial
 from bulk_pipelines.processing.intake import planning, records
 from bulk_pipelines.processing.intake.rows import UNREADABLE
+from bulk_pipelines.processing.matching.references import Columns
 from bulk_pipelines.processing.recipes import library
+from bulk_pipelines.processing.references import rows as entries_of
+from bulk_pipelines.processing.references.declaration import Reference
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes import engine_jobs
+from bulk_pipelines_tests.scenes.changing_tables import meanwhile
 from bulk_pipelines_tests.scenes.listening import before, listening
 from bulk_pipelines_tests.scenes.processing import Scene, lines
 
@@ -164,6 +168,25 @@ def test_a_table_and_a_query(scene: Scene) -> None:
     ]
     job = scene.planned(query="SELECT upper(title) AS title FROM wares ORDER BY title; ")
     assert scene.inputs(job) == [{"title": "CHAIR"}, {"title": "LAMP"}]
+
+
+def test_a_table_that_is_being_filled_anew_is_read_when_it_is_full(scene: Scene) -> None:
+    with transaction(scene.pool) as connection:
+        connection.execute("CREATE TABLE public.wares (title text)")
+        connection.execute("INSERT INTO wares VALUES ('old')")
+    job = meanwhile(
+        scene.pool,
+        lambda: scene.planned(query="SELECT title FROM wares UNION ALL SELECT 'another'"),
+        "TRUNCATE wares; INSERT INTO wares VALUES ('new')",
+    )
+    assert scene.inputs(job) == [{"title": "new"}, {"title": "another"}]
+    reference = Reference("wares", "", Columns(("title",), "title"))
+
+    def names() -> list[str]:
+        with entries_of.opened(scene.pool, reference) as (connection, relation):
+            return [entry.id for entry in relation.entries(connection)]
+
+    assert meanwhile(scene.pool, names, "TRUNCATE wares; INSERT INTO wares VALUES ('newest')") == ["newest"]
 
 
 @pytest.mark.parametrize(

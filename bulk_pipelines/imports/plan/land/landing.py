@@ -19,10 +19,13 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines.storage import landing, locations
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines.storage.contract import Entry, Storage
-from bulk_pipelines.storage.errors import Missing
+from bulk_pipelines.storage.errors import Full, Missing
 from bulk_pipelines.storage.landing import Landed, Limits
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines.storage.locations import Sources
+
+NOT_THE_FILES = (Unavailable, Full)
+"""Errors that say nothing of the file that met them: it is not left out, and the plan as a whole fails."""
 
 
 def place(chosen: Settings) -> str:
@@ -73,7 +76,7 @@ class Landing:
                 )
                 yield from self.converted(landed_as(each, copy), name)
             except BulkError as error:
-                if isinstance(error, Unavailable):
+                if isinstance(error, NOT_THE_FILES):
                     raise
                 yield replace(each, landed=None, landed_version=None, note=storable(str(error)))
 
@@ -101,7 +104,7 @@ class Landing:
         try:
             return self.converted(file, name, inside=True)
         except BulkError as error:
-            if isinstance(error, Unavailable) or file.archive is None:
+            if isinstance(error, NOT_THE_FILES) or file.archive is None:
                 raise
             return [replace(file, landed=None, landed_version=None, note=storable(str(error)))]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import holding, pool
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.filters import parse
 from bulk_pipelines.exports.read import readers, snapshot
@@ -154,7 +154,7 @@ def test_progress_knows_about_how_much_there_is(engine: Engine) -> None:
 
 
 def test_a_table_that_somebody_rebuilds_is_an_error_in_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PATIENCE", "SET LOCAL lock_timeout = '200ms'")
+    monkeypatch.setattr(holding, "PATIENCE", "SET LOCAL lock_timeout = '200ms'")
     with watching(engine) as connection, connection.transaction():
         connection.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         for format_ in (Format.CSV, Format.PARQUET):
