@@ -204,7 +204,7 @@ def test_a_job_can_be_beaten_for_and_paused_while_its_items_come_slowly(pool: En
 
 
 @pytest.mark.parametrize("key", ["same", "other"])
-def test_of_two_who_add_all_items_at_once_one_is_told(pool: Engine, key: str) -> None:
+def test_of_two_who_copy_all_items_at_once_one_is_told(pool: Engine, key: str) -> None:
     job = submitted(pool)
 
     def late() -> Iterator[Item]:
