@@ -223,13 +223,11 @@ class Limiter:
         limit: Limit,
         *,
         stopping: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.pool = pool
         self.limit = limit.check()
         self.stopping = stopping
-        self.clock = clock
         self.sleep = sleep
         # One thread of a process waits at the row, and the others behind it: many at once would only keep each other
         # from it.
@@ -251,7 +249,7 @@ class Limiter:
             self.end(use)
 
     def wait(self, patience: float) -> int:
-        deadline = self.clock() + patience
+        deadline = time.monotonic() + patience
         if not self.turn.acquire(timeout=patience):
             raise MustWait(self.limit.name, LONGEST_NAP)
         try:
@@ -264,7 +262,7 @@ class Limiter:
             grant = self.attempt()
             if grant.number is not None:
                 return grant.number
-            if self.clock() + grant.wait_seconds > deadline:
+            if time.monotonic() + grant.wait_seconds > deadline:
                 raise MustWait(self.limit.name, grant.wait_seconds)
             if self.stopping():
                 raise Stopped

@@ -39,15 +39,15 @@ ITEM_WORDS: Mapping[ItemState, str] = {
 }
 
 
-def job_states(words: Iterable[str], field: str = "status") -> list[JobState]:
+def job_states(words: Iterable[str]) -> list[JobState]:
     """Return the states of jobs that some words mean; all of them without a word."""
-    wanted = known(words, JOB_WORDS.values(), field)
+    wanted = known(words, JOB_WORDS.values(), "status")
     return [state for state, word in JOB_WORDS.items() if not wanted or word in wanted]
 
 
-def item_states(words: Iterable[str], field: str = "statuses") -> list[ItemState]:
+def item_states(words: Iterable[str]) -> list[ItemState]:
     """Return the states of items that some words mean; all of them without a word."""
-    wanted = known(words, ITEM_WORDS.values(), field)
+    wanted = known(words, ITEM_WORDS.values(), "statuses")
     return [state for state, word in ITEM_WORDS.items() if not wanted or word in wanted]
 
 

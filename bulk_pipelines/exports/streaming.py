@@ -46,19 +46,23 @@ def stream(
     engine: Engine,
     request: ExportRequest,
     *,
-    connections: int | None = None,
     cancelled: Callable[[], bool] = never,
     tally: Tally | None = None,
     preview: int = 0,
 ) -> Generator[bytes]:
-    """Yield the bytes of an export. They take the same memory at any size, and all rows are of one state of the
-    database.
+    """Return the bytes of an export, piece by piece. They take the same memory at any size, and all rows are of one
+    state of the database.
 
     Closing the generator early cancels the query. `cancelled` is called between pieces and while PostgreSQL works; when
     it returns true, `Cancelled` is raised. `tally` is kept up to date, and gets the first `preview` records.
     """
-    tally = tally or Tally()
-    connections = connections or CONNECTIONS[request.format]
+    return read_by(CONNECTIONS[request.format], engine, request, cancelled, tally or Tally(), preview)
+
+
+def read_by(
+    connections: int, engine: Engine, request: ExportRequest, cancelled: Callable[[], bool], tally: Tally, preview: int
+) -> Generator[bytes]:
+    """Yield the bytes of an export that so many connections read, if its table is cut into as many parts."""
     with ExitStack() as until_joined:
         plan, connection = until_joined.enter_context(planned(engine, request, connections, preview, cancelled))
         tally.expected_rows, tally.preview = plan.expected_rows, list(plan.preview)

@@ -101,22 +101,20 @@ class Attempt:
         tools: Tools,
         place: Place,
         reached: Callable[[Point], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lease = lease
         self.tools = tools
         self.place = place
         self.reached = reached
-        self.clock = clock
         self.told = -TELL_SECONDS
-        self.looked = clock()
+        self.looked = time.monotonic()
         self.off = False
         self.tally = Tally()
 
     def tell(self, tally: Tally) -> None:
         self.tally = tally
-        if self.clock() - self.told >= TELL_SECONDS:
-            self.told = self.clock()
+        if time.monotonic() - self.told >= TELL_SECONDS:
+            self.told = time.monotonic()
             self.save(None)
 
     def save(self, written: dict[str, Any] | None) -> None:
@@ -127,10 +125,10 @@ class Attempt:
     def called_off(self) -> bool:
         """Whether the job was paused or cancelled. That a run's time is over does not stop a try, because the next one
         would begin from the start."""
-        if not self.off and self.clock() - self.looked >= LOOK_SECONDS:
+        if not self.off and time.monotonic() - self.looked >= LOOK_SECONDS:
             with transaction(self.tools.pool) as connection:
                 self.off = jobs.find(connection, self.tools.job.job_key).status is not JobState.RUNNING
-            self.looked = self.clock()
+            self.looked = time.monotonic()
         return self.off
 
     @contextmanager

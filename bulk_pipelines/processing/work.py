@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
@@ -108,20 +108,10 @@ def prepare(leases: Sequence[Lease], tools: Tools) -> None:
 
 
 def decided(recipe: Recipe, leases: Sequence[Lease], tools: Tools) -> dict[int, Decision]:
-    """Return what was decided about the rows of a claim. A decision for an entry that its reference no longer has does
-    not count."""
+    """Return the decisions about the rows of a claim that hold."""
     with transaction(tools.pool) as connection:
         found = truth.of_rows(connection, recipe, {each.item_id: each.input for each in leases})
-    entries = types.find(recipe.type).entries
-    chosen = {each.entry.id for each in found.values() if each.entry is not None}
-    if entries is None or not chosen:
-        return found
-    known = entries(tools.pool, recipe, chosen)
-    return {
-        item_id: each if each.entry is None else replace(each, entry=each.entry.as_in(known[each.entry.id]))
-        for item_id, each in found.items()
-        if each.entry is None or each.entry.id in known
-    }
+    return truth.holding(found, truth.entries_now(tools.pool, recipe, truth.accepted(recipe, found)))
 
 
 def handle(lease: Lease, tools: Tools) -> outcomes.Outcome:

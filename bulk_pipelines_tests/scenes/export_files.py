@@ -20,14 +20,18 @@ from sqlalchemy import Engine
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database import pool
 from bulk_pipelines.exports.request import ExportRequest, Format
-from bulk_pipelines.exports.streaming import stream
+from bulk_pipelines.exports.streaming import Tally, never, read_by, stream
 from bulk_pipelines.formats.xlsx_package import MAIN
 
 Row = tuple[Any, ...]
 
 
-def exported(engine: Engine, request: ExportRequest, connections: int = 1) -> bytes:
-    return b"".join(stream(engine, request, connections=connections))
+def exported(engine: Engine, request: ExportRequest) -> bytes:
+    return b"".join(stream(engine, request))
+
+
+def exported_by(connections: int, engine: Engine, request: ExportRequest) -> bytes:
+    return b"".join(read_by(connections, engine, request, never, Tally(), 0))
 
 
 def stored(engine: Engine, request: ExportRequest) -> list[Row]:

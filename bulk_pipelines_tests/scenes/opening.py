@@ -1,7 +1,8 @@
-"""Listening to what this process opens: a test does something just before the system opens a name. So a race with
-somebody else is run without replacing a function of the product."""
+"""Listening to what this process opens: a test does something just before the system opens a name, or counts
+connections. So a race with somebody else is run, and logins are known, without replacing a function of the product."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +11,18 @@ waiting: dict[str, Callable[[], object]] = {}
 """What is done once, before a name is opened. Names are as they are given to the system: those of a part of a path."""
 
 
+connections: Counter[int] = Counter()
+"""How often this process has asked for a connection to each port."""
+
+
 def heard(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and waiting and isinstance(arguments[0], str) and arguments[0] in waiting:
         waiting.pop(arguments[0])()
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        connections[arguments[1][1]] += 1
 
 
-sys.addaudithook(heard)  # which nobody can take away again: without anything in `waiting` it does nothing
+sys.addaudithook(heard)  # which nobody can take away again: without anything in `waiting` it only counts
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from bulk_pipelines.api.files.reading import reading_of
 from bulk_pipelines.api.imports import requests
 from bulk_pipelines.api.items import requests as rows
 from bulk_pipelines.drops import sources
@@ -80,8 +81,8 @@ def test_every_file_option_is_had_at_every_door_to_recipes(name: str) -> None:
         "trial": by_command(processing.try_out, given, "products"),
         "drops": Reading(**vars(sources.rule_of({"glob": "*", "recipe": "products", **given}, "here", ()).reading)),
         "launchpad": config.reading,
-        "http, as JSON": requests.reading_of(address.model_dump(), admin=True),
-        "http, in a form": requests.reading_of(as_texts(given), admin=True),
+        "http, as JSON": reading_of(address.model_dump(), admin=True),
+        "http, in a form": reading_of(as_texts(given), admin=True),
     }
     assert readings == dict.fromkeys(readings, wanted)
     assert name in rows.FIELDS, "in the form"

@@ -10,12 +10,14 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.files import described
+from bulk_pipelines.api.files.receiving import in_a_thread
+from bulk_pipelines.api.files.sent import SentBody, SentForm, media_type, sent_of
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports import answers, described, previewing, requests, resumption, submitting, tables
+from bulk_pipelines.api.imports import answers, previewing, requests, resumption, submitting, tables
 from bulk_pipelines.api.imports.answers import Import, Imports, ImportWithErrors, RecordError
 from bulk_pipelines.api.imports.previewing import PreviewAnswer
-from bulk_pipelines.api.imports.receiving import in_a_thread
-from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
+from bulk_pipelines.api.imports.requests import Address
 from bulk_pipelines.api.imports.submitting import Mended
 from bulk_pipelines.api.moments import Moment
 from bulk_pipelines.api.owners.callers import Caller, ForOwner, Reader, Writer, acting_for, looking_at
@@ -74,7 +76,7 @@ async def submit_import(
     if resumption.begins(request):
         wanted = await run_in_threadpool(resumption.options_of, request, door, admin=caller.actor.admin)
         return await resumption.begin(request, door, sender, prefer, wanted)
-    if requests.media_type(request) == "application/json":
+    if media_type(request) == "application/json":
         asked = await run_in_threadpool(requests.address_of, await request.body())
         sender = caller.sender(sender.owner, sender.idempotency_key, asked.priority)
         submitted, admission = await run_in_threadpool(submitting.from_address, door, caller, sender, asked)
@@ -93,7 +95,7 @@ def file_sent(
     """Return the file that the request sends, with the options of an import."""
     admin = caller.actor.admin
     read = partial(requests.options_of, declare=tables.declare_of(door, admin=admin), admin=admin)
-    return requests.sent_of(request, fields, read)
+    return sent_of(request, fields, read)
 
 
 @router.post(
@@ -241,7 +243,7 @@ async def replay_import(
         )
     first = await run_in_threadpool(import_of, door, job_id, caller.actor.sees)
     sender = caller.sender(first.owner, checked(idempotency_key))
-    arrival = requests.sent_of(request, (), lambda _: Mended())
+    arrival = sent_of(request, (), lambda _: Mended())
     work = partial(submitting.mended, door, caller, sender, job_id, arrival)
     submitted, admission = await in_a_thread(request, work)
     return await answers.submitted(

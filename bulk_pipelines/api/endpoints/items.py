@@ -8,10 +8,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door, TheDoor
+from bulk_pipelines.api.files import described
+from bulk_pipelines.api.files.receiving import in_a_thread
+from bulk_pipelines.api.files.sent import media_type
 from bulk_pipelines.api.idempotency import Key, checked
-from bulk_pipelines.api.imports import described, resumption
-from bulk_pipelines.api.imports.receiving import in_a_thread
-from bulk_pipelines.api.imports.requests import media_type
+from bulk_pipelines.api.imports import resumption
 from bulk_pipelines.api.items import answers, lists, requests
 from bulk_pipelines.api.items.answers import GridItems, JobAnswer, Jobs, Kicked, Reprocessed, job_json
 from bulk_pipelines.api.items.lists import Sort, words_of

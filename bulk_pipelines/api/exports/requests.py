@@ -9,7 +9,8 @@ from fastapi import Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import sources, tables
+from bulk_pipelines.api.files import sources
+from bulk_pipelines.api.imports import tables
 from bulk_pipelines.api.imports.tables import Declare
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import Forbidden, InvalidInput

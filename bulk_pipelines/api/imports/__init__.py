@@ -1,2 +1,2 @@
-"""Imports over HTTP: `requests` reads what is asked, `receiving` and `resumption` take files, `answers` says what came
-of them."""
+"""Imports over HTTP: `requests` reads what is asked, `resumption` takes files in parts, `answers` says what came of
+them."""

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports.requests import SentBody, SentForm, flag
+from bulk_pipelines.api.files.sent import SentBody, SentForm
+from bulk_pipelines.api.imports.requests import flag
 from bulk_pipelines.imports.report import beginnings
 from bulk_pipelines.imports.report.preview import Preview
 from bulk_pipelines.imports.request import Options

@@ -12,9 +12,11 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from bulk_pipelines.api.door import Door
+from bulk_pipelines.api.files import sent
+from bulk_pipelines.api.files.receiving import Body, in_a_thread
+from bulk_pipelines.api.files.sent import PLAIN
 from bulk_pipelines.api.imports import answers, requests, tables
-from bulk_pipelines.api.imports.receiving import Body, in_a_thread
-from bulk_pipelines.api.imports.requests import FIELDS, PLAIN
+from bulk_pipelines.api.imports.requests import FIELDS
 from bulk_pipelines.api.items import answers as row_answers
 from bulk_pipelines.api.items import requests as rows
 from bulk_pipelines.api.owners.admission import Admission
@@ -68,18 +70,18 @@ def options_of(request: Request, door: Door, *, admin: bool) -> dict[str, Any]:
 
 async def begin(request: Request, door: Door, sender: Sender, prefer: str | None, asked: Mapping[str, Any]) -> Response:
     """Begin an upload with whatever part of the file this request sends. `asked` says what the file is sent for."""
-    kind = requests.media_type(request)
+    kind = sent.media_type(request)
     if kind not in PLAIN:
         raise Refusal(
             "unsupported-media-type", "a resumable upload sends the file as the body, with its own media type"
         )
-    said = requests.coding(request) or PLAIN[kind]
+    said = sent.coding(request) or PLAIN[kind]
     expected = digests.parsed("Repr-Digest", request.headers["repr-digest"]) if "repr-digest" in request.headers else {}
     wanted: dict[str, Any] = {
         **asked,
         "compression": said,
         "digests": expected,
-        "priority": requests.priority_of(request.query_params),
+        "priority": sent.priority_of(request.query_params),
     }
     sender = replace(sender, priority=wanted["priority"])
     length = length_of(request, 0)
@@ -94,7 +96,7 @@ async def begin(request: Request, door: Door, sender: Sender, prefer: str | None
                 sender.owner,
                 wanted,
                 idempotency_key=sender.idempotency_key,
-                name=requests.file_name(request),
+                name=sent.file_name(request),
                 resumable=True,
                 length=length,
             )

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import sources, tables
-from bulk_pipelines.api.imports.requests import Address, SentBody, SentForm
+from bulk_pipelines.api.files import sources
+from bulk_pipelines.api.files.sent import SentBody, SentForm
+from bulk_pipelines.api.imports import tables
+from bulk_pipelines.api.imports.requests import Address
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction

@@ -8,8 +8,9 @@ from fastapi import Request
 from pydantic import Field
 
 from bulk_pipelines.api.door import Door
-from bulk_pipelines.api.imports import sources
-from bulk_pipelines.api.imports.requests import FileAddress, SentBody, SentForm, json_of, reading_of, sent_of
+from bulk_pipelines.api.files import sources
+from bulk_pipelines.api.files.reading import FileAddress, reading_of
+from bulk_pipelines.api.files.sent import SentBody, SentForm, json_of, sent_of
 from bulk_pipelines.api.owners.admission import Admission
 from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction

@@ -23,7 +23,7 @@ from bulk_pipelines.api.endpoints import (
     subscriptions,
     uploads,
 )
-from bulk_pipelines.api.imports.receiving import AT_ONCE
+from bulk_pipelines.api.files.receiving import AT_ONCE
 from bulk_pipelines.api.live import Live
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.api.owners.callers import Remembered

@@ -28,6 +28,7 @@ from bulk_pipelines.database.embedded import locks, machine, owner
 from bulk_pipelines.errors import Unavailable
 
 SOCKET = ".s.PGSQL.5432"
+STOP_SECONDS = 60.0
 
 FOLDER = "{folder}"
 """What stands for the folder of the data in the arguments of PostgreSQL's programs."""
@@ -84,13 +85,13 @@ class Server:
             raise Unavailable(f"PostgreSQL in {self.data} does not start: {self.reason() or failure} (see {self.log})")
         return True
 
-    def stop(self, timeout: float = 60) -> None:
+    def stop(self, timeout: float = STOP_SECONDS) -> None:
         """Stop the server: it ends all sessions, and writes everything to the disk."""
         self.end(signal.SIGINT, timeout)
 
-    def stop_immediately(self, timeout: float = 60) -> None:
+    def stop_immediately(self) -> None:
         """Stop the server as a crash would. The next start recovers from the write-ahead log."""
-        self.end(signal.SIGQUIT, timeout)
+        self.end(signal.SIGQUIT, STOP_SECONDS)
 
     def restart(self) -> None:
         self.stop()

@@ -28,6 +28,9 @@ OUTAGE = Backoff(base=0.5, cap=10.0)
 database together do not come back to it together."""
 OUTAGE_RETRIES = 7
 
+WORKER = "persist"
+"""Whose the trajectory of the batch sizes is, among those of workers."""
+
 COPY_LINES = 512
 """How many lines are sent to COPY at a time."""
 
@@ -66,11 +69,6 @@ def add_batch(connection: Connection, job_id: int, batch: list[Encoded]) -> int:
     return int(row[0])
 
 
-def add_all(connection: Connection, job_id: int, items: Iterable[Item]) -> int:
-    """Check all items of a job, and add them as `copy_all` does."""
-    return copy_all(connection, job_id, checked(items))
-
-
 def copy_all(connection: Connection, job_id: int, items: Iterable[Encoded]) -> int:
     """Add all items of a job in the transaction that made the job, and seal it: the whole job exists, or nothing of it.
 
@@ -106,7 +104,6 @@ def add_items(
     items: Iterable[Item],
     sizer: BatchSizer,
     *,
-    worker: str = "persist",
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
     random: Random = random_module.random,
@@ -123,7 +120,7 @@ def add_items(
         piece = batch[: sizer.rows]
         begun = clock()
         try:
-            added += add_sized(pool, job_id, piece, sizer, worker, recorded, clock)
+            added += add_sized(pool, job_id, piece, sizer, recorded, clock)
         except (Unavailable, psycopg.OperationalError):
             failures += 1
             if failures > OUTAGE_RETRIES:
@@ -143,7 +140,6 @@ def add_sized(
     job_id: int,
     batch: list[Encoded],
     sizer: BatchSizer,
-    worker: str,
     recorded: int,
     clock: Callable[[], float],
 ) -> int:
@@ -160,7 +156,7 @@ def add_sized(
             waited_seconds=connected - begun,
         )
         sizer.observe(sample)
-        record(connection, job_id, worker, sizer.steps[recorded:])
+        record(connection, job_id, WORKER, sizer.steps[recorded:])
     persisted(pool, sample)
     return added
 
@@ -172,9 +168,6 @@ def copy_items(
     sizer: BatchSizer,
     *,
     before: int,
-    worker: str = "persist",
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Add items by COPY, with one transaction for each batch, and return how many the job has then.
 
@@ -189,39 +182,30 @@ def copy_items(
         while batch := coming.result():
             # The next batch is made while the server writes this one.
             coming = ahead.submit(next_batch, remaining, sizer)
-            copy_sized(pool, job_id, batch, there, sizer, worker, clock, sleep)
+            copy_sized(pool, job_id, batch, there, sizer)
             there += len(batch)
     return there
 
 
-def copy_sized(
-    pool: Engine,
-    job_id: int,
-    batch: list[Encoded],
-    before: int,
-    sizer: BatchSizer,
-    worker: str,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> None:
+def copy_sized(pool: Engine, job_id: int, batch: list[Encoded], before: int, sizer: BatchSizer) -> None:
     """Add one batch, and judge its size by the time it took. While the database is away, it is tried again."""
     size, recorded, failures = sum(each.bytes for each in batch), len(sizer.steps), 0
     while True:
-        begun = clock()
+        begun = time.perf_counter()
         try:
             with transaction(pool) as connection:
-                connected = clock()
+                connected = time.perf_counter()
                 copy_batch(connection, job_id, batch, before)
-                sample = Sample(len(batch), size, clock() - connected, connected - begun)
+                sample = Sample(len(batch), size, time.perf_counter() - connected, connected - begun)
                 sizer.observe(sample)
-                record(connection, job_id, worker, sizer.steps[recorded:])
+                record(connection, job_id, WORKER, sizer.steps[recorded:])
         except (Unavailable, psycopg.OperationalError):
             failures += 1
             if failures > OUTAGE_RETRIES:
                 raise
             recording.of(pool).rolled_back("persist")
-            sizer.observe(Sample(len(batch), size, clock() - begun, failed=True))
-            sleep(OUTAGE.delay(failures, random_module.random))
+            sizer.observe(Sample(len(batch), size, time.perf_counter() - begun, failed=True))
+            time.sleep(OUTAGE.delay(failures, random_module.random))
         else:
             persisted(pool, sample)
             return

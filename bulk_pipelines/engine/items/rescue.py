@@ -82,9 +82,9 @@ def one_batch(pool: Engine, kinds: Mapping[str, Kind], random: Random, job_id: i
     return Rescued(retried=len(found) - buried, buried=buried)
 
 
-def expired(connection: Connection, job_id: int | None = None, most: int = BATCH) -> list[Expired]:
+def expired(connection: Connection, job_id: int | None = None) -> list[Expired]:
     with connection.cursor() as cursor:
-        cursor.execute(queries.text("items", "expired_leases"), {"job_id": job_id, "most": most})
+        cursor.execute(queries.text("items", "expired_leases"), {"job_id": job_id, "most": BATCH})
         return [Expired._make(row) for row in cursor.fetchall()]
 
 

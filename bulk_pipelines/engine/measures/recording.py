@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary, ref
@@ -54,17 +54,16 @@ class Sum:
 class Measures:
     """What this process has measured and not written yet. All its threads use it."""
 
-    def __init__(self, pool: Engine | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pool: Engine | None) -> None:
         """Gather measures for the database of this pool. Without a pool nothing is ever written: somebody else reads
         the sums."""
         self.pool = (lambda: None) if pool is None else ref(pool)  # the measures of a pool go with it
-        self.clock = clock
         self.lock = threading.Lock()
         self.sums: dict[Series, Sum] = {}
         self.means: dict[Series, float] = {}
         self.changed: set[Series] = set()
         """The means that have changed since the last write."""
-        self.written = clock()
+        self.written = time.monotonic()
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
         """Count so many more. Counting none makes the series, so that its first increase is seen."""
@@ -106,14 +105,14 @@ class Measures:
         self.count(TRANSACTIONS, operation, "rolled_back")
 
     def write_if_due(self) -> None:
-        if self.clock() - self.written >= WRITE_EVERY:
+        if time.monotonic() - self.written >= WRITE_EVERY:
             self.write()
 
     def write(self) -> None:
         """Add what was measured to the database. When that fails it is kept for the next time: numbers are never a
         reason for work to stop."""
         with self.lock:
-            self.written = self.clock()
+            self.written = time.monotonic()
             sums, self.sums = self.sums, {}
             changed, self.changed = self.changed, set()
             means = {series: self.means[series] for series in changed}

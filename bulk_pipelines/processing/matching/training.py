@@ -15,14 +15,15 @@ Reals = npt.NDArray[np.float64]
 FREE = frozenset({"length", "length_gap", "foreign"})
 """Features of which nobody can say whether they speak for a candidate or against it."""
 AGAINST = frozenset({"doubles"})
+SHRINK = 1e-4
 
 
 def fit(
-    row: Ints, features: Floats, right: npt.NDArray[np.bool_], fixed: Mapping[str, float], shrink: float = 1e-4
+    row: Ints, features: Floats, right: npt.NDArray[np.bool_], fixed: Mapping[str, float]
 ) -> tuple[dict[str, float], float]:
     """Return the weights and the bias under which the right candidates, or none where none is right, are likeliest.
 
-    Weights are drawn towards zero by `shrink`, on features of equal spread. No weight has a sign that would surprise a
+    Weights are drawn towards zero by `SHRINK`, on features of equal spread. No weight has a sign that would surprise a
     person: likeness never speaks against a candidate. A feature that never varies gets no weight; `fixed` names weights
     that are taken as they are.
     """
@@ -33,7 +34,7 @@ def fit(
     used = [place for place, name in enumerate(names) if spread[place] > 0 and name not in fixed]
     scaled = features[:, used].astype(np.float64) / spread[used]
     _, group = np.unique(row, return_inverse=True)
-    likelihood = _Likelihood(group, scaled, right.astype(np.float64), offset.astype(np.float64), shrink)
+    likelihood = _Likelihood(group, scaled, right.astype(np.float64), offset.astype(np.float64))
     bounds = [*(_bounds(names[place]) for place in used), (None, None)]
     start = np.zeros(len(used) + 1)
     found = minimize(likelihood, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 1000}).x
@@ -50,8 +51,8 @@ def _bounds(name: str) -> tuple[float | None, float | None]:
 class _Likelihood:
     """The negative logarithm of the likelihood of what is right, and its slope."""
 
-    def __init__(self, group: Ints, features: Reals, right: Reals, offset: Reals, shrink: float) -> None:
-        self.group, self.features, self.right, self.offset, self.shrink = group, features, right, offset, shrink
+    def __init__(self, group: Ints, features: Reals, right: Reals, offset: Reals) -> None:
+        self.group, self.features, self.right, self.offset = group, features, right, offset
         self.groups = int(group.max()) + 1
         self.answered = np.bincount(group, right, self.groups) > 0
 
@@ -68,5 +69,5 @@ class _Likelihood:
         hit = np.maximum(np.where(self.answered, likely, none / total), 1e-12)
         share = np.where(self.right > 0, probability / np.maximum(likely, 1e-12)[self.group], 0)
         slope = (probability - share) / self.groups
-        loss = -float(np.log(hit).mean()) + self.shrink * float(weights @ weights) / 2
-        return loss, np.append(self.features.T @ slope + self.shrink * weights, slope.sum())
+        loss = -float(np.log(hit).mean()) + SHRINK * float(weights @ weights) / 2
+        return loss, np.append(self.features.T @ slope + SHRINK * weights, slope.sum())

@@ -3,7 +3,7 @@ other rows of the job show it when decisions are applied to the job; rows of lat
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,8 @@ def decide(pool: Engine, job_key: str, item_key: str, verdict: str, entry: str |
         found = connection.execute(queries.text("reviews", "decision"), values).fetchone()
         before = truth.of_row(found) if found is not None else Decision()
         candidate = among(result, before, entry, known)
+        if told is Verdict.ACCEPT and known is None and types.find(recipe.type).entries is not None:
+            raise InvalidInput("entry", f"its reference no longer has {entry!r}")
         after = before.after(told, candidate)
         changed = not after.same(before)
         if changed:
@@ -195,23 +197,36 @@ def apply(pool: Engine, job_key: str, by: Actor | None) -> int:
         raise Conflict(f"job {job_key} is CANCELLED: decisions are not applied to it")
     recipe, tally = recipe_of_job(job), Tally(by, "apply decisions")
     changed, after = 0, ""
+    now: dict[str, Candidate | None] = {}
     while True:
         with transaction(pool) as connection:
             values = {"job_id": job.job_id, "after": after, "size": AT_A_TIME}
             page = connection.execute(queries.text("reviews", "settled_rows"), values).fetchall()
             if not page:
                 return changed
-            decided = truth.of_rows(connection, recipe, {item_id: row for item_id, _, _, row, _ in page})
-            done = {item_id: (row, result) for item_id, _, state, row, result in page if state == ItemState.SUCCEEDED}
-            concerned = {
-                item_id: each
-                for item_id, each in done.items()
-                if item_id in decided or each[1]["evidence"].get("decision")
-            }
-            outcomes = show(connection, job, recipe, concerned, decided)
-            count = sum(outcomes[item_id] != each[1]["outcome"] for item_id, each in concerned.items())
-            tally.add(connection, job.job_id, count)
+            found = truth.of_rows(connection, recipe, {item_id: row for item_id, _, _, row, _ in page})
+            unseen = truth.accepted(recipe, found) - now.keys()
+            decided = truth.holding(found, now)
+            if not unseen:
+                count = applied(connection, job, recipe, page, decided)
+                tally.add(connection, job.job_id, count)
+        if unseen:  # entries are looked up on a connection of their own, so the page is read again
+            now |= truth.entries_now(pool, recipe, unseen)
+            continue
         again = [item_id for item_id, _, state, _, _ in page if state == ItemState.NOT_FOUND and item_id in decided]
         if again:
             count += redrive.redrive(pool, job_key, [ItemState.NOT_FOUND], again, by=by)
-        changed, after = changed + count, page[-1][1]
+        changed, after, now = changed + count, page[-1][1], {}
+
+
+def applied(
+    connection: Connection, job: Job, recipe: Recipe, page: Sequence[Sequence[Any]], decided: Mapping[int, Decision]
+) -> int:
+    """Show decisions in those rows of a page that have succeeded, and return how many have another outcome."""
+    concerned = {
+        item_id: (row, result)
+        for item_id, _, state, row, result in page
+        if state == ItemState.SUCCEEDED and (item_id in decided or result["evidence"].get("decision"))
+    }
+    outcomes = show(connection, job, recipe, concerned, decided)
+    return sum(outcomes[item_id] != result["outcome"] for item_id, (_, result) in concerned.items())

@@ -1,11 +1,13 @@
 """Decisions about rows, and what they make of a finding. A decision outweighs everything that a recipe finds by
 itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from sqlalchemy import Engine
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
@@ -80,12 +82,43 @@ def of_evidence(evidence: Mapping[str, Any]) -> Decision:
 
 
 def of_rows(connection: Connection, recipe: Recipe, rows: Mapping[int, Mapping[str, Any]]) -> dict[int, Decision]:
-    """Return what was decided about these rows, by their numbers. Whether an accepted entry still exists is not looked
-    up here."""
+    """Return what was decided about these rows, by their numbers. Whether accepted entries still exist is not looked up
+    here: `holding` goes by that."""
     asked = {number: keys.key_of(said) for number, row in rows.items() if (said := keys.said(recipe, row))}
     values = {"recipe": recipe.name, "keys": sorted(set(asked.values()))}
     found = {bytes(row[0]): of_row(row) for row in connection.execute(queries.text("reviews", "decisions"), values)}
     return {number: found[key] for number, key in asked.items() if key in found}
+
+
+Entries = Mapping[str, Candidate | None]
+"""Entries as their reference has them now, by their ids. It no longer has those that are None."""
+
+
+def accepted(recipe: Recipe, decisions: Mapping[int, Decision]) -> set[str]:
+    """Return the accepted entries that can be looked up in a reference, which may have changed or lost them."""
+    if types.find(recipe.type).entries is None:
+        return set()
+    return {each.entry.id for each in decisions.values() if each.entry is not None}
+
+
+def entries_now(pool: Engine, recipe: Recipe, ids: Collection[str]) -> Entries:
+    find = types.find(recipe.type).entries
+    known = find(pool, recipe, ids) if find is not None and ids else {}
+    return {each: known.get(each) for each in ids}
+
+
+def holding(decisions: Mapping[int, Decision], now: Entries) -> dict[int, Decision]:
+    """Return the decisions that hold, with their entries as they are `now`. That an entry was accepted does not count
+    when its reference has lost it; what was rejected beside it stays rejected."""
+    held = {}
+    for number, each in decisions.items():
+        if each.entry is None or each.entry.id not in now:
+            held[number] = each
+        elif (entry := now[each.entry.id]) is not None:
+            held[number] = replace(each, entry=each.entry.as_in(entry))
+        elif each.rejected:
+            held[number] = replace(each, verdict=Verdict.OPEN, entry=None)
+    return held
 
 
 def finding(recipe: Recipe, found: Finding | None, decision: Decision, taken: Sequence[str]) -> Finding:

@@ -4,7 +4,7 @@ from typing import Any
 
 import schemathesis
 
-from bulk_pipelines.api.imports.requests import PLAIN
+from bulk_pipelines.api.files.sent import PLAIN
 from bulk_pipelines.api.imports.resumption import PARTIAL
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from bulk_pipelines.api.imports import receiving
+from bulk_pipelines.api.files import receiving
 from bulk_pipelines.api.serving import serving
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.imports.sent import appending, clearing

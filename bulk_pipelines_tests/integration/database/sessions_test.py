@@ -18,7 +18,7 @@ from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.orchestration.schema import SCHEMA
 from bulk_pipelines.orchestration.storage import Storage
 from bulk_pipelines.up import home
-from bulk_pipelines_tests.scenes.export_files import exported, read, stored
+from bulk_pipelines_tests.scenes.export_files import exported, exported_by, read, stored
 from bulk_pipelines_tests.scenes.import_runs import finished, rows
 from bulk_pipelines_tests.scenes.sessions import TURNED, pgbouncer, turn
 
@@ -255,7 +255,7 @@ def test_exports_find_their_server_among_several(
     database = make_url(database_url).database
     several = pool.connect(f"postgresql://postgres@/{database}?host=127.0.0.1:1&host={server.socket_directory}:5432")
     request = ExportRequest("users", format_, ("email",))
-    assert read(several, request, exported(several, request, connections=2)) == [("a@b.c",)]
+    assert read(several, request, exported_by(2, several, request)) == [("a@b.c",)]
     several.dispose()
 
 

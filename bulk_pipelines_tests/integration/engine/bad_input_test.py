@@ -151,11 +151,11 @@ def test_an_item(pool: Engine, field: str, bad: Any) -> None:
     items = [("good", {"n": 1}), bad, ("also good", {"n": 2})]
     refused(field, lambda: persist.add_items(pool, open_job.job_id, items, BatchSizer.within(BatchLimits())))
 
-    def add_all() -> None:
+    def copy_all() -> None:
         with transaction(pool) as connection:
-            persist.add_all(connection, open_job.job_id, items)
+            persist.copy_all(connection, open_job.job_id, persist.checked(items))
 
-    refused(field, add_all)
+    refused(field, copy_all)
     assert everything(pool) == before
 
 

@@ -2,7 +2,8 @@
 
 import itertools
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import psycopg
@@ -13,8 +14,11 @@ from sqlalchemy import Engine
 from bulk_pipelines.database import pool
 from bulk_pipelines.errors import Cancelled, Unavailable
 from bulk_pipelines.exports.read import batches, readers
+from bulk_pipelines.exports.read.counting import Counting
+from bulk_pipelines.exports.read.readers import in_order
+from bulk_pipelines.exports.read.snapshot import planned
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
-from bulk_pipelines.exports.streaming import Tally, stream
+from bulk_pipelines.exports.streaming import Tally, arrow_read, never, stream
 from bulk_pipelines.formats import arrow, parquet, xlsx
 from bulk_pipelines_tests.scenes.export_files import exporting, insert_users, watching
 from bulk_pipelines_tests.scenes.exports import slow_down
@@ -52,7 +56,7 @@ def test_first_bytes_come_before_the_query_is_done_and_closing_ends_it(many: Eng
 
 def test_a_slow_reader_holds_the_query_back(many: Engine) -> None:
     tally = Tally()
-    pieces = stream(many, ExportRequest("users"), connections=1, tally=tally)
+    pieces = stream(many, ExportRequest("users"), tally=tally)
     next(pieces)
     with watching(many) as connection:
         waiting = "AND wait_event = 'ClientWrite'"
@@ -121,16 +125,18 @@ def test_the_count_of_the_rows_is_called_off_too(engine: Engine, format_: Format
         assert connection.execute(query.encode()).fetchone() == (1,), "nobody is at work but who asks this"
 
 
-def test_rows_that_are_not_as_many_as_postgresql_counts_are_an_error(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_are_not_as_many_as_postgresql_counts_are_an_error(engine: Engine) -> None:
     insert_users(engine, 100)
-    whole = batches.ArrowReader.read
+    request = ExportRequest("users", Format.PARQUET)
 
-    def without_one(self: batches.ArrowReader, part: int) -> Generator[pa.RecordBatch]:
-        for batch in whole(self, part):
+    def without_one(
+        reader: Callable[[], AbstractContextManager[batches.ArrowReader]], joined: Callable[[], None]
+    ) -> Generator[pa.RecordBatch]:
+        for batch in in_order(reader, readers=1, parts=1, joined=joined, cancelled=never):
             yield batch.slice(1)
 
-    monkeypatch.setattr(batches.ArrowReader, "read", without_one)
-    with pytest.raises(Unavailable, match="PostgreSQL sent 99 rows and counted 100"):
-        list(stream(engine, ExportRequest("users", Format.PARQUET)))
+    with ExitStack() as until_joined:
+        plan, connection = until_joined.enter_context(planned(engine, request, 1, 0, never))
+        counting = Counting(connection, plan, request.resource, until_joined.close)
+        with pytest.raises(Unavailable, match="PostgreSQL sent 99 rows and counted 100"):
+            list(arrow_read(engine, request, plan, without_one, Tally(), counting))

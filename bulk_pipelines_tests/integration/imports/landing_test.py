@@ -12,40 +12,11 @@ from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.request import ImportRequest, Options, RequestedFile
 from bulk_pipelines.storage import locations
-from bulk_pipelines.storage.ftp import connection as ftp
-from bulk_pipelines.storage.sftp import pool as sftp
+from bulk_pipelines_tests.scenes.opening import connections
 from bulk_pipelines_tests.servers import processes
 from bulk_pipelines_tests.servers.processes import LoginServer
 
 FILES = 40
-
-
-class Logins:
-    """How many logins there were since the last question."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        for of, name in ((ftp.Connection, "log_in"), (sftp.Pool, "connected")):
-            self.watch(monkeypatch, of, name)
-
-    def watch(self, monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> None:
-        login = getattr(of, name)
-
-        def counted(*arguments: object) -> object:
-            answer = login(*arguments)
-            self.count += 1
-            return answer
-
-        monkeypatch.setattr(of, name, counted)
-
-    def asked(self) -> int:
-        found, self.count = self.count, 0
-        return found
-
-
-@pytest.fixture
-def logins(monkeypatch: pytest.MonkeyPatch) -> Logins:
-    return Logins(monkeypatch)
 
 
 def dropped(server: LoginServer, monkeypatch: pytest.MonkeyPatch, home: Path) -> ImportRequest:
@@ -79,24 +50,29 @@ def test_a_plan_lands_all_its_files_by_few_logins(
     kind: str,
     most: int,
     engine: Engine,
-    logins: Logins,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    wanted = dropped(request.getfixturevalue(kind), monkeypatch, tmp_path / "home")
-    logins.asked()
+    server: LoginServer = request.getfixturevalue(kind)
+    wanted = dropped(server, monkeypatch, tmp_path / "home")
+    before = connections[server.port]
     assert landed(engine, wanted) == [f"{number:02}@a.org,A,reader" for number in range(FILES)]
-    assert 1 <= logins.asked() <= most
+    assert 1 <= connections[server.port] - before <= most
 
 
 def test_a_server_that_allows_two_logins_at_a_time_gives_all_its_files(
-    engine: Engine, logins: Logins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "served"
     folder.mkdir()
     with processes.other_ftp(folder, "crowded") as server:
+
+        def logins() -> int:
+            return (folder / "log").read_text().count("logged in")
+
         wanted = dropped(server, monkeypatch, tmp_path / "home")
-        logins.asked()
+        before = logins()
+        assert before, "the server tells of logins"
         assert landed(engine, wanted) == [f"{number:02}@a.org,A,reader" for number in range(FILES)]
-    assert 1 <= logins.asked() <= 2
+        assert 1 <= logins() - before <= 2

@@ -62,7 +62,7 @@ def old_job(engine: Engine, status: str, item_status: str, items: int) -> int:
 def noop_job(engine: Engine, items: int) -> Job:
     with transaction(engine) as connection:
         job = submission.submit(connection, KINDS, submission.Request("noop", "me", {})).job
-        persist.add_all(connection, job.job_id, ((str(n), {"n": n}) for n in range(items)))
+        persist.copy_all(connection, job.job_id, persist.checked((str(n), {"n": n}) for n in range(items)))
         return jobs.start(connection, job.job_key)
 
 

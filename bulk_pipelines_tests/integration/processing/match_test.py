@@ -1,6 +1,7 @@
 """Rows are matched with tables and files: evidence, thresholds, doubles, and a reference that changes."""
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,71 @@ def test_reviewers_choose_any_entry_of_the_reference(scene: Scene, table: str) -
     assert ids(scene, scene.done("companies", source=source))[2] == ("", "ambiguous"), (
         "an entry that is gone is no truth"
     )
+
+
+def lose(scene: Scene, entry: int) -> None:
+    with transaction(scene.pool) as connection:
+        connection.execute('DELETE FROM register."Companies" WHERE id = %s', [entry])
+
+
+TWICE = ROWS + "deutsche  LAMPEN,,\n"
+"""The last row says the same as the third."""
+
+
+def test_applying_and_later_jobs_agree_about_an_entry_that_has_changed_or_is_gone(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    source = scene.file(TWICE)
+    job = scene.done("companies", source=source)
+    deciding.decide(scene.pool, job.job_key, "000000003", "accept", "4", ADA)
+    with transaction(scene.pool) as connection:
+        connection.execute("""UPDATE register."Companies" SET city = 'Espoo' WHERE id = 4""")
+    assert deciding.apply(scene.pool, job.job_key, ADA) == 1
+    later = scene.done("companies", source=source)
+    for each in (job, later):
+        shown = [(row["Id"], row["City"]) for row in scene.grid(each)]
+        assert (shown[2], shown[6]) == (("4", "Espoo"), ("4", "Espoo"))
+    assert ids(scene, job) == ids(scene, later)
+    lose(scene, 4)
+    assert deciding.apply(scene.pool, job.job_key, ADA) == 2
+    assert deciding.apply(scene.pool, job.job_key, ADA) == 0
+    assert ids(scene, job) == ids(scene, scene.done("companies", source=source))
+    assert [ids(scene, job)[row] for row in (2, 6)] == [("", "ambiguous")] * 2
+    result = scene.job(job.job_key).result
+    assert result is not None
+    assert {name: count for name, count in result["outcomes"].items() if count} == Counter(scene.outcomes(job))
+    deciding.apply(scene.pool, later.job_key, ADA)
+    assert ids(scene, later)[2] == ("", "ambiguous"), "the row was never looked up, and waits for a reviewer"
+
+
+def test_an_entry_that_was_gone_before_decisions_are_applied_is_shown_nowhere(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    job = scene.done("companies", source=scene.file(TWICE))
+    deciding.decide(scene.pool, job.job_key, "000000003", "accept", "4", ADA)
+    lose(scene, 4)
+    assert deciding.apply(scene.pool, job.job_key, ADA) == 1
+    assert [ids(scene, job)[row] for row in (2, 6)] == [("", "ambiguous")] * 2
+
+
+def test_what_was_rejected_beside_an_entry_that_is_gone_stays_rejected(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    source = scene.file(TWICE)
+    job = scene.done("companies", source=source)
+    deciding.decide(scene.pool, job.job_key, "000000003", "reject", "2", ADA)
+    deciding.decide(scene.pool, job.job_key, "000000003", "accept", "4", ADA)
+    lose(scene, 4)
+    later = scene.done("companies", source=source)
+    deciding.apply(scene.pool, job.job_key, ADA)
+    for each in (job, later):
+        assert [ids(scene, each)[row] for row in (2, 6)] == [("3", "matched")] * 2
+
+
+def test_an_entry_that_is_gone_cannot_be_accepted_but_can_be_rejected(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    job = scene.done("companies", source=scene.file(ROWS))
+    lose(scene, 2)
+    with pytest.raises(InvalidInput, match="its reference no longer has '2'"):
+        deciding.decide(scene.pool, job.job_key, "000000003", "accept", "2", ADA)
+    assert deciding.decide(scene.pool, job.job_key, "000000003", "reject", "2", ADA).outcome == "matched"
 
 
 @pytest.mark.parametrize(

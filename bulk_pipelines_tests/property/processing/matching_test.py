@@ -8,7 +8,7 @@ from bulk_pipelines.processing.matching.entries import Entry, Query
 from bulk_pipelines.processing.matching.folding import fold
 from bulk_pipelines.processing.matching.grams import ALPHABET, trigrams
 from bulk_pipelines.processing.matching.index import build
-from bulk_pipelines.processing.matching.matching import match, match_one_to_one
+from bulk_pipelines.processing.matching.matching import match
 from bulk_pipelines.processing.matching.results import Result, Verdict
 
 WORDS = st.sampled_from(["Nord", "Süd", "bank", "Café", "Дом", "銀行", "of", "AG", "7", "!"])
@@ -74,16 +74,6 @@ def test_scores_are_probabilities_in_order_and_a_match_leads(entries: list[Entry
         assert all(0 <= score <= 1 for score in scores)
         assert sum(scores) <= 1.001
         assert (result.verdict is Verdict.MATCHED) == (bool(scores) and scores[0] >= 0.5 and result.lead >= 0.1)
-
-
-@given(ENTRIES, QUERIES)
-def test_one_to_one_gives_no_entry_twice(entries: list[Entry], queries: list[Query]) -> None:
-    index = build(entries)
-    results = match_one_to_one(index, queries)
-    taken = [result.best.id for result in results if result.best]
-
-    assert len(taken) == len(set(taken))
-    assert len(taken) >= len({result.best.id for result in match(index, queries) if result.best})
 
 
 @given(ENTRIES)

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from bulk_pipelines.api.imports import forms
-from bulk_pipelines.api.imports.forms import Form
+from bulk_pipelines.api.files import forms
+from bulk_pipelines.api.files.forms import Form
 from bulk_pipelines.api.problems import Refusal
 from bulk_pipelines.errors import InvalidInput
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bulk_pipelines.api.imports.sources import is_below
+from bulk_pipelines.api.files.sources import is_below
 from bulk_pipelines.storage.addresses import parse
 
 

@@ -172,7 +172,7 @@ def test_a_job_that_is_not_there(pool: Engine) -> None:
 def test_all_at_once_with_the_job(pool: Engine) -> None:
     with transaction(pool) as connection:
         job = submission.submit(connection, WORK, Request("work", "me", {})).job
-        assert persist.add_all(connection, job.job_id, inputs(300)) == 300
+        assert persist.copy_all(connection, job.job_id, persist.checked(inputs(300))) == 300
     whole = found(pool, job)
     assert (whole.total_items, whole.pending_items) == (300, 300)
     assert whole.planned_at is not None
@@ -180,7 +180,7 @@ def test_all_at_once_with_the_job(pool: Engine) -> None:
     assert (row.status, row.input, row.attempt_count) == ("PENDING", {"n": 7}, 0)
     check_counters(pool, job)
     with pytest.raises(Conflict), transaction(pool) as connection:
-        persist.add_all(connection, job.job_id, inputs(1))
+        persist.copy_all(connection, job.job_id, persist.checked(inputs(1)))
 
 
 def test_a_job_can_be_beaten_for_and_paused_while_its_items_come_slowly(pool: Engine) -> None:
@@ -197,23 +197,23 @@ def test_a_job_can_be_beaten_for_and_paused_while_its_items_come_slowly(pool: En
         yield "last", {}
 
     with transaction(pool) as connection:
-        assert persist.add_all(connection, job.job_id, slow()) == 2
+        assert persist.copy_all(connection, job.job_id, persist.checked(slow())) == 2
     after = found(pool, job)
     assert (after.status, after.total_items, after.planned_at is None) == (JobState.PAUSED, 2, False)
     check_counters(pool, job)
 
 
 @pytest.mark.parametrize("key", ["same", "other"])
-def test_of_two_who_add_all_items_at_once_one_is_told(pool: Engine, key: str) -> None:
+def test_of_two_who_copy_all_items_at_once_one_is_told(pool: Engine, key: str) -> None:
     job = submitted(pool)
 
     def late() -> Iterator[Item]:
         with transaction(pool) as beside:
-            persist.add_all(beside, job.job_id, [("same", {"n": 1})])
+            persist.copy_all(beside, job.job_id, persist.checked([("same", {"n": 1})]))
         yield key, {"n": 2}
 
     with pytest.raises(Conflict, match="nothing was added"), transaction(pool) as connection:
-        persist.add_all(connection, job.job_id, late())
+        persist.copy_all(connection, job.job_id, persist.checked(late()))
     assert {key: row.input for key, row in rows(pool, job).items()} == {"same": {"n": 1}}
     check_counters(pool, job)
 
@@ -228,14 +228,14 @@ def test_a_job_that_is_cancelled_while_its_items_come_gets_none(pool: Engine) ->
             jobs.move(beside, job.job_key, JobEvent.CANCEL)
 
     with pytest.raises(Conflict, match="nothing was added"), transaction(pool) as connection:
-        persist.add_all(connection, job.job_id, slow())
+        persist.copy_all(connection, job.job_id, persist.checked(slow()))
     assert rows(pool, job) == {}
 
 
 def test_all_or_nothing_with_the_job(pool: Engine) -> None:
     with pytest.raises(InvalidInput, match=r"^items\[1\]\.key: "), transaction(pool) as connection:
         job = submission.submit(connection, WORK, Request("work", "all or nothing", {})).job
-        persist.add_all(connection, job.job_id, [("k", {}), ("", {})])
+        persist.copy_all(connection, job.job_id, persist.checked([("k", {}), ("", {})]))
     with transaction(pool) as connection:
         assert connection.execute("SELECT count(*) FROM job WHERE owner = 'all or nothing'").fetchone() == (0,)
 
@@ -244,7 +244,7 @@ def test_text_that_copy_could_take_for_its_own(pool: Engine) -> None:
     odd = {"tab\t": "new\nline", "\\": "\\N", "quote'": '"', "cr\r": "\\."}
     with transaction(pool) as connection:
         job = submission.submit(connection, WORK, Request("work", "me", {})).job
-        persist.add_all(connection, job.job_id, [("\\N", odd), ("a\tb\nc", {})])
+        persist.copy_all(connection, job.job_id, persist.checked([("\\N", odd), ("a\tb\nc", {})]))
     assert {key: row.input for key, row in rows(pool, job).items()} == {"\\N": odd, "a\tb\nc": {}}
 
 

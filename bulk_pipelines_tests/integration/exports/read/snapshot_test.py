@@ -14,8 +14,16 @@ from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.exports.filters import parse
 from bulk_pipelines.exports.read import readers, snapshot
 from bulk_pipelines.exports.request import ExportRequest, Format, Order
-from bulk_pipelines.exports.streaming import Tally, stream
-from bulk_pipelines_tests.scenes.export_files import exported, exporting, insert_users, read, stored, watching
+from bulk_pipelines.exports.streaming import Tally, never, read_by, stream
+from bulk_pipelines_tests.scenes.export_files import (
+    exported,
+    exported_by,
+    exporting,
+    insert_users,
+    read,
+    stored,
+    watching,
+)
 from bulk_pipelines_tests.scenes.waiting import until
 
 PAIRS = 1_000
@@ -85,7 +93,7 @@ def test_nobody_sees_half_a_change(
     with changing(pairs) as turns:
         for _ in range(5):
             before = turns[0]
-            rows = read(pairs, request, exported(pairs, request, connections))
+            rows = read(pairs, request, exported_by(connections, pairs, request))
             until(lambda before=before: turns[0] > before, "rows are being changed")  # type: ignore[misc]
             assert len(rows) == len(set(rows)) == 2 * PAIRS + 1
             admins = Counter(number_of(email) % PAIRS for email, role in rows if role == "admin")
@@ -105,10 +113,10 @@ def test_many_connections_give_the_file_that_one_gives(engine: Engine, monkeypat
         connection.execute("UPDATE users SET name = name || '!' WHERE role = 'admin'")
     for format_ in (Format.CSV, Format.NDJSON, Format.JSON, Format.XLSX):
         request = ExportRequest("users", format_)
-        one = exported(engine, request, 1)
+        one = exported_by(1, engine, request)
         with monkeypatch.context() as smaller:
             cut_small(smaller)
-            assert exported(engine, request, 3) == one
+            assert exported_by(3, engine, request) == one
     assert sorted(read(engine, request, one)) == stored(engine, request)
 
 
@@ -118,7 +126,7 @@ def test_an_order_that_was_asked_for_holds_over_many_connections(
     cut_small(monkeypatch)
     insert_users(engine, 2_000)
     request = ExportRequest("users", Format.CSV, order=(Order("created_at", descending=True),))
-    rows = read(engine, request, exported(engine, request, 4))
+    rows = read(engine, request, exported_by(4, engine, request))
     assert [number_of(row[1]) for row in rows] == list(range(2_000, 0, -1))
 
 
@@ -129,7 +137,7 @@ def test_the_parts_are_read_at_the_same_time(engine: Engine, monkeypatch: pytest
     monkeypatch.setattr(readers, "ROOM", 1)
     insert_users(engine, 100_000)
     with watching(engine) as connection:
-        pieces = stream(engine, ExportRequest("users"), connections=3)
+        pieces = read_by(3, engine, ExportRequest("users"), never, Tally(), 0)
         next(pieces)
         until(lambda: exporting(connection, "AND wait_event = 'ClientWrite'") == 3, "three connections are ahead")
         assert sum(piece.count(b"\n") for piece in pieces) > 90_000
@@ -179,7 +187,7 @@ def test_too_few_connections_left(database_url: str) -> None:
     """The export's own connections come on top of the pool's; the pool gives one, and only for the planning."""
     small = pool.connect(database_url, size=1, timeout=2)
     insert_users(small, 10)
-    pieces = stream(small, ExportRequest("users"), connections=2)
+    pieces = read_by(2, small, ExportRequest("users"), never, Tally(), 0)
     next(pieces)
     with pool.transaction(small) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)

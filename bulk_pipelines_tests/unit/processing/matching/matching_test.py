@@ -8,7 +8,7 @@ from bulk_pipelines.processing.matching import index as indexes
 from bulk_pipelines.processing.matching.entries import Entry, Query
 from bulk_pipelines.processing.matching.features import FEATURES
 from bulk_pipelines.processing.matching.index import Index, build
-from bulk_pipelines.processing.matching.matching import doubles, match, match_one_to_one
+from bulk_pipelines.processing.matching.matching import match
 from bulk_pipelines.processing.matching.model import Model
 from bulk_pipelines.processing.matching.results import Result, Verdict
 
@@ -118,38 +118,6 @@ def test_the_threshold_and_the_margin_are_kept(index: Index) -> None:
 
     assert match(index, [Query(("Bauhaus",), countries=("de",))], strict)[0].verdict is Verdict.AMBIGUOUS
     assert match(index, [Query(("Springfield",))], wide)[0].verdict is Verdict.MATCHED
-
-
-def test_one_to_one_gives_an_entry_to_the_surest_row_only(index: Index) -> None:
-    queries = [Query(("Bauhaus GmbH",)), Query(("Bauhaus",), countries=("de",)), Query(("Lenta",))]
-    both = match(index, queries)
-    alone = match_one_to_one(index, queries)
-
-    assert [each.best and each.best.id for each in both] == ["1", "1", "7"]
-    assert [each.best and each.best.id for each in alone] == [None, "1", "7"]
-    assert alone[0].verdict is Verdict.NONE
-
-
-def test_one_to_one_resolves_a_row_when_its_rival_is_taken(index: Index) -> None:
-    queries = [Query(("Springfield",)), Query(("Springfield",), countries=("us",), types=("city",))]
-    assert match(index, queries)[0].verdict is Verdict.AMBIGUOUS
-
-    results = match_one_to_one(index, queries)
-
-    assert [each.best and each.best.id for each in results] == ["4", "3"]
-
-
-def test_doubles_are_found_once_and_an_entry_is_not_its_own() -> None:
-    entries = [
-        Entry("a", ("Land Bank of Taiwan",), countries=("tw",), websites=("https://www.landbank.com.tw",)),
-        Entry("b", ("Ohio State Parks",)),
-        Entry("c", ("Land Bank of Taiwan Co., Ltd.",), countries=("tw",), websites=("http://landbank.com.tw/en",)),
-    ]
-
-    found = list(doubles(build(entries), entries))
-
-    assert [(each.id, each.candidate.id) for each in found] == [("a", "c")]
-    assert found[0].candidate.score > 0.5
 
 
 def test_a_hostile_entry_and_a_hostile_name_cost_little() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bulk_pipelines.api.imports.requests import PLAIN
+from bulk_pipelines.api.files.sent import PLAIN
 
 BINARY = {"type": "string", "format": "binary"}
 
