@@ -24,8 +24,9 @@ def spare_the_disk(server: Server) -> None:
     is killed, but only when the machine dies, and no test lets it."""
     with admin(server) as connection:
         if connection.execute("SHOW fsync").fetchone() == ("on",):
-            for name in ("fsync", "full_page_writes"):
-                connection.execute(f"ALTER SYSTEM SET {name} = off")
+            # The log is cut often, because the data may lie in memory.
+            for name, value in (("fsync", "off"), ("full_page_writes", "off"), ("max_wal_size", "'512MB'")):
+                connection.execute(f"ALTER SYSTEM SET {name} = {value}")
             connection.execute("SELECT pg_reload_conf()")
 
 
