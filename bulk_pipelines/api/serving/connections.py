@@ -12,6 +12,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from bulk_pipelines.api.problems import MEDIA_TYPE, body_of
 
 LONGEST = 64 << 10
+DROPPED_BYTES = 1 << 20
+DROPPED_SECONDS = 2.0
+"""How much is read, and for how long, of a head that was refused because it is too long. If the connection were closed
+at once, its client would often see a reset connection in place of the answer."""
 HEAD_SECONDS = 30.0
 """How long a head may take from its first byte to its last, and how long a new connection may be silent."""
 READING_SECONDS = 60.0
@@ -47,6 +51,8 @@ class Guarded(HttpToolsProtocol):
 
     outside = 0
     """How many bytes have come since the last head ended, or the last bytes of a body came."""
+    is_refused = False
+    """Whether the head was refused because it is too long; what still comes is dropped."""
     head_timer: asyncio.TimerHandle | None = None
     reading_timer: asyncio.TimerHandle | None = None
     head_ended = False
@@ -65,9 +71,13 @@ class Guarded(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.outside += len(data)
+        if self.is_refused:
+            if self.outside > DROPPED_BYTES:
+                self.transport.abort()
+            return
         super().data_received(data)
         if self.outside > LONGEST:
-            self.transport.abort()
+            self.refuse_long_head()
         elif self.head_timer is None and not self.answering:
             # A part of the next head, or what still comes of the body of a request that was answered already.
             self.expect_head()
@@ -108,10 +118,24 @@ class Guarded(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP with a problem, like every other wrong request."""
+        self.answer_unread(msg)
+        self.transport.close()
+
+    def refuse_long_head(self) -> None:
+        """End a connection on which too much comes that belongs to no body. If it is the head of a request, its client
+        is told."""
+        if self.answering or self.head_ended:
+            self.transport.abort()
+            return
+        self.is_refused = True
+        self.forget_timers()
+        self.answer_unread(f"its address and headers have more than {LONGEST:,} bytes")
+        self.loop.call_later(DROPPED_SECONDS, self.transport.close)
+
+    def answer_unread(self, msg: str) -> None:
         body = json.dumps(body_of("invalid-input", f"the request cannot be read: {msg}")).encode()
         head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
         self.transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
-        self.transport.close()
 
     def head_without_offer(self) -> bytes:
         version = self.parser.get_http_version().encode()

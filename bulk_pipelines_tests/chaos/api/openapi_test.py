@@ -2,7 +2,7 @@
 the requests from that description: examples, the bounds of every parameter, what is drawn by chance, and sequences in
 which one answer leads to the next request. Keys of several scopes ask, because what is refused must be declared, too.
 
-`SCHEMATHESIS_EXAMPLES=1000` draws a thousand requests for each operation, which takes hours."""
+`SCHEMATHESIS_EXAMPLES=1000` draws a thousand requests for each operation, which takes an hour."""
 
 import os
 import re

@@ -55,6 +55,15 @@ def test_a_head_without_end_is_cut_off(api: Api, beginning: bytes, more: bytes) 
     assert httpx.get(f"{api.url}/health", timeout=5).status_code == 200
 
 
+def test_a_head_that_is_too_long_is_answered(api: Api) -> None:
+    with httpx.Client(base_url=api.url) as client:
+        raw = b"GET /" + b"a" * 300_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+        header = client.get("/health", headers={"X": "a" * 300_000})
+    told = "the request cannot be read: its address and headers have more than 65,536 bytes"
+    assert (header.status_code, header.json()["detail"]) == (400, told)
+    assert told.encode() in answers(api, raw)
+
+
 def test_large_bodies_many_requests_and_large_heads_are_let_through(api: Api) -> None:
     client, content = api.client("ada"), users(*range(20_000))
     for body in (content, (content[each : each + 300_000] for each in range(0, len(content), 300_000))):
