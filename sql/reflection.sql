@@ -129,8 +129,9 @@ ORDER BY o.conname;
 
 -- name: referrers
 -- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
--- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. Of those that it cannot see, only they are told whose rows
--- would change with a row that they refer to: the others do not let it go.
+-- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. Of
+-- those that it cannot see, only they are told whose rows would change with a row that they refer to: the others do not
+-- let it go.
 SELECT n.nspname, c.relname, columns.names,
     (
         SELECT array_agg(a.attname ORDER BY place)
