@@ -20,7 +20,8 @@ WHERE before < :bytes
 ORDER BY line;
 
 -- name: rejected_row_behind
--- A row if there is a reject behind a line. How large a page is does not tell, because large rejects end it early.
+-- Returns a row if there is a reject behind a line. The size of a page does not tell that, because large rejects end a
+-- page early.
 SELECT line FROM rejected_row WHERE job_id = :job_id AND line > :after_line LIMIT 1;
 
 -- name: count_rejected_rows

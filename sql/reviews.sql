@@ -14,7 +14,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(:recipe || encode(:key, 'hex'), 20
 
 -- name: write_decision!
 -- Writes a decision in the place of an earlier one. What the best candidate was is kept from the first one on: thresholds
--- are learned of what the recipe found by itself.
+-- are learned from what the recipe found by itself.
 INSERT INTO review_decision (recipe, row_key, verdict, entry, rejected, said, best_id, best_score, lead, decided_by)
 VALUES (
     :recipe, :key, :verdict, :entry::jsonb, :rejected::text[], :said::jsonb, :best_id, :best_score, :lead, :decided_by
@@ -79,7 +79,7 @@ SET result = CASE WHEN result IS NOT NULL THEN
 WHERE job_id = :job_id;
 
 -- name: judged_scores
--- What the best candidates of decided rows came to, for thresholds to be learned of. The latest decisions count.
+-- What the best candidates of decided rows came to: thresholds are learned from that. The latest decisions count.
 SELECT best_score, coalesce(lead, best_score) AS lead, verdict = 'accept' AND entry ->> 'id' = best_id AS is_right
 FROM review_decision
 WHERE recipe = :recipe AND best_score IS NOT NULL
@@ -103,7 +103,8 @@ FROM (
 ) AS row;
 
 -- name: less_sure
--- The items of a job that are matched with an entry of which another row is surer. What a reviewer chose stays.
+-- The items of a job that are matched with an entry with which another row is matched more surely. What a reviewer
+-- chose stays.
 SELECT item_id, entry FROM (
     SELECT item_id, result #>> '{evidence,id}' AS entry, result #>> '{evidence,decision}' IS NOT DISTINCT FROM 'accept' AS chosen, row_number() OVER (
         PARTITION BY result #>> '{evidence,id}'
