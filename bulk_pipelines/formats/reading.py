@@ -74,8 +74,8 @@ class Reading:
         return told
 
     def of_records(self, *, of_table: bool) -> Self:
-        """Return how a file is to be read to which records of such files were written: in UTF-8, with nothing before
-        them, and as CSV with a header if the files were tables."""
+        """Return how to read a file into which records of such files were written. It is in UTF-8, with nothing before
+        the records. If the files were tables, it is CSV with a header."""
         same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
         return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
 
