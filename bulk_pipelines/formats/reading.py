@@ -21,7 +21,8 @@ TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "")
 
 
 class FileFormat(StrEnum):
-    """The formats of files that can be imported. The last three are turned into CSV when they are landed."""
+    """The formats of files that can be imported. The last three are tables, and are landed as rows
+    (`formats/rows.py`)."""
 
     CSV = "csv"
     NDJSON = "ndjson"
@@ -60,7 +61,7 @@ class Reading:
     """Whether fields that fit no column are left out."""
     constants: tuple[tuple[str, str], ...] = ()
     expressions: tuple[tuple[str, str], ...] = ()
-    """Columns, each with the SQL expression that makes its value of the fields."""
+    """Columns, each with the SQL expression that makes its value from the fields."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:

@@ -13,7 +13,7 @@ from bulk_pipelines.settings import Settings
 
 ABOUT = """\
 The declaration of {place}, for `bulk import --resource {name}` and `bulk export {name}`. Edit it, and keep it in git.
-`bulk resources check` says where it and the table have come apart; docs/resources.md explains every field."""
+`bulk resources check` says where it and the table differ; docs/resources.md explains every field."""
 
 
 def folder(chosen: Settings) -> Path:

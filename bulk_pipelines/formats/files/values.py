@@ -1,4 +1,4 @@
-"""Values that are made of those of a file: dates and numbers in other forms than PostgreSQL reads."""
+"""Values that are made from those of a file: dates and numbers in other forms than PostgreSQL reads."""
 
 from collections.abc import Mapping
 
