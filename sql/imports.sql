@@ -84,7 +84,7 @@ WHERE rejecting.job_id IS NOT NULL
 ORDER BY 1;
 
 -- name: jobs_with_old_landed_files
--- Which of these imports need their landed files no more: they have been over for long enough, nothing of them can be
+-- Which of these imports no longer need their landed files: they have been over for long enough, nothing of them can be
 -- tried again, and nobody is about to run their rejects again. A job that this database does not know is left out,
 -- because its files may be another installation's.
 SELECT job_key FROM job

@@ -49,8 +49,8 @@ WHERE job_id = :job_id AND item_key = :item_key AND status IN ('SUCCEEDED', 'NOT
     AND jsonb_exists(result, 'evidence');
 
 -- name: settled_rows
--- A page of the rows of a job that have a result, for decisions that were made since. The page is locked, so that no
--- decision about one of its rows comes in between.
+-- A page of the rows of a job that have a result. Decisions about them may have been made since. The page is locked, so
+-- that no decision about one of its rows comes in between.
 SELECT item_id, item_key, item.state::text AS state, input, result FROM job_item AS item
 WHERE job_id = :job_id AND status IN ('SUCCEEDED', 'NOT_FOUND') AND lease_until IS NULL AND item_key > :after
     AND jsonb_exists(result, 'evidence')
@@ -88,8 +88,8 @@ ORDER BY decided_at DESC
 LIMIT :most;
 
 -- name: rows_over
--- How many rows of a job, of those that nobody decided about, would match by a threshold and a margin, and how many of
--- them do so now and would not.
+-- Of the rows of a job that nobody decided about: how many do not match now and would by a threshold and a margin, and
+-- how many match now and would not.
 SELECT
     count(*) FILTER (WHERE is_over AND outcome <> 'matched') AS more,
     count(*) FILTER (WHERE NOT is_over AND outcome = 'matched') AS less
