@@ -6,7 +6,7 @@ FROM job WHERE job_id = :job_id
 RETURNING audit_id;
 
 -- name: note
--- Writes down what somebody does that is about no job.
+-- Writes down something that somebody does and that is about no job.
 INSERT INTO audit (actor, origin, address, request_id, action, owner, details)
 VALUES (:actor, :origin, :address, :request_id, :action, :owner, :details::jsonb)
 RETURNING audit_id;

@@ -108,7 +108,7 @@ WHERE job_id = :job_id AND status IN ('SUBMITTED', 'RUNNING')
 RETURNING job_id;
 
 -- name: run_has_begun!
--- Notes that a run works the job, so there is nothing more to offer. Returns whether the job is there.
+-- Notes that a run works the job, so there is nothing more to offer.
 UPDATE job
 SET run_wanted = false, offered_at = NULL, heartbeat_at = now(),
     dagster_run_id = coalesce(:dagster_run_id, dagster_run_id)

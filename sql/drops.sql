@@ -57,8 +57,8 @@ fresh AS (
             AND known.status <> 'WATCHED'
     )
 ),
--- These files are still there. Retention must not forget them, or they would be taken again. To note that once a day is
--- often enough.
+-- These files are still there. Retention must not forget them, or they would be taken again. Noting that once a day is
+-- enough.
 kept AS (
     UPDATE file_drop AS known SET seen_at = now() FROM seen
     WHERE known.source = :source AND known.path = seen.path AND known.version = seen.version

@@ -18,7 +18,7 @@ SELECT row_count AS rows, byte_count AS bytes, expected_rows, written FROM expor
 SELECT job_id, row_count, byte_count, expected_rows FROM export_progress WHERE job_id = ANY (:job_ids::bigint[]);
 
 -- name: seconds
--- For how many seconds an export has been worked.
+-- How many seconds ago the work on an export began.
 SELECT coalesce(extract(epoch FROM clock_timestamp() - started_at), 0)::float8 FROM job WHERE job_id = :job_id;
 
 -- name: forget_progress!

@@ -20,7 +20,8 @@ WHERE before < :bytes
 ORDER BY line;
 
 -- name: rejected_row_behind
--- A row if there is a reject behind a line. How large a page is does not tell, because large rejects end it early.
+-- Returns a row if there is a reject behind a line. The size of a page does not tell that, because large rejects end a
+-- page early.
 SELECT line FROM rejected_row WHERE job_id = :job_id AND line > :after_line LIMIT 1;
 
 -- name: count_rejected_rows
@@ -83,7 +84,7 @@ WHERE rejecting.job_id IS NOT NULL
 ORDER BY 1;
 
 -- name: jobs_with_old_landed_files
--- Which of these imports need their landed files no more: they have been over for long enough, nothing of them can be
+-- Which of these imports no longer need their landed files: they have been over for long enough, nothing of them can be
 -- tried again, and nobody is about to run their rejects again. A job that this database does not know is left out,
 -- because its files may be another installation's.
 SELECT job_key FROM job

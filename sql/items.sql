@@ -135,7 +135,7 @@ SELECT item_id, item_key, lease_term, attempt_count, not_found_count, death_coun
 FROM claimed;
 
 -- name: renew_leases
--- Makes the leases longer of the items that are still held. Items that are held no more are not returned. The rows are
+-- Extends the leases of the items that are still held. Items that are not held any more are not returned. The rows are
 -- looked up one by one (OFFSET 0) and written by their physical place, whatever the statistics say.
 -- The query passes locked rows by and does not wait for them, because other leases are running out meanwhile. Either a
 -- handler is writing data under the lease, and the next renewal is in time for it; or a rescue has the row, and the

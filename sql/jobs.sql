@@ -26,7 +26,7 @@ FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner);
 
 -- name: lock_job
 -- Locks a job while its next state is decided, and returns it. If the client falls asleep, the lock does not last for
--- long; see claim_items in items.sql. Another owner's job is none.
+-- long; see claim_items in items.sql. No row comes back for a job of another owner.
 SELECT *, set_config('idle_in_transaction_session_timeout', '10s', true)
 FROM job WHERE job_key = :job_key AND (:owner::text IS NULL OR owner = :owner) FOR NO KEY UPDATE;
 

@@ -14,7 +14,7 @@ RETURNING key_id, owner, scope, created_at, expires_at, revoked_at, last_used_at
 SELECT key_id, owner, scope, created_at, expires_at, revoked_at, last_used_at FROM api_key WHERE key_id = :key_id;
 
 -- name: hash_of_key
--- What a key is compared with.
+-- The hash that a key is compared with.
 SELECT hash FROM api_key WHERE key_id = :key_id;
 
 -- name: keys

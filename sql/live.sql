@@ -1,7 +1,8 @@
 -- name: look
 -- How the jobs are that somebody watches: those that are named, the newest open ones of these owners, and those of their
--- jobs that ended within the last minute, for whoever comes back after a moment. All listeners of a process share this one query. The last errors are looked for only where a
--- counter says that there are some. Of the jobs that open pages of the console show, all that the pages show is read.
+-- jobs that ended within the last minute, for whoever comes back after a moment. All listeners of a process share this
+-- one query. It looks for the last errors only where a counter says that there are some. Of the jobs that open pages of
+-- the console show, it reads all that the pages show.
 WITH watched AS (
     SELECT job_id FROM job WHERE job_key = ANY (:keys::text[])
     UNION

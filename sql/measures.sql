@@ -16,14 +16,15 @@ ON CONFLICT (name, labels) DO UPDATE SET
         ) END;
 
 -- name: set_measures!
--- Replaces the values of gauges: the last one that was seen holds.
+-- Replaces the values of gauges: the value that was seen last is the one that counts.
 INSERT INTO measure (name, labels, total)
 SELECT name, labels, total FROM jsonb_to_recordset(:given::jsonb) AS given (name text, labels text[], total float8)
 ORDER BY name, labels
 ON CONFLICT (name, labels) DO UPDATE SET total = excluded.total;
 
 -- name: brief!
--- Neither waits for long nor makes anybody wait: numbers that are lost with the machine are no loss.
+-- Lets the transaction wait neither long for a lock nor for the disk at all: numbers that are lost with the machine are
+-- no loss.
 SELECT set_config('lock_timeout', '1s', true), set_config('synchronous_commit', 'off', true);
 
 -- name: measures

@@ -31,15 +31,15 @@ GROUP BY kind;
 SELECT kind, sum(dlq_items) AS items FROM job WHERE dlq_items > 0 GROUP BY kind;
 
 -- name: unended_jobs
--- Jobs that could be over and are not ended: when this stays above 0, nobody finalizes. Dispatch: jobs that want a run
--- and have none.
+-- How many jobs could be over and are not ended: when this stays above 0, nobody finalizes. And how many jobs want a
+-- run and have none.
 SELECT count(*) FILTER (WHERE status = 'RUNNING' AND planned_at IS NOT NULL
         AND pending_items + running_items + retry_wait_items = 0) AS due,
     count(*) FILTER (WHERE run_wanted AND status IN ('SUBMITTED', 'RUNNING')) AS wanted
 FROM job WHERE finished_at IS NULL;
 
 -- name: leases
--- Who works, and what was left behind by workers that are gone.
+-- How many workers hold leases, how many leases they hold, and how many were left behind by workers that are gone.
 SELECT count(DISTINCT claim.owner) FILTER (WHERE item.lease_until > now()) AS workers,
     count(*) FILTER (WHERE item.lease_until > now()) AS held,
     count(*) FILTER (WHERE item.lease_until <= now()) AS expired
@@ -73,7 +73,8 @@ SELECT count(*) AS events, coalesce(extract(epoch FROM now() - min(happened_at))
 SELECT data FROM event WHERE type = 'job.ended' ORDER BY event_id LIMIT 10000;
 
 -- name: server
--- What PostgreSQL counts for this database since its statistics were last reset.
+-- What PostgreSQL has counted for this database since its statistics were last reset, and how many connections and slow
+-- queries there are now.
 SELECT xact_commit AS committed, xact_rollback AS rolled_back, deadlocks,
     (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections,
     (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'

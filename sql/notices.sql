@@ -1,5 +1,5 @@
 -- name: add_subscription!
--- Whoever asked for notices, and of what.
+-- Adds a subscription: who asks for notices, and of what.
 INSERT INTO subscription (
     subscription_id, owner, all_owners, address, secret, types, error_rate, silent_seconds, private
 )
@@ -16,7 +16,7 @@ WHERE (:subscription_id::text IS NULL OR subscription_id = :subscription_id)
 ORDER BY created_at, subscription_id;
 
 -- name: remove_subscription
--- Notices that are under way to it are skipped.
+-- Removes a subscription. Notices that are under way to it are skipped.
 DELETE FROM subscription WHERE subscription_id = :subscription_id AND (:owner::text IS NULL OR owner = :owner)
 RETURNING owner;
 

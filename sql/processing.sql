@@ -30,7 +30,7 @@ GROUP BY 1
 ORDER BY 1;
 
 -- name: reprocessable
--- The ids of items that were buried or not found and that a filter is about, a page at a time.
+-- The ids of items that were buried or not found and that a filter lets through, a page at a time.
 SELECT item_id FROM job_item
 WHERE job_id = :job_id
     AND status = ANY (:statuses::item_status[])

@@ -1,6 +1,6 @@
 -- name: kept_answers
--- What is kept of these requests, if it is young enough: an answer has another age than "nothing found". What a job
--- itself has asked is young enough for its other rows.
+-- The kept answers to these requests, as far as they are young enough. "Nothing found" is kept for another time than an
+-- answer. What a job itself has asked is young enough for its other rows.
 SELECT request, answer, nothing, answered_at FROM provider_answer
 WHERE provider = :provider AND request = ANY (:requests::bytea[])
     AND answered_at > coalesce(:not_before::timestamptz, least(
@@ -9,8 +9,9 @@ WHERE provider = :provider AND request = ANY (:requests::bytea[])
     ));
 
 -- name: begin_asking
--- Takes it on to ask these requests, except those that somebody else is asking. Rows are locked in one order, so that
--- two that ask for the same never wait for each other in a circle.
+-- Notes that this process is about to make these requests, except those that somebody else is making, and those whose
+-- answer is young enough. Rows are locked in one order, so that two processes that want the same never wait for each
+-- other in a circle.
 INSERT INTO provider_answer (provider, request, asking_until)
 SELECT :provider, request, now() + make_interval(secs => :lease_seconds)
 FROM unnest(:requests::bytea[]) AS wanted (request)
@@ -35,7 +36,7 @@ FROM unnest(:requests::bytea[], :answers::text[], :nothing::boolean[]) AS given 
 WHERE kept.provider = :provider AND kept.request = given.request;
 
 -- name: give_up_asking!
--- Lets others ask at once what this process did not come to ask.
+-- Lets others make at once the requests that this process did not get to.
 UPDATE provider_answer SET asking_until = NULL
 WHERE provider = :provider AND request = ANY (:requests::bytea[]) AND asking_until IS NOT NULL;
 

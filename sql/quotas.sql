@@ -1,6 +1,6 @@
 -- name: wait_shortly
--- Sets for the rest of the transaction how long it waits for others, so that submissions that wait for one of their owner
--- do not hold the connections that everybody needs.
+-- Sets for the rest of the transaction how long it waits for others, so that submissions that wait for another one of
+-- their owner do not hold the connections that everybody needs.
 SELECT set_config('lock_timeout', :milliseconds::text, true);
 
 -- name: one_at_a_time

@@ -12,7 +12,7 @@ SELECT reference_id, columns FROM reference_file WHERE source = :source AND id_c
 SELECT pg_advisory_xact_lock(hashtextextended('reference ' || :source || ' ' || :id_column, 20));
 
 -- name: use_file!
--- Notes that a version of a file is used. No row is there when another version is loaded, or none.
+-- Notes that a version of a file is used. No row is changed when another version is loaded, or none.
 UPDATE reference_file SET used_at = now()
 WHERE source = :source AND id_column = :id_column AND version = :version;
 

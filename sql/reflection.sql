@@ -70,9 +70,10 @@ WHERE t.oid = :type::regtype;
 
 -- name: keys
 -- The keys of a table by which rows are compared: the columns of each, and its constraint or index; the primary key
--- first, then those whose columns need values, then the shortest. An index with expressions, a condition or another
--- way to compare than its columns have, one of a table that others inherit, whose rows count as its own and which it says
--- nothing of, and one that takes a missing value for a value, is left out: only the table itself can tell what breaks it.
+-- first, then those whose columns need values, then the shortest. The query leaves out what only the table itself can
+-- judge: an index with expressions or a condition; one that takes a missing value for a value; one that compares by
+-- another collation than its columns do, if either collation takes different texts for equal; and every index of a
+-- table that others inherit, because their rows count as rows of the table and no index of it knows them.
 SELECT c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -100,10 +101,10 @@ ORDER BY i.indisprimary DESC,
     i.indnkeyatts, c.relname;
 
 -- name: references
--- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. One that this
--- role may not look up, or in which all columns together count as missing, is left out; so is one that goes by periods,
--- one between columns of different collations, which no query can compare as they are, and one that is not enforced, which
--- PostgreSQL has since its version 18.
+-- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. The query
+-- leaves out a key that this role may not look up; one of MATCH FULL, whose columns are missing all together or not at
+-- all; one that goes by periods; one between columns of different collations, which no query can compare as they are;
+-- and one that is not enforced, which PostgreSQL has since its version 18.
 SELECT o.conname, n.nspname, c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -129,9 +130,9 @@ ORDER BY o.conname;
 
 -- name: referrers
 -- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
--- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. Of
--- those that it cannot see, only they are told whose rows would change with a row that they refer to: the others do not
--- let it go.
+-- referred to, the collations by which they compare, if they have any, and whether this role cannot see the rows. If it
+-- cannot, the query tells of the key only if the rows would change with a row that they refer to: the other keys do not
+-- let such a row go.
 SELECT n.nspname, c.relname, columns.names,
     (
         SELECT array_agg(a.attname ORDER BY place)

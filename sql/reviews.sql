@@ -14,7 +14,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(:recipe || encode(:key, 'hex'), 20
 
 -- name: write_decision!
 -- Writes a decision in the place of an earlier one. What the best candidate was is kept from the first one on: thresholds
--- are learned of what the recipe found by itself.
+-- are learned from what the recipe found by itself.
 INSERT INTO review_decision (recipe, row_key, verdict, entry, rejected, said, best_id, best_score, lead, decided_by)
 VALUES (
     :recipe, :key, :verdict, :entry::jsonb, :rejected::text[], :said::jsonb, :best_id, :best_score, :lead, :decided_by
@@ -49,8 +49,8 @@ WHERE job_id = :job_id AND item_key = :item_key AND status IN ('SUCCEEDED', 'NOT
     AND jsonb_exists(result, 'evidence');
 
 -- name: settled_rows
--- A page of the rows of a job that have a result, for decisions that were made since. The page is locked, so that no
--- decision about one of its rows comes in between.
+-- A page of the rows of a job that have a result. Decisions about them may have been made since. The page is locked, so
+-- that no decision about one of its rows comes in between.
 SELECT item_id, item_key, item.state::text AS state, input, result FROM job_item AS item
 WHERE job_id = :job_id AND status IN ('SUCCEEDED', 'NOT_FOUND') AND lease_until IS NULL AND item_key > :after
     AND jsonb_exists(result, 'evidence')
@@ -79,7 +79,7 @@ SET result = CASE WHEN result IS NOT NULL THEN
 WHERE job_id = :job_id;
 
 -- name: judged_scores
--- What the best candidates of decided rows came to, for thresholds to be learned of. The latest decisions count.
+-- What the best candidates of decided rows came to: thresholds are learned from that. The latest decisions count.
 SELECT best_score, coalesce(lead, best_score) AS lead, verdict = 'accept' AND entry ->> 'id' = best_id AS is_right
 FROM review_decision
 WHERE recipe = :recipe AND best_score IS NOT NULL
@@ -88,8 +88,8 @@ ORDER BY decided_at DESC
 LIMIT :most;
 
 -- name: rows_over
--- How many rows of a job, of those that nobody decided about, would match by a threshold and a margin, and how many of
--- them do so now and would not.
+-- Of the rows of a job that nobody decided about: how many do not match now and would by a threshold and a margin, and
+-- how many match now and would not.
 SELECT
     count(*) FILTER (WHERE is_over AND outcome <> 'matched') AS more,
     count(*) FILTER (WHERE NOT is_over AND outcome = 'matched') AS less
@@ -103,7 +103,8 @@ FROM (
 ) AS row;
 
 -- name: less_sure
--- The items of a job that are matched with an entry of which another row is surer. What a reviewer chose stays.
+-- The items of a job that are matched with an entry with which another row is matched more surely. What a reviewer
+-- chose stays.
 SELECT item_id, entry FROM (
     SELECT item_id, result #>> '{evidence,id}' AS entry, result #>> '{evidence,decision}' IS NOT DISTINCT FROM 'accept' AS chosen, row_number() OVER (
         PARTITION BY result #>> '{evidence,id}'

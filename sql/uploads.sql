@@ -53,7 +53,8 @@ RETURNING upload_id, owner, job_key, idempotency_key, request, name, state, resu
     landed, landed_version, landed_bytes, sha256, expires_at;
 
 -- name: set_length
--- Notes how long the upload is going to be. No row comes back when another length was said before.
+-- Notes how long the upload is going to be. No row comes back when another length was said before, when more than that
+-- has arrived, or when the upload was taken over or given up.
 UPDATE upload SET length = :length
 WHERE upload_id = :upload_id AND term = :term AND state = 'ARRIVING' AND coalesce(length, :length) = :length
     AND bytes <= :length

@@ -66,5 +66,5 @@ def is_null(data: Bytes, begins: Numbers, lengths: Numbers, in_quotes: Mask) -> 
 
 
 def edges(lengths: Numbers) -> npt.NDArray[np.int32]:
-    """Return where pieces of these lengths begin that stand one behind the other, and where the last one ends."""
+    """Return where pieces of these lengths begin, laid one behind the other, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)

@@ -48,7 +48,7 @@ def encode(columns: dict[str, Column]) -> Encoded:
     widths = {name: width for name, values in columns.items() if (width := fixed_width(values))}
     variable = [name for name in columns if name not in widths]
     count = len(next(iter(columns.values())))
-    # The parts have numbers for names: a column may be called as another part is.
+    # The parts have numbers for names, because a column may have the name that another part would have.
     layout = [("fields", ">i2")]
     for number, width in enumerate(widths.values()):
         layout += [(f"length {number}", ">i4"), (f"value {number}", f"V{width}")]
@@ -108,7 +108,7 @@ def by_id(encoded: Encoded, ids: Column) -> Encoded:
 
 
 def fixed_width(values: Column) -> int:
-    """Return how many bytes each value has; 0 if values differ in this, or if any value is missing."""
+    """Return how many bytes each value has; 0 if they have different lengths, or if any value is missing."""
     if values.null_count:
         return 0
     if pa.types.is_fixed_size_binary(values.type):

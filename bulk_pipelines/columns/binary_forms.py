@@ -19,7 +19,7 @@ MOST_DECIMALS = 16
 NEGATIVE = 0x4000
 JSONB_VERSION = b"\x01"
 OFTEN = 4
-"""If values stand there so many times on average, it is quicker to write each of them once."""
+"""If each value occurs this often on average, it is quicker to write each of them once."""
 MISSING = pa.scalar(None, pa.binary())
 PLAIN_TIME = r"^\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?$"
 PLAIN_BYTES = r"^\\x(?:[0-9a-fA-F]{2})*$"
@@ -110,7 +110,7 @@ def jsonb(text: Column) -> Column:
 
 
 def times(text: Column) -> Column | None:
-    """Write times of day as the microseconds of the first day that Arrow knows."""
+    """Write times of day as microseconds since midnight. Arrow reads them as moments of 1970-01-01, its day zero."""
     if compute.all(compute.match_substring_regex(text, PLAIN_TIME)).as_py() is False:
         return None
     try:
@@ -121,7 +121,7 @@ def times(text: Column) -> Column | None:
 
 
 def hexadecimal(text: Column) -> Column | None:
-    """Write bytes that stand there as `\\x` and their digits."""
+    """Turn texts of `\\x` and hexadecimal digits into the bytes that they stand for."""
     if compute.all(compute.match_substring_regex(text, PLAIN_BYTES)).as_py() is False:
         return None
     digits = text_bytes(compute.replace_substring(text, r"\x", "", max_replacements=1))

@@ -78,8 +78,8 @@ def plainly(text: Column, kind: ColumnKind) -> Column:
 
 
 def from_json_arrays(text: Column) -> Column:
-    """Write JSON arrays of strings and nulls, or of numbers and the like, as PostgreSQL writes arrays; leave all
-    else."""
+    """Write JSON arrays of strings and nulls, or of numbers and the like, as PostgreSQL writes arrays. Every other text
+    stays as it is."""
     if not arrow.has_any(text, b"["):
         return text
     of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)

@@ -64,7 +64,8 @@ def within_range(times: Column) -> Column:
 
 
 def with_years(text: Column, times: Column) -> Column:
-    """Return the texts of dates or times, with the years before the first and behind 9999 as PostgreSQL reads them."""
+    """Return the texts of dates or times, in which years before the first and after 9999 stand as PostgreSQL reads
+    them."""
     is_date = pa.types.is_date(times.type)
     numbers = times.cast(pa.date32()).cast(pa.int32()) if is_date else times.cast(pa.int64())
     moments = compute.fill_null(numbers, 0).to_numpy().astype(f"M8[{'D' if is_date else times.type.unit}]")

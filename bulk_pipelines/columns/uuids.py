@@ -72,7 +72,7 @@ def parsed(characters: Bytes) -> tuple[Bytes, Mask]:
 
 
 def as_column(ids: Bytes, valid: Mask | None = None) -> Column:
-    """Turn rows of sixteen bytes into a column, which is null where they are not valid."""
+    """Turn rows of sixteen bytes into a column, which is null where a row is not valid."""
     missing = None if valid is None else bitmap(valid)
     return pa.Array.from_buffers(BINARY, len(ids), [missing, buffer(ids)])
 

@@ -30,8 +30,8 @@ read."""
 
 
 def statements(role: Role, name: str, database: str, dagster: str) -> str:
-    """Return the SQL that gives a role of PostgreSQL these rights, as one transaction. Its tables of people are for
-    their owners to grant."""
+    """Return the SQL that gives the role `name` of PostgreSQL the rights of an owner, a worker or a reader, as one
+    transaction. Rights on the tables of people are for their owners to grant."""
     if not name.strip() or "\0" in name:
         raise InvalidInput("name", "name a role of PostgreSQL")
     lines = {Role.OWNER: owner, Role.WORKER: worker, Role.READER: reader}[role]()

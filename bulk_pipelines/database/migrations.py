@@ -134,8 +134,8 @@ def refuse_strangers(connection: Connection, own: str, files: Sequence[Path]) ->
 
 
 def refuse_second_home(connection: Connection, own: str, home: str | None) -> None:
-    """Refuse to make the tables a second time when they are in another schema. A schema that somebody has named is
-    asked for, and is not refused."""
+    """Refuse to make the tables a second time when they are in another schema. A schema that somebody has named
+    is what they ask for, and is not refused."""
     row = connection.execute(queries.text("homes", "home_elsewhere"), {"own": own}).fetchone()
     if row is not None and home is None and own == DEFAULT_SCHEMA:
         raise Unavailable(
@@ -158,8 +158,8 @@ class Surroundings:
 
 
 def look_around(url: str, directory: Path = MIGRATIONS) -> Surroundings:
-    """Tell what stands where our tables stand, or are to stand. Raise `Unavailable` if they could not be made there.
-    This only reads."""
+    """Tell what is in the schema in which our tables are, or would be made. Raise `Unavailable` if they could not be
+    made there. This only reads."""
     own, files = own_schema(), sorted(directory.glob("*.sql"))
     with backend(url) as yoyo:
         connection = yoyo.connection

@@ -27,7 +27,8 @@ FUNCTION = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION (\w+)\((.*?)\) RETURNS"
 
 @dataclass(frozen=True)
 class Made:
-    """What migrations have made: each kind of thing, as `ALTER` names it, with names; functions have their types."""
+    """Something that migrations have made: its kind, as `ALTER` calls it, and its name. The name of a function includes
+    the types of its arguments."""
 
     kind: str
     name: str

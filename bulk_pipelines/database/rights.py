@@ -14,5 +14,5 @@ def missing(connection: Connection, tables: Sequence[str], sequences: Sequence[s
 
 
 def missing_to_try(connection: Connection) -> list[str]:
-    """Return which right is missing of those that it takes to find out which rows a table refuses."""
+    """Return which of the rights is missing that one needs to find out which rows a table refuses."""
     return [said for (said,) in connection.execute(queries.text("rights", "missing_to_try"))]

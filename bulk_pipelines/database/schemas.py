@@ -27,8 +27,8 @@ def check(url: str, name: str, timeout: int) -> None:
 
 
 def exists(connection: Connection, name: str) -> bool:
-    """Whether the schema is there. If it is not, the role may make it. Raise `Unavailable` if the role can neither use
-    the schema nor make it."""
+    """Whether the schema is there, and the role may use it. If it is not there, and the role may not make it, or if the
+    role may not use it, raise `Unavailable`."""
     row = connection.execute(
         "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')"
         " FROM pg_namespace WHERE nspname = %s",

@@ -249,7 +249,7 @@ def check(table: Mapping[str, Any], target: type, place: str, internal: set[str]
     known = {field.name: field.type for field in fields(target) if field.name not in internal}
     for name, value in table.items():
         if name not in known:
-            raise InvalidInput(FIELD, f"{place}: {name!r} is not known; known are {', '.join(sorted(known))}")
+            raise InvalidInput(FIELD, f"{place}: {name!r} is not known; the known ones are {', '.join(sorted(known))}")
         allowed, said = VALUES.get(known[name], (str, "a text"))
         if not isinstance(value, allowed) or isinstance(value, bool):
             raise InvalidInput(FIELD, f"{place}: {name}: {value!r} is not {said}")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from bulk_pipelines.storage.contract import Sink
 
 BATCH = 1 << 20
-"""Bytes of rows in one record batch."""
+"""How many bytes of rows one record batch has."""
 
 
 def written(

@@ -4,7 +4,7 @@ command line shows its help at once."""
 FLAGS = ("no_header", "ignore_extra")
 SEVERAL = ("nulls", "dates", "map", "ignore", "constants", "expressions")
 REPEATED = {"nulls": "null", "dates": "date", "constants": "constant", "expressions": "expression"}
-"""The names of options on the command line, where each stands for one value: it may be repeated there."""
+"""The names of options on the command line, where each stands for one value, and may be repeated."""
 HELP = {
     "delimiter": "CSV: what separates fields: comma, semicolon, tab, pipe or a character; recognised when left out.",
     "quote": 'CSV: what quotes a field, " when left out; none: nothing does.',
@@ -13,7 +13,7 @@ HELP = {
     "skip_lines": "How many lines (of a sheet: rows) stand before the header.",
     "no_header": "The first line is a record. Its fields are those that are named, or the columns in their order.",
     "fields": "The names of the fields of a file without a header: id,email,name.",
-    "nulls": "A spelling of no value, such as NULL or -, beside the empty field; may be repeated.",
+    "nulls": "A spelling of no value, such as NULL or -, besides the empty field; may be repeated.",
     "decimal": "comma: numbers are written 1.234,56.",
     "dates": "COLUMN=FORM, such as born=%d.%m.%Y: how dates are written that are not ISO 8601.",
     "sheet": "XLSX: the name or the number of the sheet; the only one with content when left out.",
@@ -22,6 +22,6 @@ HELP = {
     "ignore": "A field that is left out; may be repeated.",
     "ignore_extra": "Leave out all fields that fit no column.",
     "constants": "COLUMN=VALUE: the column gets this value in every record.",
-    "expressions": "COLUMN=SQL: PostgreSQL makes the value of the fields: full_name=first || ' ' || last.",
+    "expressions": "COLUMN=SQL: PostgreSQL makes the value from the fields: full_name=first || ' ' || last.",
 }
 """What each option is, for the doors."""

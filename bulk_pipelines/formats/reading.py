@@ -21,7 +21,8 @@ TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "")
 
 
 class FileFormat(StrEnum):
-    """The formats of files that can be imported. The last three are turned into CSV when they are landed."""
+    """The formats of files that can be imported. The last three are tables, and are landed as rows
+    (`formats/rows.py`)."""
 
     CSV = "csv"
     NDJSON = "ndjson"
@@ -60,7 +61,7 @@ class Reading:
     """Whether fields that fit no column are left out."""
     constants: tuple[tuple[str, str], ...] = ()
     expressions: tuple[tuple[str, str], ...] = ()
-    """Columns, each with the SQL expression that makes its value of the fields."""
+    """Columns, each with the SQL expression that makes its value from the fields."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -74,8 +75,8 @@ class Reading:
         return told
 
     def of_records(self, *, of_table: bool) -> Self:
-        """Return how a file is to be read to which records of such files were written: in UTF-8, with nothing before
-        them, and as CSV with a header if the files were tables."""
+        """Return how to read a file into which records of such files were written. It is in UTF-8, with nothing before
+        the records. If the files were tables, it is CSV with a header."""
         same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
         return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
 

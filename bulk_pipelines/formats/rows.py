@@ -21,7 +21,7 @@ NUMBER, SURPLUS = "number of the row", "surplus values"
 OWN = (pa.field(NUMBER, pa.int64()), pa.field(SURPLUS, pa.int32()))
 BATCH_ROWS = 8_192
 BATCH_BYTES = 16 << 20
-"""A batch is cut to about so many bytes."""
+"""About how many bytes a batch has at most: larger ones are cut."""
 MOST_BYTES = 64 << 20
 """How much a batch may take if each of its values is as long as the longest of its dictionary."""
 
@@ -46,7 +46,7 @@ class Place:
 
 
 def written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield the file in pieces. The batches have the own columns and then those of the schema."""
+    """Yield the file in pieces. The batches have our own columns first, and then those of the schema."""
     plain = [field.with_type(value_type(field.type)) for field in schema]
     metadata: Any = schema.metadata
     whole = pa.schema([*OWN, *plain], metadata)
@@ -65,7 +65,7 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def cut(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into such that have not too many rows and bytes, and write out the values of dictionaries."""
+    """Cut a batch into ones that have not too many rows and bytes, and write out the values of dictionaries."""
     if not batch.num_rows:
         return
     longest = sum(longest_of(values.dictionary) for values in batch.columns if isinstance(values, pa.DictionaryArray))
@@ -88,7 +88,7 @@ def longest_of(dictionary: Any) -> int:
 
 
 def numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """Return the batch with the own columns before its columns: its rows are numbered from `first` on, and have no
+    """Return the batch with our own columns before its columns. Its rows are numbered from `first` on, and have no
     surplus values."""
     count = batch.num_rows
     numbers: Any = pa.array(np.arange(first, first + count))
@@ -101,14 +101,14 @@ def is_rows(head: bytes) -> bool:
 
 
 def opened(source: Source) -> tuple[pa.Schema, int]:
-    """Return the schema of a file of rows, with the own columns, and the position of the first batch."""
+    """Return the schema of a file of rows, with our own columns, and the position of the first batch."""
     _, length = HEAD.unpack(source.read(0, HEAD.size))
     start = HEAD.size + length
     return pa.ipc.read_schema(pa.py_buffer(source.read(HEAD.size, start))), start
 
 
 def places(source: Source, start: int, stop: int | None = None) -> Iterator[Place]:
-    """Yield where the batches lie that begin from `start` to before `stop`."""
+    """Yield where those batches lie that begin at `start` or behind it, and before `stop`."""
     stop = source.size if stop is None else stop
     while start < stop:
         length, count, first = BATCH_HEAD.unpack(source.read(start, start + BATCH_HEAD.size))

@@ -26,15 +26,15 @@ LEVEL = 2
 
 
 def schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """Return the types in which rows are written. Lists are the JSON that their cells hold, and all that a cell has no
-    form for is text."""
+    """Return the types in which rows are written. Lists are the JSON that their cells hold. Whatever has no form of
+    its own in a cell is text."""
     return pa.schema(
         [pa.field(column.name, column.kind.arrow if column.kind in OWN_FORM else pa.string()) for column in columns]
     )
 
 
 def written(title: str, columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield the file. Its sheets have the title."""
+    """Yield the file. Its sheets are named after the title."""
     ready: list[bytes] = []
     sink = Sink(lambda data: ready.append(bytes(data)))
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:

@@ -61,7 +61,7 @@ def cell(start: str, numbers: Values, inside: Pieces, values: Values) -> Pieces:
 
 
 def content(column: Column, values: Values, first: int) -> Pieces:
-    """Write cells from behind their references to before their end tags."""
+    """Write the part of each cell that stands between its reference and its end tag."""
     return CONTENTS[column.kind](column, values, first)
 
 
@@ -71,7 +71,7 @@ def text(column: Column, values: Values, first: int) -> Pieces:
 
 
 def plain(_column: Column, values: Values, _first: int) -> Pieces:
-    """Write texts that have nothing to escape in them."""
+    """Write texts in which nothing has to be escaped."""
     return ['" t="inlineStr"><is><t>', values, "</t></is>"]
 
 

@@ -23,12 +23,13 @@ ROOT = re.compile(rb"<(?:\w+:)?worksheet\b[^>]*>")
 DAY = 86_400_000
 EXCEL_ZERO = -25_569 * DAY
 MICROSECONDS = 1_000 * DAY
-# Sums of hours miss midnight by so many microseconds, and Excel shows them as midnight. What is one microsecond before
-# midnight, as the digits of a number tell it, is the end of a day that somebody wrote.
+# Sums of hours may miss midnight by fewer than SUMS microseconds, and Excel shows them as midnight. A number that is
+# one microsecond before midnight, as far as its digits tell, is the end of a day that somebody wrote.
 SUMS = 20
 LAST_MICROSECOND = (0.9, 1.6)
 LAST_SERIAL = 2_958_466
-# With a power of ten, or with a point and sixteen or seventeen digits: so many tell the numbers of cells apart.
+# Numbers with a power of ten are odd, and so are those with a point and sixteen or seventeen digits, which are as many
+# as it takes to tell the numbers of cells apart.
 SHOWN_DIGITS, SHORT = 15, 13
 ODD_NUMBER = r"E|^-?0\.0*\d{16,17}$|^-?[1-9][\d.]{16,17}$"
 
@@ -245,7 +246,7 @@ def last_moments(days: npt.NDArray[np.float64], of_day: npt.NDArray[np.bool_]) -
 
 
 def numbers(texts: Any) -> npt.NDArray[np.float64]:
-    """Read numbers; a text that is none becomes -1."""
+    """Read numbers. A text that is not a number becomes -1."""
     try:
         found: npt.NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:

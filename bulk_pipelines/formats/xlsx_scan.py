@@ -95,7 +95,8 @@ def quickly(data: bytes) -> Cells | None:
 
 
 def ends_of(tags: Ints, ends: Ints) -> Ints | None:
-    """Return where each tag ends. A text may hold a `>`, too; return None if that is not how it is."""
+    """Return where each tag ends. A text may hold a `>`, too, so the first one behind the beginning of a tag counts.
+    Return None if the ends found do not alternate with the tags."""
     if len(tags) > len(ends):
         return None
     if len(tags) < len(ends):
@@ -168,7 +169,7 @@ def gathered(view: npt.NDArray[np.uint8], starts: Ints, stops: Ints) -> Any:
 
 
 def parsed(data: bytes, root: bytes) -> Cells:
-    """Find the cells with a parser of XML. The part's first tag has the names of its spaces."""
+    """Find the cells with a parser of XML. The part's first tag declares its namespaces."""
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise damaged("a sheet declares entities")
     name = re.match(rb"<([^\s>/]+)", root)

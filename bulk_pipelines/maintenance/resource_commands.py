@@ -66,7 +66,7 @@ def sample() -> None:
 @click.argument("names", nargs=-1, metavar="[RESOURCE]...", shell_complete=suggestions.resources)
 @output.shows(ResourceChecked, many=True)
 def check(names: tuple[str, ...]) -> None:
-    """Say where declarations and tables have come apart; exit with status 1 if any import could not work."""
+    """Say where declarations and tables differ; exit with status 1 if any import could not work."""
     from bulk_pipelines import resources
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction

@@ -20,8 +20,8 @@ def known() -> tuple[Resource, ...]:
 
 
 def worked() -> tuple[Resource, ...]:
-    """Return what there are kinds of job and assets for: each resource, and one for all tables that nobody has
-    declared."""
+    """Return the resources that have kinds of job and assets: all known ones, and one that stands for all tables that
+    nobody has declared."""
     return (*known(), ANY_TABLE)
 
 
@@ -31,11 +31,12 @@ def find(name: str) -> Resource:
         if resource.name == name:
             return resource
     names = ", ".join(resource.name for resource in found)
-    raise InvalidInput("resource", f"there is no resource {name!r}; known are {names}")
+    raise InvalidInput("resource", f"there is no resource {name!r}; the known ones are {names}")
 
 
 def referrers(resource: Resource) -> list[tuple[Resource, str]]:
-    """Return each column that refers to the id of this resource, with the resource that has the column."""
+    """Return the columns that refer to the id of this resource, each with the resource that has it. Only resources that
+    come with the project are looked through."""
     return [
         (other, reference.column)
         for other in RESOURCES
@@ -50,8 +51,8 @@ def of_samples() -> tuple[str, ...]:
 
 
 def referred_to(resource: Resource) -> list[str]:
-    """Return the names of the resources that this one refers to. Where some refer to each other in a circle, one of
-    them does not depend on the one behind it: an order has no circles."""
+    """Return the names of those resources that this one refers to and that stand before it in the order. If some refer
+    to each other in a circle, one of these references is left out, because an order has no circles."""
     before: list[Resource] = []
     for each in known():
         if each.name == resource.name:

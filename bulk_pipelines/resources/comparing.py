@@ -1,4 +1,4 @@
-"""Where a declaration and its table have come apart."""
+"""Comparing a declaration with its table, to find where the two have come to differ."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from bulk_pipelines.resources.rules import OneOf
 class Difference:
     said: str
     grave: bool
-    """Whether no import can do its work before it is mended."""
+    """Whether no import can do its work until the difference is mended."""
 
 
 def differences(connection: Connection, declared: Resource) -> list[Difference]:
@@ -35,7 +35,7 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
     found += [Difference(f"the table has another unique key, on {', '.join(columns)}", False) for columns in new]
     found += of_references(declared, actual)
     if declared.provenance != actual.provenance:
-        has = "has" if actual.provenance else "has not"
+        has = "has" if actual.provenance else "lacks"
         found.append(Difference(f"the table {has} the columns of provenance", declared.provenance))
     if set(declared.referrers) != set(actual.referrers):
         found.append(Difference("other tables refer to it now than when it was adopted", False))
@@ -47,7 +47,7 @@ def of_column(table: str, declared: Column, actual: Column | None) -> list[Diffe
     if actual is None:
         return [Difference(f"the table has no column {name}, or it is generated", True)]
     if (declared.type, declared.exact_type) != (actual.type, actual.exact_type):
-        return [Difference(f"its column {name} is {actual.type}, declared is {declared.type}", True)]
+        return [Difference(f"its column {name} is {actual.type}, but is declared as {declared.type}", True)]
     found = []
     if actual.required and not declared.required:
         found.append(Difference(f"its column {name} needs a value, and the declaration does not require it", False))
@@ -55,8 +55,8 @@ def of_column(table: str, declared: Column, actual: Column | None) -> list[Diffe
         found.append(Difference(f"its column {name} has no default any more", True))
     if actual.takes_empty and not declared.takes_empty:
         told = (
-            f"its column {name} takes an empty text as a value, and the declaration, which is older than that, says"
-            f" that it is none, so NULL is loaded: `bulk resources adopt {table} --again` makes it anew"
+            f"its column {name} takes an empty text as a value, but the declaration says that it is none, so NULL is"
+            f" loaded: `bulk resources adopt {table} --again` makes the declaration anew"
         )
         found.append(Difference(told, False))
     labels = {value for rule in actual.rules if isinstance(rule, OneOf) for value in rule.values}
@@ -72,11 +72,11 @@ def of_column(table: str, declared: Column, actual: Column | None) -> list[Diffe
 def of_references(declared: Resource, actual: Resource) -> list[Difference]:
     one, other = ({(each.columns, each.table, each.to) for each in side.references} for side in (declared, actual))
     gone = [
-        Difference(f"{','.join(columns)} refers to {'.'.join(table)} no more", False)
+        Difference(f"{','.join(columns)} no longer refers to {'.'.join(table)}", False)
         for columns, table, _ in one - other
     ]
     new = [
-        Difference(f"{','.join(columns)} refers to {'.'.join(table)} now", False) for columns, table, _ in other - one
+        Difference(f"{','.join(columns)} now refers to {'.'.join(table)}", False) for columns, table, _ in other - one
     ]
     return sorted(gone + new, key=lambda each: each.said)
 

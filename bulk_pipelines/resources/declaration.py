@@ -151,7 +151,7 @@ class Referrer:
     collations: tuple[str | None, ...] = field(default=(), compare=False)
     """The collations by which the columns compare, if they have any: both sides need not have the same."""
     hidden: bool = field(default=False, compare=False)
-    """Whether this role cannot see its rows, which would change if a row that they name went."""
+    """Whether this role cannot see its rows, which would change if a row that they refer to were deleted."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ bulk export --table shop.orders --format parquet
 Columns, types, defaults, NOT NULL, keys, foreign keys, enums, domains, generated and identity columns are read from
 PostgreSQL's catalogue into the same declaration that users, articles and comments have. It goes with the job's
 request, so every lane has the same; the plan compares it with the table, and refuses the import in one line if the
-two have come apart.
+two differ.
 
 `bulk resources adopt shop.orders` writes this declaration to `resources/orders.toml` (`BULK_RESOURCES` names
 another folder). From then on `orders` is a resource like users: `--resource orders`, `bulk export orders`, a rule
 in `drops.toml`, and in Dagster, when its code location is loaded again, two assets whose lineage follows the
-foreign keys. Edit the file, and keep it in git. `bulk resources check` says where it and the table have come apart;
+foreign keys. Edit the file, and keep it in git. `bulk resources check` says where it and the table differ;
 `bulk resources adopt shop.orders --again` makes it anew and keeps what you wrote. A table whose name means something
 else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_images`; `--name` gives another name.
 
@@ -37,7 +37,7 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
 | `fill` | what stands in for a missing value: `new_id`, `import_time`, `change_time` |
 | `searchable` | whether exports may ask for words (`~=`) |
 | `type`, `stored_as`, `kind` | the type in PostgreSQL, the type below its domain, and how values are read: leave them |
-| `takes_empty` | whether an empty text is a value of a type of the kind other |
+| `takes_empty` | whether an empty text is a value, for a type of the kind `other` |
 
 `[[keys]]` and `[[references]]` have a `code`, too; `[[rules]]` say that a column is `empty` `when` another one
 `has` a value.

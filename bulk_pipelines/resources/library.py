@@ -13,7 +13,7 @@ from bulk_pipelines.settings import Settings
 
 ABOUT = """\
 The declaration of {place}, for `bulk import --resource {name}` and `bulk export {name}`. Edit it, and keep it in git.
-`bulk resources check` says where it and the table have come apart; docs/resources.md explains every field."""
+`bulk resources check` says where it and the table differ; docs/resources.md explains every field."""
 
 
 def folder(chosen: Settings) -> Path:
@@ -101,7 +101,8 @@ def check_free(name: str, taken: Collection[str], place: str) -> None:
 
 
 def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:
-    """Write the declaration to its file, and return that. A file that is there is only replaced when told."""
+    """Write the declaration to its file, and return the path. A file that is there already is replaced only if `again`
+    is set."""
     import tomlkit
 
     check_name(resource.name, "name")

@@ -27,7 +27,7 @@ REASONS = {
     "invalid_reference": "no row of the table that is referred to has this key",
     "too_long": "the value has more characters than its column allows",
     "invalid_email_format": "the value is not an email address",
-    "invalid_role": "the role is not one of the allowed",
+    "invalid_role": "the role is not one of those allowed",
     "invalid_active": "the value is neither true nor false",
     "invalid_slug_format": "the slug is not kebab-case",
     "invalid_tags": "the value is not a list of strings",

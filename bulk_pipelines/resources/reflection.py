@@ -68,7 +68,7 @@ def reflected(connection: Connection, table: str, name: str) -> Resource:
         raise InvalidInput(FIELD, f"the table {table} has no column that a file could give values for")
     taken = {column.name for column in columns} & OURS
     if taken:
-        raise InvalidInput(FIELD, f"the table {table} has a column {min(taken)}, which is a name of imports")
+        raise InvalidInput(FIELD, f"the table {table} has a column {min(taken)}, and imports use this name")
     return Resource(
         name=name or f"{schema}.{relname}",
         says=comment or f"The rows of {schema}.{relname}.",
@@ -112,7 +112,7 @@ def found(connection: Connection, table: str) -> tuple[int, str, str, str | None
         raise InvalidInput(
             FIELD,
             f"row-level security of {schema}.{name} holds for this role, so nobody could tell which rows are there:"
-            " let a role work that owns the table or has BYPASSRLS",
+            " work with a role that owns the table or has BYPASSRLS",
         )
     return oid, schema, name, comment
 
@@ -162,7 +162,7 @@ def kind_of(bare: str, category: str, sort: str) -> ColumnKind:
 
 
 def keys(connection: Connection, oid: int, columns: list[Column]) -> list[Key]:
-    """Return the keys whose columns files can give. The others are kept by the table alone."""
+    """Return the keys whose columns files can give. The table alone watches over the others."""
     known = {column.name for column in columns}
     rows = connection.execute(queries.text("reflection", "keys"), {"oid": oid}).fetchall()
     return [

@@ -53,7 +53,7 @@ def parsed(text: str) -> Resource:
 
 
 def as_dict(resource: Resource) -> dict[str, Any]:
-    """Return the declaration of an adopted table as it is written. What is not said is what is usual."""
+    """Return the declaration of an adopted table as it is written. Usual values are left out."""
     from bulk_pipelines.resources.written_form import as_written
 
     return as_written(resource).model_dump(mode="json", exclude_defaults=True)

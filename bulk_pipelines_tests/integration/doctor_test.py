@@ -185,7 +185,7 @@ def test_without_a_file_of_sources_there_is_the_inbox(chosen: Settings) -> None:
     [
         ('after = "mvoe"', 'after = "move"', "after: 'mvoe' is none of leave, move, delete"),
         ('resource = "usres"', 'resource = "users"', "'usres' is not a resource: users, articles, comments"),
-        ('makrer = ".done"', 'marker = ".done"', "'makrer' is not known; known are after, done_folder"),
+        ('makrer = ".done"', 'marker = ".done"', "'makrer' is not known; the known ones are after, done_folder"),
     ],
 )
 def test_a_mistake_in_the_file_of_sources(

@@ -10,7 +10,8 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.processing import work
 from bulk_pipelines_tests.scenes.api import Api
-from bulk_pipelines_tests.scenes.processing import SHOP
+from bulk_pipelines_tests.scenes.processing import SHOP, items
+from bulk_pipelines_tests.servers.provider_server import Call, Said
 
 NOBODY = "http://127.0.0.1:9/"
 NONE: Mapping[str, str] = {}
@@ -43,3 +44,21 @@ def products(*titles: str) -> str:
 def job_of(api: Api, job_key: str) -> Job:
     with transaction(api.engine) as connection:
         return jobs.find(connection, job_key)
+
+
+def prices(call: Call) -> Any:
+    """Find what begins with a letter, nothing for `none…`, and refuse `bad…`."""
+    query = call.params["q"].split()[0]
+    if query.startswith("bad"):
+        return Said({}, 400)
+    return items() if query.startswith("none") else items((query, 0.9, "1.50"))
+
+
+def worked(api: Api, job_key: str) -> dict[str, Any]:
+    """Kick the job off until it is over, as a browser does."""
+    ada = api.client("ada")
+    for _ in range(100):
+        kicked = ada.post(f"/api/jobs/{job_key}/kickoff", params={"durationMs": 2_000}).json()
+        if kicked["queue_state"] in ("DONE", "FAILED"):
+            return dict(kicked)
+    raise AssertionError(kicked)

@@ -21,8 +21,10 @@ from bulk_pipelines.engine.jobs.submission import Request
 from bulk_pipelines.engine.kinds import Handler, Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done, Outcome
 from bulk_pipelines.engine.states import ItemState
-from bulk_pipelines.engine.worker import retry
+from bulk_pipelines.engine.worker import drain, retry
+from bulk_pipelines.engine.worker.drain import Drained
 from bulk_pipelines.engine.worker.retry import RetryPolicy, Settlement
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
 
 FAR = 3_600.0
@@ -225,3 +227,10 @@ def check_counters(pool: Engine, job: Job) -> None:
 def count(pool: Engine, job: Job, state: ItemState) -> int:
     """Return how many items of the job are in the state."""
     return list(statuses(pool, job).values()).count(state)
+
+
+def drained(
+    pool: Engine, job: Job, kinds: Kinds = WORK, *, seconds: float | None = None, patient: bool = True
+) -> Drained:
+    with Worker(pool, kinds, job) as worker:
+        return drain.drain(worker, seconds=seconds, patient=patient)

@@ -56,7 +56,8 @@ def found(head: bytes, told: str | None) -> str | None:
 
 
 def wide_one(head: bytes) -> str | None:
-    """Return which UTF-16 a text is in whose first characters all are of ASCII; None if it is in neither."""
+    """Return the form of UTF-16 that a text is in. Return None if it is in neither, or if its first characters are not
+    all ASCII."""
     first = head[:FIRST_BYTES]
     for name, zeros, others in (("utf-16-le", first[1::2], first[::2]), ("utf-16-be", first[::2], first[1::2])):
         if zeros and not any(zeros) and all(others):
@@ -65,7 +66,8 @@ def wide_one(head: bytes) -> str | None:
 
 
 def is_western(head: bytes) -> bool:
-    """Tell whether the text cannot be UTF-8, and all its bytes that are not ASCII are letters among letters."""
+    """Tell whether the text has bytes beyond ASCII, none of which belongs to a character of UTF-8, and each of which
+    would be a letter beside a letter."""
     if head.isascii():
         return False
     places = [place for place, byte in enumerate(head) if byte >= 0x80][:1_000]

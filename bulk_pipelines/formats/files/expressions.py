@@ -1,4 +1,4 @@
-"""Expressions of SQL that make a column of the fields of a record. PostgreSQL evaluates them, for a whole block at
+"""Expressions of SQL that make a column from the fields of a record. PostgreSQL evaluates them, for a whole block at
 once, in a transaction that may only read."""
 
 import re
@@ -52,7 +52,7 @@ def refuse_more(name: str, expression: str) -> None:
 
 
 def evaluate(pool: Engine, table: pa.Table, expressions: Sequence[tuple[str, str]]) -> Made:
-    """Return the columns that the expressions make of the fields, as text. A record at which an expression fails has
+    """Return the columns that the expressions make from the fields, as text. A record at which an expression fails has
     none, and what PostgreSQL said is returned with its number."""
     texts = {name: column(table, name).cast(pa.string()) for name in table.column_names if is_text(table, name)}
     found: dict[str, Column] = {}

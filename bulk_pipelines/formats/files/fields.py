@@ -15,7 +15,8 @@ LONGEST_SHOWN = 80
 
 
 def alike(name: str) -> str:
-    """Return what is left of a name without case, spaces and punctuation. A name that has nothing else stays."""
+    """Return what is left of a name without case, spaces and punctuation. A name that has nothing else stays as
+    it is."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return "".join(mark for mark in folded if mark.isalnum()) or folded
 

@@ -7,8 +7,8 @@ from bulk_pipelines.errors import InvalidInput
 
 
 class Unfit(InvalidInput):
-    """The file does not fit as it is read. `remedy` has the options with which it would, or with which it might;
-    `fields` are the names of its fields, and `columns` where each would go, as far as that was found out."""
+    """The error that a file does not fit as it is read. `remedy` has the options with which it would fit, or might;
+    `fields` are the names of its fields, and `columns` tells where each would go, as far as that was found out."""
 
     def __init__(
         self,

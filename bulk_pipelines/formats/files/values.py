@@ -1,4 +1,4 @@
-"""Values that are made of those of a file: dates and numbers in other forms than PostgreSQL reads."""
+"""Values that are made from those of a file: dates and numbers in other forms than PostgreSQL reads."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 
 Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
-"""The columns that expressions made, and for each row at which one failed the column and what PostgreSQL said."""
+"""The columns that expressions made; and for each row at which one failed, the column and what PostgreSQL said."""
 WITH_COMMA = r"^\s*[+-]?(?:\d{1,3}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
 CLOCK_PARTS = "HIMSpTX"
 
@@ -31,7 +31,7 @@ def plainly(text: Column) -> Column:
 
 def with_point(text: Column) -> Column:
     """Write numbers with a decimal comma as PostgreSQL does. The result is null where a value is no such number, above
-    all where a point is neither the mark of thousands nor left out."""
+    all where it has a point that does not separate thousands."""
     valid: Mask = to_mask(compute.match_substring_regex(text, WITH_COMMA))
     text = compute.if_else(pa.array(valid), text, pa.scalar(None, pa.string()))
     text = compute.replace_substring_regex(text, r"[.  '\s]", "")

@@ -94,7 +94,7 @@ def problems(
             continue
         shown, base, is_generated, _ = there[column.name]
         if base not in TYPES[column.kind]:
-            found.append(f"its column {column.name} is {shown}, declared is {column.kind.postgres}")
+            found.append(f"its column {column.name} is {shown}, but is declared as {column.kind.postgres}")
         if is_generated:
             found.append(f"its column {column.name} is generated")
     found += [f"it has no column {name}" for name in PROVENANCE[: 3 if is_target else 2] if name not in there]

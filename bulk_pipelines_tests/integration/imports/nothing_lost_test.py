@@ -185,6 +185,6 @@ def test_a_declaration_that_is_older_than_its_word_for_empty_texts(shop: Shop, e
         (found,) = comparing.differences(connection, older)
     assert not found.grave
     assert found.said == (
-        "its column words takes an empty text as a value, and the declaration, which is older than that, says that it"
-        " is none, so NULL is loaded: `bulk resources adopt shop.found --again` makes it anew"
+        "its column words takes an empty text as a value, but the declaration says that it is none, so NULL is loaded:"
+        " `bulk resources adopt shop.found --again` makes the declaration anew"
     )

@@ -112,7 +112,7 @@ def test_an_empty_table_and_one_without_columns(shop: Shop, imports: Imports) ->
 @pytest.mark.parametrize("name", ["import_job", "import_held"])
 def test_a_column_with_a_name_of_ours_is_refused(shop: Shop, name: str) -> None:
     shop.do(f"CREATE TABLE shop.same (id integer, {name} text)")
-    with pytest.raises(InvalidInput, match=f"has a column {name}, which is a name of imports"):
+    with pytest.raises(InvalidInput, match=f"has a column {name}, and imports use this name"):
         shop.declared("shop.same")
 
 
@@ -219,7 +219,7 @@ CHANGES = {
     "DROP TABLE shop.lines, shop.orders": "Was shop.orders renamed or removed",
     "ALTER TABLE shop.orders RENAME TO sold": "Was shop.orders renamed or removed",
     "ALTER TABLE shop.orders DROP COLUMN weight": "the table has no column weight",
-    "ALTER TABLE shop.orders ALTER items TYPE text": "its column items is text, declared is smallint",
+    "ALTER TABLE shop.orders ALTER items TYPE text": "its column items is text, but is declared as smallint",
     "ALTER TABLE shop.orders ADD kind text NOT NULL": "the table has a column kind (text), which needs a value",
     "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey CASCADE": "the table has no unique key on id",
 }

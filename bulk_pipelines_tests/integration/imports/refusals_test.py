@@ -288,7 +288,7 @@ def test_a_failure_says_why_and_where_there_is_more(
 
 
 MISFITS = {
-    "ALTER TABLE users ALTER role TYPE bytea USING convert_to(role, 'UTF8')": "column role is bytea, declared is text",
+    "ALTER TABLE users ALTER role TYPE bytea USING convert_to(role, 'UTF8')": "role is bytea, but is declared as text",
     "ALTER TABLE users RENAME name TO title": "it has no column name; its column title needs a value",
     "ALTER TABLE users ADD tenant int NOT NULL": "its column tenant needs a value, and no such column is declared",
     "ALTER TABLE bulk.users_aside DROP import_held, DROP email": "the table users_aside is not what the declaration of",

@@ -9,7 +9,7 @@ from bulk_pipelines.imports.plan.cut import csv_ends
 
 @dataclass(frozen=True)
 class Dialect:
-    """`nulls` are the spellings of no value, beside the empty field. A quoted spelling is a text."""
+    """`nulls` are the spellings of no value, besides the empty field. A quoted spelling is a text."""
 
     delimiter: str = ","
     quote: str | None = '"'
