@@ -195,7 +195,8 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
     except psycopg.Error as error:
         if reader.broken:
             raise
-        if faults.passes(error):
+        # The transaction of the query only reads by our own choice: a query that writes is wrong.
+        if faults.passes(error) and not isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
             raise Unavailable(f"the query cannot be read: {pools.reason(error)}") from error
         raise InvalidInput("query", pools.reason(error)) from None
     finally:
