@@ -39,6 +39,11 @@ def test_every_make_target_exists(page: Path) -> None:
 
 
 @each_page
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    assert not re.search("^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)
+
+
+@each_page
 def test_every_command_exists(page: Path) -> None:
     for name in set(re.findall(r"`(?:\.venv/bin/)?bulk ([a-z][a-z-]*)", page.read_text())):
         assert name in main.commands, f"{page.name}: bulk {name}"

@@ -13,8 +13,9 @@ from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.resources.declaration import Resource, without_precision
 
-DATE = r"\dT|[-/.]\w+[-/.]\d"
-"""What tells that a date stands before or behind a time of day."""
+DATE = r"\dT|([-/.])\w+\1\d"
+"""What tells that a date stands before or behind a time of day. The parts of a date have the same sign between them; a
+fraction of a second has a point before it, and may have an offset behind it."""
 HALF = "0.5::numeric::money::text"
 LOSSES = {
     # A date may be infinite, or behind the last time that a timestamp knows.
@@ -43,6 +44,8 @@ WITHOUT_QUOTES = sql.SQL(r"""regexp_replace(nullif({}, ''), '\\(.)|"(")|"', '\1\
 
 def possible(connection: Connection, resource: Resource, names: frozenset[str]) -> bool:
     """Tell whether a text in one of these columns could lose a part."""
+    if not names:
+        return False  # most batches have no such column, and need not turn the session
     with namespaces.theirs(connection):
         given = sql.SQL("NULL")
         return any(condition(connection, resource.column(name).exact_type, given) is not None for name in names)

@@ -4,6 +4,7 @@ comes to the same items."""
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -74,9 +75,9 @@ def brought_in(
     files = left_to_land(pool, job, chosen)
     if upload is None:
         return landed(job.job_key, request, files, chosen)
-    files = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files]
-    with landing.begun(request, chosen) as lands:
-        return [each for file in files for each in converted(job.job_key, lands, file, sent=True)]
+    there = [file if file.dealt_with else land_sent(upload, file, request, chosen) for file in files]
+    with landing.begun(request, chosen) as lands, leaving_room(lands, job.job_key, files, upload):
+        return [each for file in there for each in converted(job.job_key, lands, file, sent=True)]
 
 
 def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -> tuple[list[ImportFile], list[Piece]]:
@@ -111,15 +112,27 @@ def landed(
 ) -> list[ImportFile]:
     """Land those files of an import that were not dealt with before, and return all of them in their order. Some are
     landed at once, and all by the same few connections, so that a server sees few logins."""
-    with landing.begun(request, chosen) as lands:
-        try:
-            with ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor:
-                found = executor.map(lambda file: [file] if file.dealt_with else land(job_key, lands, file), files)
-                return [each for several in found for each in several]
-        except Full:
-            if not any(file.dealt_with for file in files):
-                landing.remove(lands.into, job_key)  # the next try lands them anew, and others need the room
-            raise
+    with (
+        landing.begun(request, chosen) as lands,
+        leaving_room(lands, job_key, files),
+        ThreadPoolExecutor(FILES_AT_ONCE, "landing") as executor,
+    ):
+        found = executor.map(lambda file: [file] if file.dealt_with else land(job_key, lands, file), files)
+        return [each for several in found for each in several]
+
+
+@contextmanager
+def leaving_room(
+    lands: Landing, job_key: str, files: Sequence[ImportFile], upload: Upload | None = None
+) -> Iterator[None]:
+    """When our disk is full, remove what was landed of these files: the next try lands them anew, and others need the
+    room. What was sent stays, because it lies nowhere else."""
+    try:
+        yield
+    except Full:
+        if not any(file.dealt_with for file in files):
+            landing.remove(lands.into, job_key, [] if upload is None else [upload.whole, *upload.parts])
+        raise
 
 
 def converted(job_key: str, lands: Landing, file: ImportFile, *, sent: bool = False) -> list[ImportFile]:

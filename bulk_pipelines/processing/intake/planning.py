@@ -12,7 +12,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
-from bulk_pipelines.database import holding, namespaces, queries
+from bulk_pipelines.database import faults, holding, namespaces, queries
 from bulk_pipelines.database import pool as pools
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.intake import persist
@@ -20,7 +20,7 @@ from bulk_pipelines.engine.intake.adaptive import BatchSizer
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient
+from bulk_pipelines.errors import BulkError, Conflict, InvalidInput, Transient, Unavailable
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.processing import types
 from bulk_pipelines.processing.intake import collections, records, sources
@@ -195,6 +195,9 @@ def plan_query(pool: Engine, job: Job, request: ProcessingRequest) -> Job:
     except psycopg.Error as error:
         if reader.broken:
             raise
+        # The transaction of the query only reads by our own choice: a query that writes is wrong.
+        if faults.passes(error) and not isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            raise Unavailable(f"the query cannot be read: {pools.reason(error)}") from error
         raise InvalidInput("query", pools.reason(error)) from None
     finally:
         reader.close()
@@ -205,6 +208,7 @@ def queried(reader: Connection, url: str, query: str) -> tuple[tuple[str, ...], 
     statement = query.strip().rstrip(";")
     reader.autocommit = False
     reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    reader.execute(holding.PATIENCE)
     with holding.held(url, f"SELECT FROM ({statement}\n) AS given"):
         namespaces.turn_to_theirs(reader)
         # Only one statement can be prepared, so nothing in the text can end the read-only transaction.

@@ -90,6 +90,7 @@ def opened(pool: Engine, reference: Reference) -> Iterator[tuple[Connection, Rel
 def lock(pool: Engine, connection: Connection, reference: Reference) -> None:
     """Take the snapshot when nobody is changing the table, and hold the table from then on."""
     nothing = f"SELECT FROM {sql.as_string(table_named(reference.table))} LIMIT 0"
+    connection.execute(holding.PATIENCE)
     try:
         with holding.held(pool.url.render_as_string(hide_password=False), nothing):
             namespaces.turn_to_theirs(connection)

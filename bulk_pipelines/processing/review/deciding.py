@@ -4,7 +4,7 @@ other rows of the job show it when decisions are applied to the job; rows of lat
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Engine
@@ -76,7 +76,7 @@ def decide(pool: Engine, job_key: str, item_key: str, verdict: str, entry: str |
         if changed:
             write(connection, values, after, said, result, by)
             audit.note(connection, by, "decide", job.job_id, row=item_key, verdict=told.value, entry=entry)
-        holds = Decision(after.verdict, after.entry, after.rejected, by.name) if changed else before
+        holds = replace(after, by=by.name, at=None) if changed else replace(before, entry=after.entry)
         outcome = show(connection, job, recipe, {item_id: (row, result)}, {item_id: holds})[item_id]
     return Decided(holds, outcome, changed)
 

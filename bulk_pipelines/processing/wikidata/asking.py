@@ -12,8 +12,6 @@ from bulk_pipelines.processing.wikidata import questions
 from bulk_pipelines.processing.wikidata.options import Options
 
 Said = Mapping[str, Answer | Failure]
-Groups = Sequence[Sequence[str]]
-"""Questions that share a request."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Several files of this machine are one import of a server, as they are one import of the local command line."""
 
 import gzip
+import hashlib
 import os
 import threading
 import zipfile
@@ -14,9 +15,13 @@ from bulk_pipelines import errors
 from bulk_pipelines.client import Client, Import, contents, uploading
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.errors import IdempotencyConflict
+from bulk_pipelines.engine.jobs import runs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.sent import appending
+from bulk_pipelines.storage.errors import Full
+from bulk_pipelines_tests.integration.storage.local.storage_test import no_file_larger_than
 from bulk_pipelines_tests.scenes import people_files
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_imports import HEADER, count, done, found, landed, line, users
@@ -153,10 +158,28 @@ def test_a_file_that_is_no_good_is_left_out_and_named(api: Api, ada: Client, tmp
     told = notes(job)
     assert "do not fit users" in str(told["other.csv"])
     assert "cut off" in str(told["broken.csv.gz"])
+    assert job.result is not None
+    whole, *_, other, broken = (each["sha256"] for each in job.result["files"])
+    assert (other, broken) == (hashlib.sha256(paths[1].read_bytes()).hexdigest(), None), whole
     with pytest.raises(errors.InvalidInput) as caught:
         ended(api, ada.imports.submit(paths[1:], resource="users"))
     assert str(caught.value).startswith("source: other.csv: the columns of the file do not fit users")
     assert str(caught.value).count("broken.csv.gz: ") == 1
+
+
+def test_a_full_disk_keeps_what_was_sent_and_nothing_else(api: Api, ada: Client, tmp_path: Path) -> None:
+    """The next try reads it from there: it lies nowhere else."""
+    people = people_files.text_of(people_files.users(3_000)).encode()
+    paths = written(tmp_path, {"small.csv": users(1), "large.csv.gz": gzip.compress(people)})
+    seen = ada.imports.submit(paths, resource="users")
+    job = runs.take_up(api.engine, seen.job_id, "run-1", by_person=False).job
+    with no_file_larger_than(100_000), pytest.raises(Full, match="landed"):
+        planning.plan(api.engine, job)
+    folder = api.settings.home / "landed" / job.job_key
+    assert [each.name for each in folder.iterdir()] == ["000001-sent"]
+    job = worked(api.engine, begun(api.engine, job))
+    assert job.result is not None
+    assert job.result["read"] == 3_001
 
 
 def test_files_that_cannot_be_sent_are_told_before_anything_is_sent(api: Api, ada: Client, tmp_path: Path) -> None:

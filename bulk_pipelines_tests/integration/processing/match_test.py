@@ -161,6 +161,17 @@ def test_applying_and_later_jobs_agree_about_an_entry_that_has_changed_or_is_gon
     assert ids(scene, later)[2] == ("", "ambiguous"), "the row was never looked up, and waits for a reviewer"
 
 
+def test_the_same_decision_again_shows_the_entry_as_it_is_now(scene: Scene, table: str) -> None:
+    declare(scene, table)
+    job = scene.done("companies", source=scene.file(ROWS))
+    deciding.decide(scene.pool, job.job_key, "000000003", "accept", "4", ADA)
+    with transaction(scene.pool) as connection:
+        connection.execute("""UPDATE register."Companies" SET city = 'Espoo' WHERE id = 4""")
+    deciding.apply(scene.pool, job.job_key, ADA)
+    assert not deciding.decide(scene.pool, job.job_key, "000000003", "accept", "4", ADA).changed
+    assert scene.grid(job)[2]["City"] == "Espoo"
+
+
 def test_an_entry_that_was_gone_before_decisions_are_applied_is_shown_nowhere(scene: Scene, table: str) -> None:
     declare(scene, table)
     job = scene.done("companies", source=scene.file(TWICE))

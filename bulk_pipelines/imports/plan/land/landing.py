@@ -1,7 +1,7 @@
 """The landed files of an import: making them from their sources, opening them for reading, and removing them."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -68,13 +68,14 @@ class Landing:
         assert file.landed is not None
         target = f"{name}-{conversion.named(file.landed, self.request.reading)}"
         for number, member in enumerate(bundle.bundled(), 1):
-            each = of_archive(file, storable(member.filename))
+            each = replace(of_archive(file, storable(member.filename)), size=member.file_size, sha256=None)
             entry = Entry(each.source, member.file_size, None, target)
             try:
                 copy = landing.land_stream(
                     bundle.unpack(member), entry, each.source, self.into, f"{target}.{number:05}", self.limits
                 )
-                yield from self.converted(landed_as(each, copy), name)
+                each = landed_as(each, copy)
+                yield from self.converted(each, name)
             except BulkError as error:
                 if isinstance(error, NOT_THE_FILES):
                     raise
@@ -185,10 +186,11 @@ def hash_of(landed: str, version: str) -> str:
     return found.hexdigest()
 
 
-def remove(storage: Storage, job_key: str) -> None:
-    """Remove the landed files of a job that needs them no more, and the files in which its rejects were run again."""
+def remove(storage: Storage, job_key: str, but: Collection[str] = ()) -> None:
+    """Remove the landed files of a job that needs them no more, `but` for these, and the files in which its rejects
+    were run again."""
     for pattern in (f"{job_key}/*", f"{job_key}-rejects.*"):
-        storage.delete(*(entry.key for entry in list(storage.entries(pattern))))
+        storage.delete(*(entry.key for entry in list(storage.entries(pattern)) if entry.key not in but))
     if isinstance(storage, LocalStorage):
         with suppress(OSError):  # the folder never was, or somebody put something else into it
             (storage.root / job_key).rmdir()

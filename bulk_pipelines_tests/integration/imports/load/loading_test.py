@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import namespaces, pool
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
@@ -19,6 +19,7 @@ from bulk_pipelines.imports.reconcile import last_wins
 from bulk_pipelines.imports.records import blocks
 from bulk_pipelines.imports.validate import validation
 from bulk_pipelines_tests.scenes.import_runs import Pace, Run, finished, prepared, rows
+from bulk_pipelines_tests.scenes.listening import listening
 
 
 def key(number: int) -> str:
@@ -249,3 +250,13 @@ def validated_blocks(run: Run) -> Iterable[validation.Validated]:
     for piece in run.ranges:
         for block in blocks.read(run.source, run.layout, piece, Pace(100), 1 << 20):
             yield validation.validate(run.context, run.layout, block)
+
+
+def test_nothing_is_asked_about_a_batch_that_can_lose_nothing(engine: Engine, tmp_path: Path) -> None:
+    """Only the COPY itself needs names to mean what they mean to people."""
+    run = prepared(engine, users(tmp_path / "users.csv", [(1, "one@x.org")]))
+    (block,) = validated_blocks(run)
+    heard: list[str] = []
+    with listening(engine, heard.append) as told, pool.transaction(told) as connection:
+        loading.load_batch(connection, run.context, block)
+    assert sum(namespaces.NOW in each for each in heard) == 1
