@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import holding, namespaces, queries
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database.pool import Connection, transaction
+from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.matching.entries import Entry
 from bulk_pipelines.processing.matching.references import stream, table_named
@@ -76,27 +76,35 @@ class Relation:
 def opened(pool: Engine, reference: Reference) -> Iterator[tuple[Connection, Relation]]:
     """Open a reference for reading, as one snapshot. If it lacks a table or a column, `InvalidInput` says so."""
     try:
-        with transaction(pool) as connection:
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            if reference.file:
-                yield connection, of_file(connection, reference)
-                return
-            lock(pool, connection, reference)
-            yield connection, of_table(connection, reference)
+        with pools.borrowed(pool) as connection:
+            if not reference.file:
+                # No statement behind the transaction's beginning may take its snapshot before the table is locked.
+                namespaces.turn_session_to_theirs(connection)
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                if reference.file:
+                    yield connection, of_file(connection, reference)
+                else:
+                    lock(pool, connection, reference)
+                    yield connection, of_table(connection, reference)
     except (psycopg.errors.SyntaxErrorOrAccessRuleViolation, psycopg.errors.InvalidName) as error:
         raise InvalidInput("reference", f"{reference.name}: {pools.reason(error)}") from None
 
 
 def lock(pool: Engine, connection: Connection, reference: Reference) -> None:
     """Take the snapshot when nobody is changing the table, and hold the table from then on."""
-    nothing = f"SELECT FROM {sql.as_string(table_named(reference.table))} LIMIT 0"
+    table = table_named(reference.table)
     connection.execute(holding.PATIENCE)
     try:
-        with holding.held(pool.url.render_as_string(hide_password=False), nothing):
-            namespaces.turn_to_theirs(connection)
-            connection.execute(nothing.encode())
-    except psycopg.errors.UndefinedTable:
+        with connection.transaction():
+            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(table))
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
         raise not_there(reference) from None
+    except (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege):
+        # It is a materialized view or a foreign table, or this role may read only some of its columns.
+        nothing = f"SELECT FROM {sql.as_string(table)} LIMIT 0"
+        with holding.held(pool.url.render_as_string(hide_password=False), nothing):
+            connection.execute(nothing.encode())
 
 
 def not_there(reference: Reference) -> InvalidInput:

@@ -93,6 +93,25 @@ def test_a_query_and_a_change_that_come_between_each_other_do_not_wait_for_long(
 def test_a_reference_and_a_change_that_come_between_each_other_do_not_wait_for_long(
     scene: Scene, stranger: psycopg.Connection[Any]
 ) -> None:
+    """Of what is no table or view, one session holds what another one reads."""
+    stranger.execute("CREATE MATERIALIZED VIEW public.stored AS SELECT title FROM wares")
+    reference = Reference("stored", "", Columns(("title",), "title"))
+
+    def change() -> None:
+        changing.append(executor.submit(stranger.execute, "REFRESH MATERIALIZED VIEW stored"))
+        with watching(scene.pool) as looker:
+            waiting = WAITING.replace("public.wares", "public.stored")
+            until(lambda: looker.execute(waiting).fetchone() is not None, "the change waits for who holds the view")
+
+    changing: list[Any] = []
+    with ThreadPoolExecutor(2) as executor, listening(scene.pool, before("LIMIT 0", change)) as pool:
+        reading = executor.submit(rows.check, pool, reference, [])
+        assert_given_up(stranger, reading.result, psycopg.errors.LockNotAvailable)
+        changing[0].result(timeout=10)
+
+
+def test_a_reference_is_read_in_the_session_that_holds_it(scene: Scene, stranger: psycopg.Connection[Any]) -> None:
+    """A change that comes after the lock waits for the reader; the reader waits for nobody."""
     reference = Reference("wares", "", Columns(("title",), "title"))
 
     def change() -> None:
@@ -101,10 +120,10 @@ def test_a_reference_and_a_change_that_come_between_each_other_do_not_wait_for_l
             until(lambda: looker.execute(WAITING).fetchone() is not None, "the change waits for who holds the table")
 
     changing: list[Any] = []
-    with ThreadPoolExecutor(2) as executor, listening(scene.pool, before("LIMIT 0", change)) as pool:
-        reading = executor.submit(rows.check, pool, reference, [])
-        assert_given_up(stranger, reading.result, psycopg.errors.LockNotAvailable)
+    with ThreadPoolExecutor(1) as executor, listening(scene.pool, before("WHERE", change)) as pool:
+        assert list(rows.found(pool, reference, ["lamp"], [])) == ["lamp"]
         changing[0].result(timeout=10)
+    assert rows.found(scene.pool, reference, ["lamp"], []) == {}
 
 
 def assert_given_up(
