@@ -58,7 +58,7 @@ def answered(environment: Mapping[str, str], *arguments: str, **options: Any) ->
 def test_from_sample_to_files(environment: Mapping[str, str], engine: Engine, s3_bucket: Place, home: Path) -> None:
     scene = Scene(engine, s3_bucket)
     sampled = bulk(environment, "sample", "--indexes", "150")
-    assert sampled.stderr == "30000 rows added to index_data\n"
+    assert sampled.stderr == "30,000 rows added to index_data\n"
     request = json.loads(sampled.stdout)
     assert len(request["inputs"]) == 600  # too many for one process
     assert bulk(environment, "sample", "--indexes", "150").stderr == "0 rows added to index_data\n"

@@ -28,6 +28,7 @@ ROWS = {
             (6, "Flo", None, None, "FR", "late"),
             (7, "Gil", "1980-12-31", None, None, None),
             (8, "Hal", "1979-01-02", None, None, None),
+            (9, "Jo", None, None, None, None),
         ],
     ),
 }
