@@ -164,8 +164,7 @@ def grants(role: str, name: str) -> None:
 
     bulk grants worker bulk_worker | psql "$OWNERS_DATABASE_URL"
     """
-    from bulk_pipelines.database import grants as rights
-    from bulk_pipelines.database import pool
+    from bulk_pipelines.database import pool, rights
     from bulk_pipelines.orchestration.schema import SCHEMA
 
     chosen = settings.current()

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from bulk_pipelines import doctor, status
 from bulk_pipelines.api.metrics.scraping import Scraper
 from bulk_pipelines.cli import main
-from bulk_pipelines.database import grants, migrations, pool, rights, samples
+from bulk_pipelines.database import migrations, pool, rights, samples
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources import adoption
@@ -20,7 +20,7 @@ from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 
 PEOPLE = "email,name,role\nann@b.org,Ann,reader\nann@b.org,Ann,reader\nbob@b.org,Bob,reader\n"
-Made = Callable[[grants.Role, str], str]
+Made = Callable[[rights.Role, str], str]
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def made(empty_database_url: str) -> Iterator[Made]:
     """Makes a role of PostgreSQL with the rights that are documented, granted by another one; gives its address."""
     roles: list[str] = []
 
-    def make(role: grants.Role, by: str) -> str:
+    def make(role: rights.Role, by: str) -> str:
         name = f"{role}_{os.getpid()}"
         with psycopg.connect(empty_database_url, autocommit=True) as admin:
             admin.execute(f"CREATE ROLE {name} LOGIN".encode())
         roles.append(name)
-        statements = grants.statements(role, name, make_url(empty_database_url).database or "", "dagster")
+        statements = rights.statements(role, name, make_url(empty_database_url).database or "", "dagster")
         with psycopg.connect(by, autocommit=True) as granting:
             granting.execute(statements.encode())
         return empty_database_url.replace("postgres@", f"{name}@", 1)
@@ -60,9 +60,9 @@ def refusal(url: str, statement: str) -> str:
 @pytest.fixture
 def granted(made: Made, empty_database_url: str) -> tuple[str, str, str]:
     """The addresses of an owner, a worker and a reader, in a database with tables of people."""
-    owner = made(grants.Role.OWNER, empty_database_url)
+    owner = made(rights.Role.OWNER, empty_database_url)
     migrations.apply(owner)
-    worker, reader = made(grants.Role.WORKER, owner), made(grants.Role.READER, owner)
+    worker, reader = made(rights.Role.WORKER, owner), made(rights.Role.READER, owner)
     with pool.single(empty_database_url) as people, people.transaction():
         samples.make(people)
         people.execute("CREATE TABLE public.orders (id int PRIMARY KEY, n int); CREATE TABLE public.closed (id int)")
@@ -126,7 +126,7 @@ def test_a_reader_looks_and_is_told_in_one_line_what_it_may_not(granted: tuple[s
         assert "permission denied" in said or "may not" in said, (refused, said)
     with pool.single(owner) as connection:
         assert connection.execute("SELECT count(*) FROM job").fetchone() == (1,)
-    for table in grants.SECRET:
+    for table in rights.SECRET:
         assert f"permission denied for table {table}" in refusal(reader, f"SELECT * FROM {table}")
     assert "permission denied for table job" in refusal(reader, "UPDATE job SET owner = 'me'")
     finding = doctor.schema(Settings(database_url=reader))
