@@ -22,6 +22,7 @@ from bulk_pipelines.maintenance import commands, job_commands, resource_commands
 from bulk_pipelines.maintenance.shown import Migrated, PassLine
 from bulk_pipelines.notices import commands as notices
 from bulk_pipelines.processing import commands as processing
+from bulk_pipelines.processing.recipes import commands as recipes
 from bulk_pipelines.processing.review import commands as review
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
@@ -263,7 +264,7 @@ for slice_command in (
     main.add_command(slice_command)
 for processing_command in (
     processing.process,
-    processing.recipes,
+    recipes.recipes,
     processing.grid,
     processing.reprocess,
     processing.kickoff,

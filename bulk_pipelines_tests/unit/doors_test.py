@@ -19,6 +19,7 @@ from bulk_pipelines.imports.definitions import ImportConfig
 from bulk_pipelines.imports.report.printing import flags_of
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.definitions import ProcessingConfig
+from bulk_pipelines.processing.recipes import commands as recipes
 from bulk_pipelines.remote.commands import IMPORTS
 from bulk_pipelines.remote.job_commands import process as over_http
 from bulk_pipelines.resources.declaration import Resource
@@ -78,7 +79,7 @@ def test_every_file_option_is_had_at_every_door_to_recipes(name: str) -> None:
     config = ProcessingConfig(recipe="products", source="file.csv", **given)
     readings = {
         "command line": by_command(processing.process, given, "--recipe", "products"),
-        "trial": by_command(processing.try_out, given, "products"),
+        "trial": by_command(recipes.try_out, given, "products"),
         "drops": Reading(**vars(sources.rule_of({"glob": "*", "recipe": "products", **given}, "here", ()).reading)),
         "launchpad": config.reading,
         "http, as JSON": reading_of(address.model_dump(), admin=True),
