@@ -97,7 +97,9 @@ def parse(text: str) -> Filter:
     found = FILTER.fullmatch(text)
     if found is None:
         raise InvalidInput(
-            "where", f"{text!r} is no condition: write it like role=admin, role in admin,editor or description is null"
+            "where",
+            f"{text!r} is no condition: write it like role=admin, role in admin,editor or description is null;"
+            """ a name that is not plain stands in double quotes: '"Order No">=5'""",
         )
     field = found["plain"] or found["quoted"].replace('""', '"')
     if found["null"]:

@@ -104,7 +104,11 @@ def found(connection: Connection, table: str) -> tuple[int, str, str, str | None
             FIELD, f"{schema}.{name} is a table of this program itself, which works with those of others"
         )
     if kind not in TABLES:
-        raise InvalidInput(FIELD, f"{table} is {OTHERS.get(kind, 'no table')}: rows are imported into tables")
+        raise InvalidInput(
+            FIELD,
+            f"{table} is {OTHERS.get(kind, 'no table')}: rows are imported into tables. An export of anything else says"
+            " which rows with --query",
+        )
     if not usable or not readable:
         right = f"USAGE ON SCHEMA {schema}" if not usable else f"SELECT, INSERT ON {schema}.{name}"
         raise InvalidInput(FIELD, f"this role may not read {schema}.{name}: GRANT {right} TO it")

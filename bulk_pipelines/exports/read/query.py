@@ -126,15 +126,21 @@ def narrowed(selected: Statement, request: ExportRequest, table: sa.FromClause) 
 def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Element:
     values: Sequence[Value] = filters.check(wanted, resource)
     column: Element = table.c[wanted.field]
-    kind = resource.column(wanted.field).kind
+    declared = resource.column(wanted.field)
+    kind = declared.kind
     if wanted.operator is Operator.NULL:
         return column.is_(None)
     if wanted.operator is Operator.NOT_NULL:
         return column.is_not(None)
-    if kind in READ_THERE:
-        bound = [as_type(value, type_of_values(resource.column(wanted.field))) for value in values]
+    if wanted.operator is Operator.PREFIX and is_read_as_its_type(declared):
+        return begins(column, declared, values[0])
+    if kind in READ_THERE or is_read_as_its_type(declared):
+        bound = [as_type(value, type_of_values(declared)) for value in values]
     else:
         bound = [sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values]
+    if declared.stored_as and is_read_as_its_type(declared):
+        # No operator takes a domain over an enum.
+        column = sa.cast(column, Named(declared.base_type))
     if wanted.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == wanted.field and key.ignores_case for key in resource.keys):
@@ -150,6 +156,23 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
 
 READ_THERE = {ColumnKind.TIME, ColumnKind.INTERVAL, ColumnKind.JSON, ColumnKind.NETWORK, ColumnKind.ARRAY}
 """Kinds whose values are sent as text, because only PostgreSQL knows all of their forms."""
+
+
+TEXTS = {"text", "character varying", "bpchar"}
+
+
+def is_read_as_its_type(column: Column) -> bool:
+    """Tell whether values are texts for us alone: PostgreSQL compares an enum with no text, and citext otherwise than
+    a text."""
+    return column.kind is ColumnKind.TEXT and column.base_type not in TEXTS
+
+
+def begins(column: Element, declared: Column, value: Value) -> Element:
+    """Return the condition that the text of a value begins with another one. No type but text has such an operator."""
+    text, beginning = sa.cast(column, sa.Text()), sa.literal(value, sa.Text())
+    if declared.base_type.endswith("citext"):
+        text, beginning = sa.func.lower(text), sa.func.lower(beginning)
+    return COMPARISONS[Operator.PREFIX](text, beginning)
 
 
 class Named(sa.types.UserDefinedType[Any]):

@@ -13,17 +13,23 @@ from bulk_pipelines.resources import reflection
 TABLE = """
 SET LOCAL search_path = public;
 CREATE DOMAIN wait AS interval CHECK (VALUE > '-1 day');
+CREATE EXTENSION IF NOT EXISTS citext;
+CREATE TYPE ship AS ENUM ('road', 'air', 'by sea');
+CREATE DOMAIN fast AS ship CHECK (VALUE <> 'by sea');
 CREATE TABLE odd (
     id integer PRIMARY KEY, opens time, zoned timetz, lasts wait, data jsonb, plain json, host inet, net cidr,
-    numbers integer[], words varchar(9)[], spans interval[], points point[], "Order No, 50% off" integer
+    numbers integer[], words varchar(9)[], spans interval[], points point[], "Order No, 50% off" integer,
+    ship ship, fast fast, mail citext, code character(5), ships ship[], "Shipped by" ship
 );
 INSERT INTO odd VALUES
     (1, '08:00', '08:00+01', '1 day', '{"a": 1, "b": [1, 2]}', '{"a": 1}', '10.1.2.3', '10.0.0.0/8', '{1,2}',
-        '{"a b",NULL}', '{1 day}', '{"(1,2)"}', 1),
+        '{"a b",NULL}', '{1 day}', '{"(1,2)"}', 1, 'road', 'road', 'Ann@x.org', 'AB', '{air}', 'air'),
     (2, '24:00', '08:00+00', '36:00', '{"a": 2}', '[1]', '10.1.2.0/24', '192.168.0.0/16', '{{3},{2}}', '{}', '{}', '{}',
-        2),
-    (3, '12:30:00.5', NULL, '-01:00', 'null', 'null', '2001:db8::1', '2001:db8::/32', NULL, '{c}', NULL, NULL, 3),
-    (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+        2, 'air', 'air', 'bob@x.org', 'ABC', '{road}', 'road'),
+    (3, '12:30:00.5', NULL, '-01:00', 'null', 'null', '2001:db8::1', '2001:db8::/32', NULL, '{c}', NULL, NULL, 3,
+        'by sea', NULL, 'ANNA@x.org', '', NULL, NULL),
+    (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL);
 """
 SELECTED = {
     "opens>=12:00": "opens >= '12:00'",
@@ -51,6 +57,21 @@ SELECTED = {
     "numbers is not null": "numbers IS NOT NULL",
     '"Order No, 50% off">=2': '"Order No, 50% off" >= 2',
     '"Order No, 50% off" in 1,3': '"Order No, 50% off" IN (1, 3)',
+    "ship=air": "ship = 'air'",
+    "ship!=air": "ship IS DISTINCT FROM 'air'",
+    "ship>road": "ship > 'road'",
+    "ship in road,by sea": "ship IN ('road', 'by sea')",
+    "ship not in road": "ship NOT IN ('road') OR ship IS NULL",
+    "ship^=by": "ship::text LIKE 'by%'",
+    "fast=road": "fast::ship = 'road'",
+    '"Shipped by"=air': "\"Shipped by\" = 'air'",
+    "ships~=air": "'air' = ANY (ships)",
+    "mail=ANN@X.ORG": "mail = 'ANN@X.ORG'",
+    "mail in ANN@X.ORG,BOB@X.ORG": "mail IN ('ANN@X.ORG', 'BOB@X.ORG')",
+    "mail>B": "mail > 'B'",
+    "mail^=aNN": "mail LIKE 'aNN%'",
+    "code=AB": "code = 'AB'",
+    "code^=AB": "code LIKE 'AB%'",
 }
 REFUSED = {
     "opens=25:00": "time",
@@ -63,6 +84,8 @@ REFUSED = {
     "numbers~=x": 'invalid input syntax for type integer: "x"',
     "points~=(1,2)": "operator does not exist: point = point",
     '"no such"=1': "no such field",
+    "ship=rail": 'invalid input value for enum ship: "rail"',
+    "Order No>=2": """a name that is not plain stands in double quotes: '"Order No">=5'""",
 }
 
 
