@@ -2,25 +2,35 @@
 so on. `parts` makes their definitions; `frames` and the modules beside it put frames into other people's assets."""
 
 from pathlib import Path
+from typing import Annotated
 
 import dagster as dg
 from dagster.components import scaffold_component
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from bulk_pipelines.components import parts
 
 
 class Part(dg.Component, dg.Model, dg.Resolvable):
-    """The field that all parts have."""
+    """The field that all parts have. (What a field is for stands in its resolver, where Dagster's docs find it.)"""
 
-    database: str | None = None
-    """The variable of the environment that holds the database's address. If none is named, it is BULK_DATABASE_URL."""
+    database: Annotated[
+        str | None,
+        dg.Resolver.default(
+            description="The variable of the environment that holds the database's address. If none is named, it is"
+            " BULK_DATABASE_URL.",
+            examples=["WAREHOUSE_URL"],
+        ),
+    ] = None
+
+
+TABLE = "The name of the declaration: users, or that of a table that `bulk resources adopt` has declared."
 
 
 class TableParams(BaseModel):
     """The parameters of `dg scaffold defs bulk_pipelines.Table`."""
 
-    table: str = "users"
+    table: str = Field("users", description=TABLE)
 
 
 class TableScaffolder(dg.Scaffolder[TableParams]):
@@ -59,10 +69,8 @@ resource = "users"
 class Table(Part):
     """A declared table: files are imported into it, and it is exported, as assets with checks and jobs."""
 
-    table: str
-    """The name of the declaration: users, or that of an adopted table."""
-    exports: bool = True
-    """Whether the table is exported, too."""
+    table: Annotated[str, dg.Resolver.default(description=TABLE, examples=["users"])]
+    exports: Annotated[bool, dg.Resolver.default(description="Whether the table is exported, too.")] = True
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         return parts.table(self.table, exports=self.exports, database=self.database)
@@ -72,8 +80,9 @@ class Table(Part):
 class Drops(Part):
     """Sensors that take files which are dropped into folders, S3, FTP or SFTP, each version once, and import them."""
 
-    file: str = "drops.toml"
-    """The TOML file with the sources, beside this component's YAML."""
+    file: Annotated[
+        str, dg.Resolver.default(description="The TOML file with the sources, beside this component's YAML.")
+    ] = "drops.toml"
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         return parts.drops(Path(context.path) / self.file, database=self.database)

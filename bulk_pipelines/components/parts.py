@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import dagster as dg
+from dagster_aws.s3 import S3Resource
 
 from bulk_pipelines import resources, settings
 from bulk_pipelines.definitions import launched, passes
@@ -46,12 +47,13 @@ def drops(file: Path | None = None, *, database: str | None = None) -> dg.Defini
     return dg.Definitions.merge(drop_sensors(doors(), [], file), shared(database))
 
 
-def distribution(*, database: str | None = None) -> dg.Definitions:
-    """Write one file for each of many inputs."""
+def distribution(*, database: str | None = None, s3: S3Resource | None = None) -> dg.Definitions:
+    """Write one file for each of many inputs, by the project's own S3 resource, or else by the S3 server that the
+    settings name. The key `s3` is left to the project."""
     found = dg.Definitions(
         assets=[distributing.asset(settings.current().lanes)],
         jobs=[distributing.distribute_files],
-        resources={"s3": s3_resource(), "distribution": distribution_resource()},
+        resources={"distribution": distributing.Distribution(s3=s3 or s3_resource())},
     )
     return dg.Definitions.merge(found, launching("distribution", kinds(distributing.launchables())), shared(database))
 
@@ -100,8 +102,3 @@ def shared(database: str | None) -> dg.Definitions:
 def database_resource(variable: str | None) -> Database:
     """Return the database. Parts that are merged must have one and the same object."""
     return Database() if variable is None else Database(url=dg.EnvVar(variable))
-
-
-@cache
-def distribution_resource() -> distributing.Distribution:
-    return distributing.Distribution(s3=s3_resource())

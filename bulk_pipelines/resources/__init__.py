@@ -31,7 +31,10 @@ def find(name: str) -> Resource:
         if resource.name == name:
             return resource
     names = ", ".join(resource.name for resource in found)
-    raise InvalidInput("resource", f"there is no resource {name!r}; the known ones are {names}")
+    raise InvalidInput(
+        "resource",
+        f"there is no resource {name!r}; the known ones are {names}. `bulk resources adopt` declares a table",
+    )
 
 
 def referrers(resource: Resource) -> list[tuple[Resource, str]]:

@@ -132,15 +132,7 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
         return column.is_(None)
     if wanted.operator is Operator.NOT_NULL:
         return column.is_not(None)
-    if wanted.operator is Operator.PREFIX and is_read_as_its_type(declared):
-        return begins(column, declared, values[0])
-    if kind in READ_THERE or is_read_as_its_type(declared):
-        bound = [as_type(value, type_of_values(declared)) for value in values]
-    else:
-        bound = [sa.literal(value, sa.Text() if kind is ColumnKind.TEXT_LIST else TYPES[kind]) for value in values]
-    if declared.stored_as and is_read_as_its_type(declared):
-        # No operator takes a domain over an enum.
-        column = sa.cast(column, Named(declared.base_type))
+    column, bound = comparable(column, declared, wanted.operator, values)
     if wanted.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])
     if any(key.column == wanted.field and key.ignores_case for key in resource.keys):
@@ -167,12 +159,25 @@ def is_read_as_its_type(column: Column) -> bool:
     return column.kind is ColumnKind.TEXT and column.base_type not in TEXTS
 
 
-def begins(column: Element, declared: Column, value: Value) -> Element:
-    """Return the condition that the text of a value begins with another one. No type but text has such an operator."""
-    text, beginning = sa.cast(column, sa.Text()), sa.literal(value, sa.Text())
-    if declared.base_type.endswith("citext"):
-        text, beginning = sa.func.lower(text), sa.func.lower(beginning)
-    return COMPARISONS[Operator.PREFIX](text, beginning)
+def comparable(
+    column: Element, declared: Column, operator: Operator, values: Sequence[Value]
+) -> tuple[Element, list[Element]]:
+    """Return the column and the values in types that the operator takes."""
+    texts: list[Element] = [sa.literal(value, sa.Text()) for value in values]
+    own = is_read_as_its_type(declared)
+    if own and operator is Operator.PREFIX:
+        # Only texts have such an operator.
+        column = sa.cast(column, sa.Text())
+        if declared.base_type.endswith("citext"):
+            return sa.func.lower(column), [sa.func.lower(each) for each in texts]
+        return column, texts
+    if own or declared.kind in READ_THERE:
+        # No operator takes a domain over an enum.
+        column = sa.cast(column, Named(declared.base_type)) if own and declared.stored_as else column
+        return column, [as_type(value, type_of_values(declared)) for value in values]
+    if declared.kind is ColumnKind.TEXT_LIST:
+        return column, texts
+    return column, [sa.literal(value, TYPES[declared.kind]) for value in values]
 
 
 class Named(sa.types.UserDefinedType[Any]):

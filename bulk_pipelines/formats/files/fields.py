@@ -60,5 +60,11 @@ def first_of(names: list[str], said: Callable[[str], str]) -> str:
 def with_hint(name: str, known: tuple[str, ...]) -> str:
     name = name[:LONGEST_SHOWN]
     shown = json.dumps(name, ensure_ascii=False)
-    close = difflib.get_close_matches(name.lower(), known, 1)
-    return f"{shown} (meant {close[0]}?)" if close else shown
+    close = closest(name, known)
+    return shown if close is None else f"{shown} (meant {close}?)"
+
+
+def closest(name: str, known: tuple[str, ...]) -> str | None:
+    """Return the name that somebody may have meant."""
+    found = difflib.get_close_matches(name[:LONGEST_SHOWN].lower(), known, 1)
+    return found[0] if found else None

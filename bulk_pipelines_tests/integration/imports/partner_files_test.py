@@ -97,6 +97,24 @@ def test_fields_that_are_missing_or_doubled_say_what_helps(shop: Shop, tmp_path:
     )
 
 
+def test_a_preview_proposes_the_only_field_that_may_mean_a_missing_column(shop: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("IDs,who,Shoe size\n1,A,38\n2,B,40\n")
+    found = looked_at(shop, path)
+    assert found.problem is not None
+    assert 'unknown: "IDs" (meant id?)' in found.problem
+    assert (found.remedy, found.rejected) == ({"map": (("id", "IDs"),), "ignore_extra": True}, 0)
+    assert found.left_out == ("Shoe size",)
+    assert [(number, who) for number, who, _ in sold(shop, path, found)] == [(1, "A"), (2, "B")]
+
+
+def test_a_preview_does_not_choose_between_two_fields(shop: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("id1,id2,who\n1,2,A\n")
+    found = looked_at(shop, path)
+    assert (found.remedy, found.columns) == ({}, ())
+
+
 HEADED = "id;who;total\n1;A;1.00;\n2;B;2.00;\n"
 
 

@@ -11,6 +11,7 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.files.fields import (
     LONGEST_SHOWN,
     alike,
+    closest,
     first_of,
     mentions,
     places_of,
@@ -63,7 +64,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     names = sql_names(fields)
     check_columns(resource, reading)
     check_told(fields, resource, reading)
-    made = {column for column, _ in (*reading.constants, *reading.expressions)}
+    made = made_by(reading)
     left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
     chosen: dict[int, str] = dict.fromkeys(left_out, "")
     for column, field in reading.map:
@@ -81,7 +82,7 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
         for place, field in enumerate(fields)
         if place not in chosen and place not in used and field not in made and not reading.ignore_extra
     ]
-    refuse(fields, columns, extra, resource, made)
+    refuse(fields, columns, extra, resource, reading)
     made_of = (reading.constants, reading.expressions, reading.dates, reading.decimal)
     return FieldMapping(names, columns, *made_of, titles=tuple(fields))
 
@@ -118,9 +119,10 @@ def match_names(fields: Sequence[str], called: Mapping[str, str], chosen: dict[i
 
 
 def refuse(
-    fields: Sequence[str], columns: Sequence[str], extra: Sequence[int], resource: Resource, made: set[str]
+    fields: Sequence[str], columns: Sequence[str], extra: Sequence[int], resource: Resource, reading: Reading
 ) -> None:
     problems, remedy = [], dict[str, Any]()
+    made = made_by(reading)
     counts = Counter(column for column in columns if column)
     doubled = sorted(name for name, count in counts.items() if count > 1)
     if doubled:
@@ -134,17 +136,32 @@ def refuse(
             " (--ignore-extra leaves them out, --map COLUMN=FIELD says where one goes)"
         )
         remedy["ignore_extra"] = True
-    missing = [
-        column.in_files or column.name
+    missing = {
+        column.in_files or column.name: column.name
         for column in resource.columns
         if column.needed_in_files and column.name not in counts and column.name not in made
-    ]
+    }
     if missing:
         problems.append(
             f"missing: {', '.join(missing)} (--map COLUMN=FIELD, --constant COLUMN=VALUE or --expression give a value)"
         )
-        remedy = {}
+        remedy = guessed([fields[place] for place in extra], missing, reading)
     if problems:
         nothing = "" if counts else "; if the first line is a record and no header, say --no-header"
         told = f"the columns of the file do not fit {resource.name}: {'; '.join(problems)}{nothing}"
         raise Unfit("source", told, remedy, fields, columns)
+
+
+def made_by(reading: Reading) -> set[str]:
+    return {column for column, _ in (*reading.constants, *reading.expressions)}
+
+
+def guessed(extra: Sequence[str], missing: Mapping[str, str], reading: Reading) -> dict[str, Any]:
+    """Return the options that give each missing column the only field that may mean it; none if some column has no
+    such field. `missing` has the columns by their names in files."""
+    meant = [closest(field, tuple(missing)) for field in extra]
+    if any(meant.count(called) != 1 for called in missing):
+        return {}
+    found = [(missing[called], field) for called, field in zip(meant, extra, strict=True) if called is not None]
+    remedy: dict[str, Any] = {"map": (*reading.map, *found)}
+    return remedy if len(found) == len(extra) else remedy | {"ignore_extra": True}
