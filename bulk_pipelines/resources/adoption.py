@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from psycopg import errors
+
 from bulk_pipelines import resources
 from bulk_pipelines.counted import counted
 from bulk_pipelines.database import namespaces, samples
@@ -82,11 +84,19 @@ def adopt(
         raise Conflict(f"{before.name} is the declaration of {'.'.join(before.place)}: give the other one a --name")
     library.check_free(reflected.name, known, "name")
     if provenance and not reflected.provenance:
-        connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, reflected.place)])
+        trace(connection, reflected.place)
         reflected = replace(reflection.reflect(connection, table), name=reflected.name)
     if again and before is not None:
         reflected = with_words_of(reflected, before)
     return reflected, library.write(chosen, reflected, again=again)
+
+
+def trace(connection: Connection, place: tuple[str, ...]) -> None:
+    try:
+        connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, place)])
+    except errors.InsufficientPrivilege:
+        told = f"only the owner of {'.'.join(place)} may add columns to it: adopt it --provenance as that role"
+        raise InvalidInput("provenance", told) from None
 
 
 def name_of(table: Resource) -> str:

@@ -110,8 +110,9 @@ def found(connection: Connection, table: str) -> tuple[int, str, str, str | None
             " which rows with --query",
         )
     if not usable or not readable:
-        right = f"USAGE ON SCHEMA {schema}" if not usable else f"SELECT, INSERT ON {schema}.{name}"
-        raise InvalidInput(FIELD, f"this role may not read {schema}.{name}: GRANT {right} TO it")
+        right = f"USAGE ON SCHEMA {schema}" if not usable else f"SELECT ON {schema}.{name}"
+        told = f"this role may not read {schema}.{name}: GRANT {right} TO it"
+        raise InvalidInput(FIELD, told if not usable else f"{told}, and INSERT if it is to import")
     if secured:
         raise InvalidInput(
             FIELD,

@@ -89,7 +89,9 @@ def test_a_worker_imports_in_every_way_and_changes_nothing_of_the_owners(
     assert doctor.schema(Settings(database_url=worker)).ok
     with transaction(engine) as connection:
         assert rights.missing(connection, doctor.TABLES, doctor.SEQUENCES) == []
-        with pytest.raises(InvalidInput, match="may not read public.closed: GRANT SELECT, INSERT ON public.closed"):
+        with pytest.raises(
+            InvalidInput, match="may not read public.closed: GRANT SELECT ON public.closed TO it, and INSERT"
+        ):
             adoption.of_table(connection, "closed")
     engine.dispose()
     assert "must be owner of table job" in refusal(worker, "DROP TABLE job")
@@ -115,6 +117,8 @@ def test_a_reader_looks_and_is_told_in_one_line_what_it_may_not(granted: tuple[s
     assert (code, out) == (0, "email\nann@b.org\nbob@b.org\n")
     file = tmp_path / "users.csv"
     file.write_text(PEOPLE)
+    code, _, said = bulk(reader, tmp_path, "export", "--table", "closed", "--to", "-")
+    assert (code, "GRANT SELECT ON public.closed TO it, and INSERT if it is to import" in said) == (1, True), said
     for refused in (
         ["import", str(file), "--resource", "users"],
         ["export", "users", "--to", f"{tmp_path}/out.csv"],

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines import settings
 from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import Connection
+from bulk_pipelines.database.session import own_schema
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.errors import InvalidInput
@@ -203,8 +205,15 @@ def test_row_level_security_and_roles_without_rights(shop: Shop) -> None:
     with as_role(shop, "USAGE ON SCHEMA shop", "SELECT, INSERT ON shop.customers") as connection:
         with pytest.raises(InvalidInput, match=r"row-level security of shop\.customers holds .* BYPASSRLS"):
             reflection.reflect(connection, "shop.customers")
-        with pytest.raises(InvalidInput, match=r"may not read shop\.closed: GRANT SELECT, INSERT"):
+        with pytest.raises(
+            InvalidInput, match=r"may not read shop\.closed: GRANT SELECT ON shop\.closed TO it, and INSERT"
+        ):
             reflection.reflect(connection, "shop.closed")
+    grants = ("USAGE ON SCHEMA shop", f"USAGE ON SCHEMA {own_schema()}", "SELECT, INSERT ON shop.orders")
+    with as_role(shop, *grants) as connection:
+        refused = pytest.raises(InvalidInput, match=r"only the owner of shop\.orders may add columns .* --provenance")
+        with refused, connection.transaction():
+            adoption.adopt(connection, settings.current(), "shop.orders", None, provenance=True, again=False)
     with as_role(shop) as connection, pytest.raises(InvalidInput, match=r"permission denied for schema shop"):
         reflection.reflect(connection, "shop.customers")
     with as_role(shop, "USAGE ON SCHEMA shop", "SELECT ON shop.orders") as connection:
