@@ -168,4 +168,6 @@ def asked_of(resource: str) -> Iterator[None]:
     except psycopg.Error as error:
         reason = error.diag.message_primary or " ".join(str(error).split())
         refuse_lasting(resource, error.sqlstate, reason)
+        if isinstance(error, psycopg.errors.UndefinedColumn | psycopg.errors.UndefinedTable):
+            reason += ". Was the table changed since it was declared? `bulk resources check` says how the two differ"
         raise Unavailable(f"the {resource} cannot be exported: {reason}") from error

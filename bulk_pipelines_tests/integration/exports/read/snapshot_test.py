@@ -169,6 +169,14 @@ def test_a_table_that_is_not_there(engine: Engine) -> None:
         exported(engine, ExportRequest("comments"))
 
 
+def test_a_table_that_has_changed_says_what_to_do(engine: Engine) -> None:
+    with pool.transaction(engine) as connection:
+        connection.execute("ALTER TABLE users RENAME name TO called")
+    for format_ in (Format.CSV, Format.PARQUET):
+        with pytest.raises(Unavailable, match="column users.name does not exist.*`bulk resources check`"):
+            exported(engine, ExportRequest("users", format_))
+
+
 def test_postgresqls_own_complaint_is_passed_on(engine: Engine) -> None:
     """A text with more words than full text search can take; found while rows are already being read."""
     insert_users(engine, 1)
