@@ -108,6 +108,16 @@ def test_a_preview_proposes_the_only_field_that_may_mean_a_missing_column(shop: 
     assert [(number, who) for number, who, _ in sold(shop, path, found)] == [(1, "A"), (2, "B")]
 
 
+def test_a_header_in_single_quotes_is_refused_with_the_option_that_reads_it(shop: Shop, tmp_path: Path) -> None:
+    """Otherwise the quotes would be loaded as a part of the texts."""
+    path = tmp_path / "sales.csv"
+    path.write_text("'id';'who';'total'\n'1';'A; B';'1.50'\n")
+    found = looked_at(shop, path)
+    assert found.problem == 'all names of the header stand in single quotes: say --quote "\'"'
+    assert (found.remedy, found.rejected) == ({"quote": "'"}, 0)
+    assert sold(shop, path, found) == [(1, "A; B", "1.50")]
+
+
 def test_a_preview_does_not_choose_between_two_fields(shop: Shop, tmp_path: Path) -> None:
     path = tmp_path / "sales.csv"
     path.write_text("id1,id2,who\n1,2,A\n")

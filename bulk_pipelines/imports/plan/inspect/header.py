@@ -36,6 +36,8 @@ class Header:
 def find(source: LandedFile, resource: Resource, reading: Reading, start: int, line: int) -> Header:
     """Find the header behind the lines that are skipped, or in a file without one the number of its fields."""
     found, begin, line_of_header = read_header(source, resource, reading, start, line)
+    if reading.quote is None and not reading.no_header:
+        refuse_single_quotes(found)
     if not reading.no_header and naming.fitting(found.fields, resource) < len(found.fields):
         refuse_preamble(source, resource, reading, begin, line_of_header, found)
     if not reading.no_header:
@@ -96,6 +98,12 @@ def names_of(text: str, dialect: Dialect) -> tuple[str, ...] | None:
         return tuple(name.strip() for name in next(reader))
     except csv.Error:
         return None
+
+
+def refuse_single_quotes(found: Header) -> None:
+    """Raise `Unfit` if the file is quoted otherwise than is usual: else its quotes would be loaded with the texts."""
+    if all(len(name) > 2 and name[0] == name[-1] == "'" for name in found.fields):
+        raise Unfit("source", 'all names of the header stand in single quotes: say --quote "\'"', {"quote": "'"})
 
 
 def refuse_preamble(
