@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,8 +76,11 @@ def test_packages_that_are_missing_or_of_another_version() -> None:
     assert doctor.unanswered("click>=8") == ""
 
 
-def test_packages_are_those_the_project_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "requires", lambda name: ["click>=999"])
+def test_packages_are_those_the_project_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bulk_pipelines-9.dist-info").mkdir()
+    asked = "Metadata-Version: 2.1\nName: bulk_pipelines\nVersion: 9\nRequires-Dist: click>=999\n"
+    (tmp_path / "bulk_pipelines-9.dist-info" / "METADATA").write_text(asked)
+    monkeypatch.syspath_prepend(tmp_path)
     finding = doctor.packages()
     assert not finding.ok
     assert "make setup" in finding.remedy
