@@ -6,7 +6,7 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,6 +62,11 @@ class Slice:
         return not self.claimed and not self.tally.total and not self.left
 
 
+def suspects(leases: Iterable[Lease]) -> bool:
+    """Tell whether some of these items were in the hands of a worker that died."""
+    return any(lease.death_count for lease in leases)
+
+
 def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
@@ -109,7 +114,7 @@ class Worker:
             )
         self.settler.flushed = self.observer.flushed
         self.standing = Standing(pool, job, clock, self.settler)
-        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, counting)
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, counting, self.following)
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
@@ -154,11 +159,8 @@ class Worker:
             return 0
         claimed = self.claim()
         if claimed:
-            self.settler.hold(claimed)
-            self.waiting.extend(claimed)
-            self.claims.add(claimed)
             self.standing.seen(JobState.RUNNING)  # a job in another state has nothing to claim
-            if any(lease.death_count for lease in claimed):
+            if suspects(claimed):
                 # A suspect may kill this process, so the outcomes of other items are written first.
                 self.settler.drain()
             self.prepare(claimed, tally)
@@ -172,6 +174,7 @@ class Worker:
             telling.moved(job)
 
     def claim(self) -> list[Lease]:
+        """Claim items, which wait for their turn then."""
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
         over = self.claims.over(self.settler.unsettled())
         try:
@@ -187,6 +190,10 @@ class Worker:
         except leases.ClaimUndone:
             return []
         self.claims.drop(over)
+        if claimed:
+            self.settler.hold(claimed)
+            self.waiting.extend(claimed)
+            self.claims.add(claimed)
         return claimed
 
     def prepare(self, claimed: list[Lease], tally: Tally) -> None:
@@ -217,6 +224,16 @@ class Worker:
             return work.one_by_one(self.waiting, self.perform, go_on)
         concurrency = self.pace.pressure.concurrency(self.kind.concurrency)
         return work.side_by_side(self.waiting, self.perform, go_on, self.executor, concurrency)
+
+    def following(self) -> Lease | None:
+        """Claim the item that is worked next while another is in work, and return it. Return None if there is none, or
+        if the one in work is to be alone. A suspect may kill this process, so it is never one of two."""
+        stops = self.standing.asked.is_set() or self.called_off
+        if not (self.waiting or stops or suspects(self.in_work.values())):
+            self.claim()
+            if suspects(self.waiting):
+                self.give_back()
+        return self.waiting[0] if self.waiting else None
 
     def perform(self, lease: Lease) -> Outcome | None:
         return work.perform(self.kind, lease, self.tools) if self.settler.begin(lease) else None
