@@ -22,7 +22,8 @@ from bulk_pipelines.engine.measures import recording
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
-from bulk_pipelines.engine.worker.runner import Slice, Worker, worker_name
+from bulk_pipelines.engine.worker.runner import Worker, worker_name
+from bulk_pipelines.engine.worker.work import Slice
 from bulk_pipelines.errors import BulkError, Unavailable
 from bulk_pipelines.orchestration.failures import failure, has_failed
 from bulk_pipelines.orchestration.pipeline import Pipeline
