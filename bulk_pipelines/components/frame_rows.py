@@ -13,13 +13,13 @@ import pyarrow.csv
 import pyarrow.parquet
 from sqlalchemy import Engine
 
-from bulk_pipelines import settings
+from bulk_pipelines import resources, settings
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import Conflict
 from bulk_pipelines.exports import streaming
 from bulk_pipelines.exports.filters import Filter, Operator
 from bulk_pipelines.exports.kind import known_kinds as export_kinds
@@ -52,7 +52,7 @@ def of_import(pool: Engine, job_key: str) -> pa.RecordBatchReader:
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     if job.kind not in import_kinds():
-        raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
+        resources.refuse_kind(job_key, job.kind, "import")
     check_ended(job)
     return of_table(pool, ImportRequest.from_params(job.params).declared, job.job_id)
 
@@ -98,7 +98,7 @@ def of_export(pool: Engine, job_key: str) -> pa.RecordBatchReader:
     with transaction(pool) as connection:
         job = jobs.find(connection, job_key)
     if job.kind not in export_kinds():
-        raise InvalidInput("job", f"{job_key} is no export, it is of the kind {job.kind}")
+        resources.refuse_kind(job_key, job.kind, "export")
     check_ended(job)
     request = ExportRequest.parse(job.params)
     if request.format not in READ:

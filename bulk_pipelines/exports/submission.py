@@ -1,6 +1,7 @@
 """Submitting an export. The request is checked, then the job and its one item are written in one transaction, before
 the caller gets an answer."""
 
+from bulk_pipelines import resources
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.engine.intake import persist, submission
 from bulk_pipelines.engine.jobs import jobs
@@ -36,5 +37,5 @@ def export_job(connection: Connection, job_key: str, owner: str | None = None) -
     """Return the export with this key. Another owner's export is an unknown job."""
     job = jobs.find(connection, job_key, owner)
     if job.kind not in known_kinds():
-        raise InvalidInput("job", f"{job_key} is no export, it is of the kind {job.kind}")
+        resources.refuse_kind(job_key, job.kind, "export")
     return job

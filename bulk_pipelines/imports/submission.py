@@ -14,7 +14,7 @@ from bulk_pipelines.engine.jobs.audit import Actor, Tally
 from bulk_pipelines.engine.jobs.dlq import Wanted
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Sender, SentFile, Submitted
-from bulk_pipelines.errors import Conflict, InvalidInput
+from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import completion, progress, winding_up
 from bulk_pipelines.imports.afterwards import replaying, undo
 from bulk_pipelines.imports.kind import known_kinds
@@ -71,7 +71,7 @@ def import_job(connection: Connection, job_key: str, owner: str | None = None) -
     """Return the import with this key. Another owner's import is an unknown job."""
     job = jobs.find(connection, job_key, owner)
     if job.kind not in known_kinds():
-        raise InvalidInput("job", f"{job_key} is no import, it is of the kind {job.kind}")
+        resources.refuse_kind(job_key, job.kind, "import")
     return job
 
 

@@ -1,6 +1,8 @@
 """The resources. Users, articles and comments are declared in modules of their own names; tables that people adopt are
 declared in TOML files."""
 
+from typing import NoReturn
+
 from bulk_pipelines.database.session import own_schema
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources import library, written
@@ -34,6 +36,19 @@ def find(name: str) -> Resource:
     raise InvalidInput(
         "resource",
         f"there is no resource {name!r}; the known ones are {names}. `bulk resources adopt` declares a table",
+    )
+
+
+def refuse_kind(job_key: str, kind: str, wanted: str) -> NoReturn:
+    """Refuse a job that is none of the kinds that are known here. Its kind tells whether it is an import or an export
+    (`wanted`) of a declaration that somebody has elsewhere, or has removed."""
+    name = kind.removeprefix(f"{wanted}_")
+    if name == kind:
+        raise InvalidInput("job", f"{job_key} is no {wanted}, it is of the kind {kind}")
+    raise InvalidInput(
+        "job",
+        f"{job_key} is an {wanted} of {name}, whose declaration is not here: work in the folder of the installation,"
+        " or let BULK_RESOURCES name the folder of its declarations",
     )
 
 

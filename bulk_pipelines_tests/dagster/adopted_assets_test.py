@@ -15,10 +15,14 @@ from bulk_pipelines.components import frames, parts
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.dropping import doors
 from bulk_pipelines.drops import scan
+from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.exports import definitions as exporting
+from bulk_pipelines.exports import submission as exports
+from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import definitions as importing
 from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import adoption, written
 from bulk_pipelines_tests.scenes.frames import Project, error_of, project
 from bulk_pipelines_tests.scenes.inbox import Inbox
@@ -107,6 +111,29 @@ def test_the_rows_of_an_adopted_table_as_a_frame(adopted: Project) -> None:
     shown = check.metadata["first_rejects"]
     assert isinstance(shown, dg.TableMetadataValue)
     assert [each.data["reasons"] for each in shown.records] == ["duplicate_key"]
+
+
+def test_a_job_whose_declaration_is_elsewhere_says_so(adopted: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an import, and an export, all the same; nothing but the declaration is missing."""
+    sender = Sender("me", "cli")
+    file = adopted.folder / "customers.csv"
+    file.write_text("id,name\n1,Ann\n")
+    wanted = Options("customers").request((RequestedFile.of(str(file)),))
+    with transaction(adopted.engine) as connection:
+        imported = submission.submit(connection, wanted, sender).job.job_key
+        exported = exports.submit(connection, ExportRequest.parse({"resource": "customers"}), sender).job.job_key
+        assert submission.import_job(connection, imported).job_key == imported
+        assert exports.export_job(connection, exported).job_key == exported
+    monkeypatch.setenv("BULK_RESOURCES", str(adopted.folder / "elsewhere"))
+    with transaction(adopted.engine) as connection:
+        with pytest.raises(InvalidInput, match="is an import of customers, whose declaration is not here"):
+            submission.import_job(connection, imported)
+        with pytest.raises(InvalidInput, match="is an export of customers, whose declaration is not here"):
+            exports.export_job(connection, exported)
+        with pytest.raises(InvalidInput, match="is no export, it is of the kind import_customers"):
+            exports.export_job(connection, imported)
+    with pytest.raises(InvalidInput, match="is an import of customers, whose declaration is not here"):
+        frames.rows_of(imported, pd.DataFrame, database=adopted.database)
 
 
 def test_tables_with_names_that_mean_something_else(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

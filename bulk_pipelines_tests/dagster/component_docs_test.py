@@ -8,7 +8,7 @@ import pytest
 from bulk_pipelines import components
 from bulk_pipelines.errors import InvalidInput
 
-ALL = [
+ALL: list[type[components.Part]] = [
     components.Table,
     components.Drops,
     components.Distribution,

@@ -18,7 +18,7 @@ from bulk_pipelines.exports import streaming
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.plan import agreement
-from bulk_pipelines.resources import reflection
+from bulk_pipelines.resources import adoption, reflection
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 from bulk_pipelines_tests.scenes.shop import Shop
 from bulk_pipelines_tests.scenes.shop_imports import loaded, planned
