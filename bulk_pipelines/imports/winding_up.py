@@ -40,7 +40,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
             if not completion.may_go_on(job):
                 give_up(connection, plan.request.declared, job.job_id)
                 staging.drop(connection, plan.request.declared, job.job_id)
-            result = completion.summary(connection, job, progress.read(connection, job.job_id))
+            result = completion.summary(connection, job, plan.request, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
         completion.tell(job, result)
 
