@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -36,7 +35,7 @@ from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import Pace
 from bulk_pipelines.engine.worker.standing import Standing
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.engine.worker.work import Tally, Worked
+from bulk_pipelines.engine.worker.work import Slice, Tally, Worked
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.telemetry import spans
 
@@ -45,21 +44,6 @@ GOING_ON = (None, JobState.RUNNING)
 
 COUNTED = (RetryLater, NotFound)
 """Outcomes for which the item's earlier tries decide what becomes of it."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """What one slice did."""
-
-    claimed: int
-    tally: Tally
-    seconds: float
-    left: int
-    """How many items were claimed and not begun when the slice was over. The next slice begins with them."""
-
-    @property
-    def idle(self) -> bool:
-        return not self.claimed and not self.tally.total and not self.left
 
 
 def suspects(leases: Iterable[Lease]) -> bool:
