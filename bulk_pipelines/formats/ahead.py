@@ -12,7 +12,7 @@ class Ahead(Iterator[Value], Generic[Value]):
     """The same values, of which a thread makes the next one while the caller works with the one before. The thread
     begins with the first one at once."""
 
-    def __init__(self, values: Iterator[Value]) -> None:
+    def __init__(self, values: Generator[Value]) -> None:
         self.values = values
         self.executor = ThreadPoolExecutor(1, "ahead")
         self.future = self.executor.submit(next, values, None)
@@ -28,11 +28,12 @@ class Ahead(Iterator[Value], Generic[Value]):
         return value
 
     def close(self) -> None:
-        """End the thread as soon as it has made the value that it is at."""
+        """End the thread as soon as it has made the value that it is at, and then the making."""
         self.executor.shutdown()
+        self.values.close()
 
 
-def ahead(values: Iterator[Value]) -> Generator[Value]:
+def ahead(values: Generator[Value]) -> Generator[Value]:
     """Yield the same values, made ahead from the moment on at which the first one is asked for."""
     with closing(Ahead(values)) as made:
         yield from made

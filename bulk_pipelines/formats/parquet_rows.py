@@ -1,7 +1,7 @@
 """Reading Parquet and Arrow files as batches of rows, in constant memory."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ def parquet(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return opened.schema_arrow, ahead(parquet_batches(file, opened))
 
 
-def parquet_batches(file: BinaryIO, opened: "ParquetFile") -> Iterator[pa.RecordBatch]:
+def parquet_batches(file: BinaryIO, opened: "ParquetFile") -> Generator[pa.RecordBatch]:
     first = 1
     for group in range(opened.num_row_groups):
         size = batch_rows(file, opened, group)

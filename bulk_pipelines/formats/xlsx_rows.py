@@ -1,7 +1,7 @@
 """Reading a sheet of an XLSX workbook as rows of texts, some thousand rows at a time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,7 @@ class Reader:
         self.header, self.fields = int(grid.numbers[0]), tuple(cell.strip() for cell in cells)
         return grid.behind_first()
 
-    def cells(self) -> Iterator[Cells]:
+    def cells(self) -> Generator[Cells]:
         """Yield the cells of the sheet, those of some thousand rows at a time."""
         left, root, prefix, going = b"", b"", b"", False
         for piece in self.unpack(self.part):

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -92,6 +92,9 @@ class Begun:
     lease: Lease
     reads: Ahead[Read]
 
+    def close(self) -> None:
+        self.reads.close()
+
 
 def unheard(_: Read) -> None:
     """Nobody waits for any block."""
@@ -146,19 +149,19 @@ class Loader:
         """Begin to read the item that is worked next, so that the server need not wait for its first block."""
         lease = tools.following()
         if lease is not None:
-            tools.prepared = Begun(lease, Ahead(read_on(lease, tools.job, plan, self.sizer(tools))))
+            tools.begun = Begun(lease, Ahead(read_on(lease, tools.job, plan, self.sizer(tools))))
 
     def reads_of(self, lease: Lease, tools: Tools, plan: Plan) -> Ahead[Read]:
-        begun: Begun | None = tools.prepared
-        tools.prepared = None
-        if begun is not None:
-            if begun.lease is lease:
-                return begun.reads
-            begun.reads.close()
+        """Return what is read of the item, which may have been begun already."""
+        begun = tools.begun
+        if isinstance(begun, Begun) and begun.lease is lease:
+            tools.begun = None
+            return begun.reads
+        tools.end_begun()
         return Ahead(read_on(lease, tools.job, plan, self.sizer(tools)))
 
 
-def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:
+def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Generator[Read]:
     """Read and validate the blocks of the item's ranges that are still to be loaded."""
     ranges = progress.ranges_of(lease.input)
     begun = lease.checkpoint or {"range": 0}

@@ -32,7 +32,8 @@ class Lease(NamedTuple):
 
 
 class ClaimUndone(Exception):
-    """The job was paused, cancelled or ended while its items were being claimed: the transaction must not commit."""
+    """The transaction of the claim must not commit: the job was paused, cancelled or ended meanwhile, or the items are
+    not to be worked now."""
 
 
 def claim(

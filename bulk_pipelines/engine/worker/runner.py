@@ -157,8 +157,8 @@ class Worker:
         if job.finished:
             telling.moved(job)
 
-    def claim(self) -> list[Lease]:
-        """Claim items, which wait for their turn then."""
+    def claim(self, *, beside: bool = False) -> list[Lease]:
+        """Claim items, which wait for their turn then. No suspect is claimed beside an item that is in work."""
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
         over = self.claims.over(self.settler.unsettled())
         try:
@@ -171,6 +171,8 @@ class Worker:
                     lease_seconds=self.lease_seconds(),
                     over=over,
                 )
+                if beside and suspects(claimed):
+                    raise leases.ClaimUndone
         except leases.ClaimUndone:
             return []
         self.claims.drop(over)
@@ -211,12 +213,12 @@ class Worker:
 
     def following(self) -> Lease | None:
         """Claim the item that is worked next while another is in work, and return it. Return None if there is none, or
-        if the one in work is to be alone. A suspect may kill this process, so it is never one of two."""
-        stops = self.standing.asked.is_set() or self.called_off
+        if one of the two is to be alone. A suspect may kill this process, so it is never one of two."""
+        stops = self.standing.asked.is_set() or self.standing.out_of_time or self.called_off
         if not (self.waiting or stops or suspects(self.in_work.values())):
-            self.claim()
-            if suspects(self.waiting):
-                self.give_back()
+            # The item in work is not to suffer from an error here. If it lasts, the worker's next claim meets it.
+            with suppress(Unavailable, psycopg.Error):
+                self.claim(beside=True)
         return self.waiting[0] if self.waiting else None
 
     def perform(self, lease: Lease) -> Outcome | None:
@@ -267,9 +269,13 @@ class Worker:
         self.standing.asked.set()
 
     def give_back(self) -> None:
-        """Give the items that were claimed and not begun back to whoever comes next."""
-        while self.waiting:
-            self.settle(self.waiting.popleft(), Unfinished(), Tally())
+        """Give the items that were claimed and not begun back to whoever comes next, and end what a handler has begun
+        of them."""
+        try:
+            while self.waiting:
+                self.settle(self.waiting.popleft(), Unfinished(), Tally())
+        finally:
+            self.tools.end_begun()
 
     def close(self) -> None:
         """Give back what was not begun, write all outcomes, and delete the rows of the claims that are over."""

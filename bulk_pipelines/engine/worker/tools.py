@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from sqlalchemy import Engine
@@ -18,6 +18,12 @@ from bulk_pipelines.errors import Unavailable
 
 MOST_LIMITERS = 1_000
 """How many limits a worker remembers: a source may name another web server in each row."""
+
+
+class Begun(Protocol):
+    """What a handler has begun of the item that follows."""
+
+    def close(self) -> None: ...
 
 
 class Tools:
@@ -44,10 +50,12 @@ class Tools:
         self.following = following
         """Claims the item that this worker works next, for a handler that begins to read it while the one in work is
         still being written. Returns None if there is none, or if the worker is to stop. It is for kinds that work one
-        item at a time."""
+        item at a time, and that prepare nothing."""
+        self.begun: Begun | None = None
+        """What a handler has begun of the item that follows. The handler of that item takes it from here; the worker
+        ends it if the item is given back."""
         self.prepared: Any = None
-        """Whatever the kind left here for items to come: Kind.prepare for those of its claim, or a handler for the one
-        that follows."""
+        """Whatever Kind.prepare left here for the items of its claim."""
         self.counting = counting or Counting(job.job_id, None)
         self.limiters: dict[Limit, Limiter] = {}
         self.limiters_lock = threading.Lock()
@@ -60,6 +68,12 @@ class Tools:
                     self.limiters.clear()  # whoever uses one goes on with it
                 self.limiters[limit] = Limiter(self.pool, limit, stopping=self.stopping)
             return self.limiters[limit]
+
+    def end_begun(self) -> None:
+        """End what was begun of an item that is not worked now."""
+        if self.begun is not None:
+            self.begun.close()
+            self.begun = None
 
     def hold(self, connection: Connection, lease: Lease) -> None:
         """Lock the item. A handler calls this first in every transaction that writes the item's data. Raises LeaseLost.

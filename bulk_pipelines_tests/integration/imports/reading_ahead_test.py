@@ -1,7 +1,13 @@
 """A lane reads the first block of its next range while the last block of the one before is still being written."""
 
-from collections.abc import Callable
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.limits import limits_of
@@ -49,3 +55,46 @@ def test_an_import_that_is_broken_begins_no_further_range(imports: Imports) -> N
     job = imports.planned(file_of(("bad@x.org", "bad", "king"), *GOOD), on_error="abort")
     ended = imports.worked(job)
     assert (ended.status, sorted(imports.users())) == (JobState.FAILED, EMAILS[:2])
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Leave cycles of garbage where they are, so that nothing is closed by chance."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def left_of(imports: Imports) -> list[str]:
+    """Return the threads that read ahead, and the open files of the imports."""
+    threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    files = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            files.append(str(descriptor.readlink()))
+    return threads + [file for file in files if file.startswith(str(imports.folder))]
+
+
+@pytest.mark.parametrize("way", ["stop", "interrupt", "failure", "abort"])
+def test_a_worker_that_leaves_leaves_no_reader_behind(imports: Imports, way: str) -> None:
+    def look(read: Read) -> None:
+        assert left_of(imports), "something is being read"
+        match way:
+            case "stop":
+                worker.stop()
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "failure":
+                worker.stop()
+                raise OSError("the block cannot be written")
+
+    rows = [("bad@x.org", "bad", "king"), *GOOD] if way == "abort" else GOOD
+    job = imports.planned(file_of(*rows), on_error="abort" if way == "abort" else "continue")
+    with without_collector():
+        with suppress(KeyboardInterrupt), Worker(imports.engine, with_a_look(imports, look).kinds, job) as worker:
+            worker.run_once()
+        assert left_of(imports) == []
+    assert imports.look(job).running_items == 0
