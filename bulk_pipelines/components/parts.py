@@ -24,10 +24,14 @@ from bulk_pipelines.orchestration.relay import relay
 from bulk_pipelines.orchestration.resources import Database, s3_resource, step_executor
 from bulk_pipelines.processing import definitions as processing_rows
 
+Named = str | Database | None
+"""A database: the variable that holds its address, a resource of the project, or that of the settings."""
 
-def table(name: str, *, exports: bool = True, database: str | None = None) -> dg.Definitions:
-    """Import a declared table and, if wanted, export it: assets with checks, and their jobs. `database` names the
-    variable of the environment that holds the database's address; without it, the settings name the database."""
+
+def table(name: str, *, exports: bool = True, database: Named = None) -> dg.Definitions:
+    """Import a declared table and, if wanted, export it: assets with checks, and their jobs. `database` is a
+    resource of the project, or names the variable of the environment that holds the database's address; without it, the
+    settings name the database."""
     resource = resources.find(name)
     wanted = {import_kind(resource.name)}
     parts = [
@@ -41,13 +45,13 @@ def table(name: str, *, exports: bool = True, database: str | None = None) -> dg
     return dg.Definitions.merge(*parts, launching(resource.name, wanted), shared(database))
 
 
-def drops(file: Path | None = None, *, database: str | None = None) -> dg.Definitions:
+def drops(file: Path | None = None, *, database: Named = None) -> dg.Definitions:
     """Take files that are dropped at the sources of a TOML file. Only jobs are submitted here: the parts `table` and
     `processing` work them."""
     return dg.Definitions.merge(drop_sensors(doors(), [], file), shared(database))
 
 
-def distribution(*, database: str | None = None, s3: S3Resource | None = None) -> dg.Definitions:
+def distribution(*, database: Named = None, s3: S3Resource | None = None) -> dg.Definitions:
     """Write one file for each of many inputs, by the project's own S3 resource, or else by the S3 server that the
     settings name. The key `s3` is left to the project."""
     found = dg.Definitions(
@@ -58,7 +62,7 @@ def distribution(*, database: str | None = None, s3: S3Resource | None = None) -
     return dg.Definitions.merge(found, launching("distribution", kinds(distributing.launchables())), shared(database))
 
 
-def processing(*, database: str | None = None) -> dg.Definitions:
+def processing(*, database: Named = None) -> dg.Definitions:
     """Look rows up by recipes."""
     everything = processing_rows.processing([])
     return dg.Definitions.merge(
@@ -66,7 +70,7 @@ def processing(*, database: str | None = None) -> dg.Definitions:
     )
 
 
-def upkeep(*, database: str | None = None) -> dg.Definitions:
+def upkeep(*, database: Named = None) -> dg.Definitions:
     """Return what a project needs once: the schedules that rescue items, end jobs and remove what is old; the jobs of
     the launchpad that submit something, and those that pause, resume, cancel and redrive others; and notices."""
     submitting = dg.Definitions(jobs=[importing.import_file, exporting.export_rows])
@@ -94,8 +98,9 @@ def kinds(launchables: Sequence[Launchable]) -> set[str]:
     return {each.pipeline.kind.name for each in launchables}
 
 
-def shared(database: str | None) -> dg.Definitions:
-    return dg.Definitions(resources={"database": database_resource(database)})
+def shared(database: Named) -> dg.Definitions:
+    found = database if isinstance(database, Database) else database_resource(database)
+    return dg.Definitions(resources={"database": found})
 
 
 @cache

@@ -6,6 +6,7 @@ from dagster_aws.s3 import S3Resource
 
 from bulk_pipelines.components import parts
 from bulk_pipelines.distribution.definitions import Distribution
+from bulk_pipelines.orchestration.resources import Database
 
 THEIRS = S3Resource(
     endpoint_url="http://127.0.0.1:9",
@@ -41,3 +42,25 @@ def test_the_distribution_writes_by_their_s3_resource(monkeypatch: pytest.Monkey
     done = dg.materialize([seen], resources={"distribution": resources["distribution"]})
     wanted = {"endpoint": "http://127.0.0.1:9", "region": "eu-north-1", "key": "their-key"}
     assert done.output_for_node("seen") == wanted
+
+
+@dg.asset
+def where(database: Database) -> str:
+    with database.engine.connect() as connection:
+        return str(connection.exec_driver_sql("SELECT current_database()").scalar())
+
+
+def test_the_parts_use_a_database_of_the_project(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAREHOUSE_URL", database_url)
+    warehouse = Database(url=dg.EnvVar("WAREHOUSE_URL"))
+    project = dg.Definitions(assets=[where], resources={"database": warehouse})
+    merged = dg.Definitions.merge(
+        project,
+        parts.table("users", database=warehouse),
+        parts.distribution(database=warehouse),
+        parts.upkeep(database=warehouse),
+    )
+    assert merged.resources is not None
+    assert merged.resources["database"] is warehouse
+    done = merged.resolve_implicit_global_asset_job_def().execute_in_process(asset_selection=[dg.AssetKey("where")])
+    assert done.output_for_node("where") in database_url
