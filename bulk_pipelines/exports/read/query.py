@@ -127,10 +127,11 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
     values: Sequence[Value] = filters.check(wanted, resource)
     column: Element = table.c[wanted.field]
     kind = resource.column(wanted.field).kind
+    # Of a composite value, IS NULL would ask for every field.
     if wanted.operator is Operator.NULL:
-        return column.is_(None)
+        return column.is_not_distinct_from(None)
     if wanted.operator is Operator.NOT_NULL:
-        return column.is_not(None)
+        return column.is_distinct_from(None)
     if kind in READ_THERE:
         bound = [as_type(value, type_of_values(resource.column(wanted.field))) for value in values]
     else:
