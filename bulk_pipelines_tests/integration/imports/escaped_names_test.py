@@ -15,7 +15,9 @@ from bulk_pipelines_tests.scenes.whole_imports import imported
 pytestmark = pytest.mark.usefixtures("home")
 
 NAMES = ["größe", 'q"q', "back\\slash", "tab\there", "🍕"]
-RECORDS: list[dict[str, Any]] = [{"id": number, "j": value} for number, value in enumerate(["x", "5", "null", "[1]", 6])]
+RECORDS: list[dict[str, Any]] = [
+    {"id": number, "j": value} for number, value in enumerate(["x", "5", "null", "[1]", 6])
+]
 
 
 @pytest.mark.parametrize("format_", ["ndjson", "json"])

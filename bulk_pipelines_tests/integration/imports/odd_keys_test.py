@@ -1,4 +1,5 @@
-"""Keys of composite types: a value some of whose fields are missing is a value all the same."""
+"""Keys as tables of other people have them. Of a composite type, a value some of whose fields are missing is a value
+all the same."""
 
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def test_a_reference_leads_somewhere_or_nowhere(shop: Shop, imports: Imports) ->
     job = loaded(shop, imports, "shop.stock", 'id,spot\n1,"(1,)"\n2,"(,)"\n3,"(2,)"\n4,"(,x)"\n5,\n1,\n')
     assert imports.codes(job) == {4: ["invalid_reference"], 5: ["invalid_reference"], 7: ["duplicate_key"]}
     assert shop.query("SELECT id, spot::text FROM shop.stock ORDER BY 1") == [(1, "(1,)"), (2, "(,)"), (5, None)]
+
+
+def test_two_keys_of_the_same_columns_are_one_reason(shop: Shop, imports: Imports) -> None:
+    shop.do("CREATE TABLE shop.twice (id integer PRIMARY KEY, UNIQUE (id) DEFERRABLE)")
+    job = loaded(shop, imports, "shop.twice", "id\n1\n1\n")
+    assert imports.codes(job) == {3: ["duplicate_key"]}
+    assert shop.query("SELECT id FROM shop.twice") == [(1,)]
 
 
 def test_a_filter_takes_it_for_a_value(shop: Shop, imports: Imports) -> None:
