@@ -45,4 +45,4 @@ def test_a_number_under_an_escaped_name_is_no_text(shop: Shop, engine: Engine, t
     path.write_text("".join(json.dumps({"id": id_, name: value}) + "\n" for id_, value in enumerate(["a", 5, "5"])))
     job = imported(engine, "shop.odd", path, declaration=shop.declared("shop.odd"))
     assert Imports(engine, tmp_path).codes(job) == {2: ["invalid_text"]}
-    assert shop.query(f"SELECT * FROM shop.odd ORDER BY id") == [(0, "a"), (2, "5")]
+    assert shop.query("SELECT * FROM shop.odd ORDER BY id") == [(0, "a"), (2, "5")]

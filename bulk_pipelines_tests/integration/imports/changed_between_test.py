@@ -1,0 +1,110 @@
+"""A table that somebody changes while an import is under way: the import goes on, or says in one line what to do. It never
+loads half of a file in silence, nor changes a value."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.engine.kinds import Kinds
+from bulk_pipelines.engine.limits import limits_of
+from bulk_pipelines.imports import work
+from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.settings.engine import EngineSettings
+from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports
+from bulk_pipelines_tests.scenes.shop import Shop
+from bulk_pipelines_tests.scenes.shop_imports import planned
+
+pytestmark = pytest.mark.usefixtures("home")
+
+TABLE = """
+CREATE TABLE shop.goods (id integer PRIMARY KEY, price numeric(8, 2), at timestamp, name varchar(20), more text);
+INSERT INTO shop.goods VALUES (3, 1, NULL, 'old', 'kept')
+"""
+RECORDS = 12
+TEXT = "id,price,at,name\n" + "".join(f"{n},{n}.25,2026-01-10 12:00:00.75,name {n}\n" for n in range(1, RECORDS + 1))
+
+
+@pytest.fixture
+def imports(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imports:
+    monkeypatch.setattr(planning, "RANGE_BYTES", 100)
+    return Imports(engine, tmp_path)
+
+
+def worked(shop: Shop, imports: Imports, change: str, mode: str, before: int = 3) -> Job:
+    """Import the records, and change the table before a batch."""
+    shop.do(TABLE)
+    batches: list[work.Read] = []
+
+    def loading(read: work.Read) -> None:
+        batches.append(read)
+        if len(batches) == before:
+            shop.do(change)
+
+    handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
+    kinds = Kinds(replace(kind, handle=handle) for kind in HASTY.values())
+    job = planned(shop, imports, "shop.goods", TEXT, mode=mode)
+    return Imports(imports.engine, imports.folder, kinds).worked(job)
+
+
+HARMLESS = {
+    "a column comes": "ALTER TABLE shop.goods ADD extra integer",
+    "one with a default comes": "ALTER TABLE shop.goods ADD extra integer NOT NULL DEFAULT 7",
+    "a column that the file lacks goes": "ALTER TABLE shop.goods DROP more",
+    "a constraint holds for new rows": "ALTER TABLE shop.goods ADD CONSTRAINT few CHECK (price < 12) NOT VALID",
+    "a trigger comes": """
+        CREATE FUNCTION shop.none() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN IF NEW.price >= 12 THEN RETURN NULL; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER none BEFORE INSERT OR UPDATE ON shop.goods FOR EACH ROW EXECUTE FUNCTION shop.none()""",
+    "an index comes": "CREATE UNIQUE INDEX ON shop.goods (name) WHERE id < 100",
+}
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize("change", HARMLESS)
+def test_a_harmless_change_ends_nothing(shop: Shop, imports: Imports, mode: str, change: str) -> None:
+    job = worked(shop, imports, HARMLESS[change], mode)
+    codes = imports.codes(job)
+    refused = {13: ["refused_by_table"]} if "CHECK" in HARMLESS[change] or "TRIGGER" in HARMLESS[change] else {}
+    assert codes == refused | ({4: ["duplicate_key"]} if mode == "insert" else {}), job.last_error
+    found = dict(shop.query("SELECT id, price::text FROM shop.goods"))
+    held = {3: "1.00"} if mode == "insert" else {}
+    assert found == {n: f"{n}.25" for n in range(1, RECORDS + 1) if n + 1 not in refused} | held
+
+
+GRAVE = {
+    "fewer digits": ("ALTER TABLE shop.goods ALTER price TYPE numeric(8, 1)", "is declared as numeric(8,2)"),
+    "fewer digits of a second": (
+        "ALTER TABLE shop.goods ALTER at TYPE timestamp(0)",
+        "is declared as timestamp without",
+    ),
+    "times with a zone": ("ALTER TABLE shop.goods ALTER at TYPE timestamptz", "is declared as timestamp without"),
+    "another type": ("ALTER TABLE shop.goods ALTER id TYPE bigint", "is bigint, but is declared as integer"),
+    "a shorter text": ("ALTER TABLE shop.goods ALTER name TYPE varchar(7)", "is declared as character varying(20)"),
+    "another table under the name": (
+        "CREATE TABLE shop.fresh (LIKE shop.goods INCLUDING ALL); ALTER TABLE shop.goods RENAME TO former;"
+        "ALTER TABLE shop.fresh RENAME TO goods",
+        "another table has the name shop.goods since this import began",
+    ),
+    "a table made anew": (
+        "CREATE TABLE shop.fresh (LIKE shop.goods INCLUDING ALL); DROP TABLE shop.goods;"
+        "ALTER TABLE shop.fresh RENAME TO goods",
+        "another table has the name shop.goods since this import began",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize("change", GRAVE)
+def test_a_grave_change_says_what_to_do(shop: Shop, imports: Imports, mode: str, change: str) -> None:
+    statements, said = GRAVE[change]
+    job = worked(shop, imports, statements, mode)
+    assert job.status in {"COMPLETED_WITH_ERRORS", "FAILED"}
+    assert said in (job.last_error or ""), job.last_error
+    table = "shop.former" if "former" in statements else "shop.goods"
+    found = shop.query(f"SELECT id FROM {table} ORDER BY id")
+    if mode == "upsert":
+        assert found == ([] if "DROP" in statements else [(3,)])
+    assert not [id_ for (id_,) in shop.query("SELECT id FROM shop.goods") if id_ > 6]
