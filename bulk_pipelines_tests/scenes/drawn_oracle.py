@@ -85,10 +85,18 @@ class Oracle:
         table = sql.Identifier("pg_temp", name)
         self.connection.execute(
             sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {}, 0 AS line FROM {}").format(
-                sql.Identifier(name), listed(list(key.columns)), place_of(self.table)
+                sql.Identifier(name), self.plain(key), place_of(self.table)
             )
         )
         return table
+
+    def plain(self, key: Key) -> sql.Composed:
+        """Select the columns of a key without their domains."""
+        kinds = {name: BELOW.get(self.table.kinds[name], self.table.kinds[name]) for name in key.columns}
+        return sql.SQL(", ").join(
+            sql.SQL("{name}::{kind} AS {name}").format(name=sql.Identifier(name), kind=sql.SQL(kind))
+            for name, kind in kinds.items()
+        )
 
     def own(self, owners: sql.Identifier, key: Key, line: int, record: Record) -> None:
         self.connection.execute(

@@ -94,7 +94,7 @@ def is_whole(key: Key, alias: str) -> sql.Composed:
 
 
 def is_given(alias: str, name: str) -> sql.Composed:
-    """Write the condition that a column has a value. `IS NOT NULL` would also ask for every field of a composite one."""
+    """Write the condition that a column has a value. `IS NOT NULL` would ask for every field of a composite one."""
     return sql.SQL("{} IS DISTINCT FROM NULL").format(sql.Identifier(alias, name))
 
 

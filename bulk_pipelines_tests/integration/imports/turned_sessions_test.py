@@ -49,7 +49,8 @@ def test_a_zone_means_what_it_means_everywhere(shop: Shop, imports: Imports) -> 
 
 def test_a_filter_finds_every_row(shop: Shop) -> None:
     shop.do(
-        """CREATE TABLE shop.things AS SELECT n AS id, '{"kind": "x"}'::jsonb AS details FROM generate_series(1, 20000) n;
+        """CREATE TABLE shop.things AS
+            SELECT n AS id, '{"kind": "x"}'::jsonb AS details FROM generate_series(1, 20000) AS n;
         CREATE INDEX ON shop.things USING gin (details); ANALYZE shop.things;
         ALTER TABLE shop.things ADD PRIMARY KEY (id)"""
     )

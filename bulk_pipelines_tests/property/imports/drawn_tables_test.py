@@ -51,7 +51,9 @@ def json_of(table: Drawn, record: dict[str, str | None]) -> str:
         text = record[name]
         return text if text is not None and table.kinds[name] in JSONS else json.dumps(text)
 
-    return "{" + ", ".join(f"{json.dumps(name)}: {value(name)}" for name in table.given) + "}"
+    is_first = record is table.records[0]
+    names = [name for name in table.given if is_first or record[name] is not None or len(name) % 3]
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=len(name) % 2 == 0)}: {value(name)}" for name in names) + "}"
 
 
 def as_ndjson(table: Drawn, path: Path) -> None:
@@ -97,6 +99,15 @@ def prepare(engine: Engine, table: Drawn) -> Resource:
     return declared
 
 
+def leave_out(table: Drawn, declared: Resource, chance: Any) -> None:
+    """Let records of JSON lack columns: all that have no default are columns of the file, whether a record has them."""
+    for column in declared.columns:
+        if column.name not in table.given and not column.has_default:
+            table.given.append(column.name)
+            for record in table.records:
+                record[column.name] = None
+
+
 def expected(engine: Engine, table: Drawn, declared: Resource, mode: str) -> Outcome:
     """Ask the oracle, and undo what it did."""
     narrowed = declared.narrowed(table.given)
@@ -122,6 +133,8 @@ def check(engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         for record in table.records:
             for name, value in record.items():
                 record[name] = value or None
+    if format_ in {"ndjson", "json"}:
+        leave_out(table, declared, chance)
     mode = chance.choice(["insert", "upsert"]) if declared.narrowed(table.given).keys else "insert"
     if format_ in ("xlsx", "csv"):
         table.records = [r for r in table.records if any(r[name] is not None for name in table.given)]
