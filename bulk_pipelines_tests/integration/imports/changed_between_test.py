@@ -1,5 +1,5 @@
-"""A table that somebody changes while an import is under way: the import goes on, or says in one line what to do. It never
-loads half of a file in silence, nor changes a value."""
+"""A table that somebody changes while an import is under way: the import goes on, or says in one line what to do. It
+never loads half of a file in silence, nor changes a value."""
 
 from dataclasses import replace
 from pathlib import Path
