@@ -67,6 +67,7 @@ def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[int], co
         if moved < len(late) or context.resource.own_references:
             kept.update(still_there(connection, context, key))
         if moved:
+            objections.forget_refusals(connection, context)
             control.note(connection, Counts(loaded=-moved, rejected=moved))
             same_table.check(connection, context)
         return len(late)

@@ -81,6 +81,12 @@ def refuse(connection: Connection, context: ImportContext, refused: Mapping[int,
     connection.execute(statement, [list(refused), [each.said for each in refused.values()]])
 
 
+def forget_refusals(connection: Connection, context: ImportContext) -> None:
+    """Let the table be asked again about the records that it refused: maybe for the sake of rows that it gave back."""
+    statement = sql.SQL("UPDATE {} SET import_refused = NULL WHERE import_job = {} AND import_refused IS NOT NULL")
+    connection.execute(statement.format(tables.aside(context), context.job_id))
+
+
 def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal]:
     """Return what the table said of the records that wait, by their lines."""
     query = sql.SQL("SELECT import_line, import_refused FROM {} WHERE import_job = {} AND import_refused IS NOT NULL")

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.exports import filters, streaming
 from bulk_pipelines.exports.request import ExportRequest, Format
+from bulk_pipelines.imports.plan import planning
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 from bulk_pipelines_tests.scenes.shop import Shop
 from bulk_pipelines_tests.scenes.shop_imports import loaded
@@ -53,6 +54,19 @@ def test_a_reference_leads_somewhere_or_nowhere(shop: Shop, imports: Imports) ->
     job = loaded(shop, imports, "shop.stock", 'id,spot\n1,"(1,)"\n2,"(,)"\n3,"(2,)"\n4,"(,x)"\n5,\n1,\n')
     assert imports.codes(job) == {4: ["invalid_reference"], 5: ["invalid_reference"], 7: ["duplicate_key"]}
     assert shop.query("SELECT id, spot::text FROM shop.stock ORDER BY 1") == [(1, "(1,)"), (2, "(,)"), (5, None)]
+
+
+@pytest.mark.parametrize("rule", ["UNIQUE NULLS NOT DISTINCT (seat)", "EXCLUDE (seat WITH =)"])
+def test_a_record_is_not_refused_for_one_that_goes_again(
+    shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """The record in line 3 is loaded before anybody knows that the one in line 2 owns its id. Meanwhile the table refuses
+    the one in line 4 for its sake."""
+    monkeypatch.setattr(planning, "RANGE_BYTES", 4)
+    shop.do(f"CREATE TABLE shop.guests (id integer PRIMARY KEY, seat text, {rule}); INSERT INTO shop.guests VALUES (8, 'a')")
+    job = loaded(shop, imports, "shop.guests", "id,seat\n2,a\n2,b\n4,b\n")
+    assert imports.codes(job) == {2: ["refused_by_table"], 3: ["duplicate_key"]}
+    assert shop.query("SELECT id, seat FROM shop.guests ORDER BY id") == [(4, "b"), (8, "a")]
 
 
 def test_two_keys_of_the_same_columns_are_one_reason(shop: Shop, imports: Imports) -> None:
