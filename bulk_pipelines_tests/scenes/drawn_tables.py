@@ -1,4 +1,4 @@
-"""Tables as somebody might have made them, drawn at random with everything that PostgreSQL offers, and records for them.
+"""Tables as somebody might have made them, drawn at random with what PostgreSQL offers, and records for them.
 
 A table is drawn by a seed alone, so that a test that fails names it, and anybody can draw the same one again.
 """
@@ -28,7 +28,8 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TABLE parents (id integer PRIMARY KEY, code citext UNIQUE, a integer, b text, UNIQUE (a, b));
-INSERT INTO parents VALUES (1, 'one', 1, 'x'), (2, 'two', 2, 'y'), (3, 'three', 3, NULL), (4, 'é', 4, ''), (5, NULL, 5, 'x'), (6, 'Ä', 6, 'x'), (7, NULL, 7, NULL);
+INSERT INTO parents VALUES (1, 'one', 1, 'x'), (2, 'two', 2, 'y'), (3, 'three', 3, NULL);
+INSERT INTO parents VALUES (4, 'é', 4, ''), (5, NULL, 5, 'x'), (6, 'Ä', 6, 'x'), (7, NULL, 7, NULL);
 """
 
 SMALL = [str(number) for number in range(1, 10)]
@@ -108,10 +109,15 @@ BAD = {
 """A value of some kinds that they do not take."""
 BELOW = {"whole": "integer", "few": "integer", "given": "text", "moods": "mood[]"}
 """The types below domains: a record whose value breaks the CHECK of a domain is one that the table refuses."""
-EQUALS = ["smallint", "integer", "bigint", "numeric", "text", "citext", "char(3)", "uuid", "date", "mood", "few", "given"]
-EQUALS += ["timestamptz", "jsonb", "numrange", "integer[]", "pair", "bytea", "inet", "interval", "boolean", "few[]"]
+EQUALS = ["smallint", "integer", "bigint", "numeric", "text", "citext", "char(3)", "uuid", "date", "mood", "few"]
+EQUALS += ["given", "timestamptz", "jsonb", "numrange", "integer[]", "pair", "bytea", "inet", "interval", "few[]"]
 """Kinds whose values a key may hold."""
+REFUSE = "FOR EACH ROW EXECUTE FUNCTION refuse_nines()"
+STORING = ["STORED", "VIRTUAL"]
+"""How a generated column may be kept. Since version 18, PostgreSQL also computes it when it is read."""
 NAMES = ["n", "A b", "select", 'q"q', "ü", "x.y", "limit", "key", "t", "a", "s", "value"]
+EXCLUDING = ("NULLS NOT DISTINCT", "CREATE UNIQUE INDEX", "EXCLUDE", "INHERITS")
+"""Words of constraints by which records exclude each other, and that no declaration knows."""
 Record = dict[str, str | None]
 
 
@@ -125,10 +131,13 @@ class Drawn:
     given: list[str] = field(default_factory=list)
     """The columns that a file has."""
     made: set[str] = field(default_factory=set)
-    """The columns whose values go by how many rows were tried."""
+    """The columns whose values go by how many rows were tried, if the file does not have them."""
     before: list[Record] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
-    empty_is_none: bool = False
+
+    def __str__(self) -> str:
+        rows = "\n".join(f"{n}: {[record[name] for name in self.given]}" for n, record in enumerate(self.records))
+        return f"{self.ddl}\n{self.given}\n{rows}\nbefore: {[list(each.values()) for each in self.before]}"
 
 
 def quoted(name: str) -> str:
@@ -142,51 +151,37 @@ def literal(text: str) -> str:
 def drawn(seed: int) -> Drawn:
     chance = random.Random(seed)
     table = Drawn(seed)
-    table.place = chance.choice(["public", '"Odd. Place"']) + "." + chance.choice(["goods", '"Some ""Goods"""', '"a.b"'])
+    schema, name = chance.choice(["public", '"Odd. Place"']), chance.choice(["goods", '"Some ""Goods"""', '"a.b"'])
+    table.place = f"{schema}.{name}"
     names = ["n", *chance.sample(NAMES[1:], chance.randint(1, 7))]
-    kinds = ["integer", *(chance.choice(list(KINDS)) for _ in names[1:])]
-    table.kinds = dict(zip(names, kinds, strict=True))
-    partitioned = chance.random() < 0.25
+    table.kinds = dict(zip(names, ["integer", *(chance.choice(list(KINDS)) for _ in names[1:])], strict=True))
+    way = chance.choice(["RANGE", "LIST", "HASH"]) if chance.random() < 0.25 else ""
     lines = [column_of(chance, table, name) for name in names]
-    if chance.random() < 0.2:
-        lines.append(f"made integer GENERATED ALWAYS AS (twice(n)) {chance.choice(['STORED'])}")
-    if chance.random() < 0.15:
-        lines.append("plain integer GENERATED ALWAYS AS (n + 1) VIRTUAL" if chance.random() < 0.5 else
-                     "plain integer GENERATED ALWAYS AS (n + 1) STORED")
+    if chance.random() < 0.3:
+        lines.append(f"made integer GENERATED ALWAYS AS (n + 1) {chance.choice(STORING)}")
     if chance.random() < 0.15:
         lines.append("numbered integer GENERATED ALWAYS AS IDENTITY")
-    lines += keys(chance, table, partitioned)
-    lines += rules(chance, table, partitioned)
-    chance.shuffle(lines[:0])
-    kind = "UNLOGGED TABLE" if not partitioned and chance.random() < 0.1 else "TABLE"
-    by = ""
-    if partitioned:
-        by = f" PARTITION BY {chance.choice(['RANGE', 'LIST', 'HASH'])} (n)"
-    table.ddl = f"CREATE {kind} {table.place} (\n    " + ",\n    ".join(lines) + f"\n){by};\n"
-    if partitioned:
-        table.ddl += partitions(chance, table, by)
-    table.ddl += afterwards(chance, table, partitioned)
+    lines += [*keys(chance, table, is_whole=not way), *rules(chance, table, is_whole=not way)]
+    unlogged = "UNLOGGED " if not way and chance.random() < 0.1 else ""
+    by = f" PARTITION BY {way} (n)" if way else ""
+    table.ddl = f"CREATE {unlogged}TABLE {table.place} (\n    " + ",\n    ".join(lines) + f"\n){by};\n"
+    table.ddl += partitions(chance, table, way) if way else ""
+    table.ddl += afterwards(chance, table, is_whole=not way)
     table.given = [name for name in names if name == "n" or chance.random() < 0.85]
     chance.shuffle(table.given)
-    pools = {name: pool_of(chance, kind) for name, kind in table.kinds.items()}
-    table.before = [record(chance, table, pools, bad=False) for _ in range(chance.randint(0, 4))]
-    table.records = [record(chance, table, pools, bad=True) for _ in range(chance.randint(1, 25))]
+    table.before = [record(chance, table, bad=0) for _ in range(chance.randint(0, 4))]
+    table.records = [record(chance, table, bad=0.04) for _ in range(chance.randint(1, 25))]
     return table
 
 
-def pool_of(chance: random.Random, kind: str) -> list[str]:
-    return KINDS[kind]
-
-
-def record(chance: random.Random, table: Drawn, pools: dict[str, list[str]], *, bad: bool) -> Record:
+def record(chance: random.Random, table: Drawn, bad: float) -> Record:
     found: Record = {}
     for name, kind in table.kinds.items():
-        value: str | None = chance.choice(pools[name])
+        found[name] = chance.choice(KINDS[kind])
         if chance.random() < (0.02 if name == "n" else 0.15):
-            value = None
-        elif bad and kind in BAD and chance.random() < 0.04:
-            value = BAD[kind]
-        found[name] = value
+            found[name] = None
+        elif kind in BAD and chance.random() < bad:
+            found[name] = BAD[kind]
     return found
 
 
@@ -209,15 +204,15 @@ def column_of(chance: random.Random, table: Drawn, name: str) -> str:
     return line
 
 
-def keys(chance: random.Random, table: Drawn, partitioned: bool) -> list[str]:
+def keys(chance: random.Random, table: Drawn, *, is_whole: bool) -> list[str]:
     able = [name for name, kind in table.kinds.items() if kind in EQUALS]
     found = []
     for number in range(chance.choice([0, 1, 1, 1, 2, 3])):
         columns = chance.sample(able, min(len(able), chance.choice([1, 1, 2])))
-        if partitioned and "n" not in columns:
+        if not is_whole and "n" not in columns:
             columns.append("n")
         listed = ", ".join(map(quoted, columns))
-        late = "" if partitioned else chance.choice(["", "", "", " DEFERRABLE INITIALLY DEFERRED", " DEFERRABLE"])
+        late = chance.choice(["", "", "", " DEFERRABLE INITIALLY DEFERRED", " DEFERRABLE"]) if is_whole else ""
         if number == 0 and chance.random() < 0.7:
             found.append(f"PRIMARY KEY ({listed}){late}")
         else:
@@ -226,11 +221,11 @@ def keys(chance: random.Random, table: Drawn, partitioned: bool) -> list[str]:
     return found
 
 
-def rules(chance: random.Random, table: Drawn, partitioned: bool) -> list[str]:
+def rules(chance: random.Random, table: Drawn, *, is_whole: bool) -> list[str]:
     found = []
     names = list(table.kinds)
     if chance.random() < 0.3:
-        found.append(f"CONSTRAINT \"it's a rule\" CHECK (n <> {chance.choice(SMALL)})")
+        found.append(f'CONSTRAINT "it\'s a rule" CHECK (n <> {chance.choice(SMALL)})')
     if len(names) > 1 and chance.random() < 0.3:
         other = quoted(chance.choice(names[1:]))
         found.append(f"CHECK ({other} IS NOT NULL OR n < {chance.choice(SMALL)})")
@@ -247,56 +242,50 @@ def rules(chance: random.Random, table: Drawn, partitioned: bool) -> list[str]:
         match = chance.choice(["", " MATCH FULL"])
         found.append(f"FOREIGN KEY (n, {quoted(twos[0])}) REFERENCES parents (a, b){match}")
     ranges = [name for name, kind in table.kinds.items() if kind in {"numrange", "fewrange"}]
-    if ranges and not partitioned and chance.random() < 0.6:
+    if ranges and is_whole and chance.random() < 0.6:
         found.append(f"EXCLUDE USING gist (n WITH =, {quoted(ranges[0])} WITH &&)")
     return found
 
 
-def partitions(chance: random.Random, table: Drawn, by: str) -> str:
-    schema = table.place.split(".", 1)[0] if table.place.startswith("public") else '"Odd. Place"'
+def partitions(chance: random.Random, table: Drawn, way: str) -> str:
     place = table.place
-    if "HASH" in by:
-        return "".join(
-            f'CREATE TABLE {schema}.part{k} PARTITION OF {place} FOR VALUES WITH (MODULUS 2, REMAINDER {k});\n'
-            for k in range(2)
-        )
-    sub = chance.random() < 0.4
-    more = " PARTITION BY LIST (n)" if sub else ""
-    if "RANGE" in by:
-        text = f"CREATE TABLE {schema}.part0 PARTITION OF {place} FOR VALUES FROM (MINVALUE) TO (4){more};\n"
-        text += f"CREATE TABLE {schema}.part1 PARTITION OF {place} FOR VALUES FROM (4) TO (8);\n"
+    part = ("public" if place.startswith("public") else '"Odd. Place"') + ".part"
+    if way == "HASH":
+        values = [f"WITH (MODULUS 2, REMAINDER {number})" for number in range(2)]
+    elif way == "RANGE":
+        values = ["FROM (MINVALUE) TO (4)", "FROM (4) TO (8)"]
     else:
-        text = f"CREATE TABLE {schema}.part0 PARTITION OF {place} FOR VALUES IN (1, 2, 3){more};\n"
-        text += f"CREATE TABLE {schema}.part1 PARTITION OF {place} FOR VALUES IN (4, 5, 6);\n"
-    if sub:
-        text += f"CREATE TABLE {schema}.part00 PARTITION OF {schema}.part0 FOR VALUES IN (1, 2);\n"
-    if chance.random() < 0.4:
-        text += f"CREATE TABLE {schema}.part2 PARTITION OF {place} DEFAULT;\n"
+        values = ["IN (1, 2, 3)", "IN (4, 5, 6)"]
+    more = " PARTITION BY LIST (n)" if way != "HASH" and chance.random() < 0.4 else ""
+    text = f"CREATE TABLE {part}0 PARTITION OF {place} FOR VALUES {values[0]}{more};\n"
+    text += f"CREATE TABLE {part}1 PARTITION OF {place} FOR VALUES {values[1]};\n"
+    if more:
+        text += f"CREATE TABLE {part}00 PARTITION OF {part}0 FOR VALUES IN (1, 2);\n"
+    if way != "HASH" and chance.random() < 0.4:
+        text += f"CREATE TABLE {part}2 PARTITION OF {place} DEFAULT;\n"
     if chance.random() < 0.3:
-        text += f"ALTER TABLE {schema}.part1 ADD CHECK (n <> 5);\n"
+        text += f"ALTER TABLE {part}1 ADD CHECK (n <> 5);\n"
     return text
 
 
-def afterwards(chance: random.Random, table: Drawn, partitioned: bool) -> str:
+def afterwards(chance: random.Random, table: Drawn, *, is_whole: bool) -> str:
     text = ""
     place, names = table.place, list(table.kinds)
     able = [quoted(name) for name, kind in table.kinds.items() if kind in EQUALS]
     texts = [quoted(name) for name, kind in table.kinds.items() if kind in {"text", "citext", "varchar(5)"}]
-    if not partitioned and chance.random() < 0.15:
+    if is_whole and chance.random() < 0.15:
         text += f"CREATE UNIQUE INDEX ON {place} ({chance.choice(able)}) WHERE n < 5;\n"
-    if not partitioned and texts and chance.random() < 0.3:
+    if is_whole and texts and chance.random() < 0.3:
         text += f"CREATE UNIQUE INDEX ON {place} (lower({texts[0]}));\n"
     if chance.random() < 0.1:
         text += f"CREATE INDEX ON {place} ((100 / (n - 6)));\n"
-    if not partitioned and chance.random() < 0.1:
+    if is_whole and chance.random() < 0.1:
         text += f"CREATE UNIQUE INDEX ON {place} (n) INCLUDE ({quoted(names[-1])});\n"
     if chance.random() < 0.12:
-        text += f"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {place} FOR EACH ROW EXECUTE FUNCTION refuse_nines();\n"
+        text += f"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {place} {REFUSE};\n"
     elif chance.random() < 0.08:
-        text += (
-            f"CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON {place} DEFERRABLE INITIALLY DEFERRED"
-            " FOR EACH ROW EXECUTE FUNCTION refuse_nines();\n"
-        )
-    if not partitioned and chance.random() < 0.07:
+        when = f"AFTER INSERT OR UPDATE ON {place} DEFERRABLE INITIALLY DEFERRED"
+        text += f"CREATE CONSTRAINT TRIGGER refuse {when} {REFUSE};\n"
+    if is_whole and chance.random() < 0.07:
         text += f"CREATE TABLE heirs () INHERITS ({place});\n"
     return text

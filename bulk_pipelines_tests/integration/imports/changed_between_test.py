@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import pool
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.imports import work
+from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.resources import adoption
+from bulk_pipelines.settings import current
 from bulk_pipelines.settings.engine import EngineSettings
 from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports
 from bulk_pipelines_tests.scenes.shop import Shop
@@ -33,20 +37,24 @@ def imports(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Imports(engine, tmp_path)
 
 
-def worked(shop: Shop, imports: Imports, change: str, mode: str, before: int = 3) -> Job:
-    """Import the records, and change the table before a batch."""
-    shop.do(TABLE)
+def changing(shop: Shop, change: str) -> Kinds:
+    """Return kinds of imports that change the table before the third batch."""
     batches: list[work.Read] = []
 
     def loading(read: work.Read) -> None:
         batches.append(read)
-        if len(batches) == before:
+        if len(batches) == 3:
             shop.do(change)
 
     handle = work.Loader(limits_of(EngineSettings()).load, loading).handle
-    kinds = Kinds(replace(kind, handle=handle) for kind in HASTY.values())
+    return Kinds(replace(kind, handle=handle) for kind in HASTY.values())
+
+
+def worked(shop: Shop, imports: Imports, change: str, mode: str) -> Job:
+    """Import the records into the goods, which are changed meanwhile."""
+    shop.do(TABLE)
     job = planned(shop, imports, "shop.goods", TEXT, mode=mode)
-    return Imports(imports.engine, imports.folder, kinds).worked(job)
+    return Imports(imports.engine, imports.folder, changing(shop, change)).worked(job)
 
 
 HARMLESS = {
@@ -88,6 +96,34 @@ GRAVE = {
     ),
     "a table made anew": (f"{FRESH}; DROP TABLE shop.goods; ALTER TABLE shop.fresh RENAME TO goods", ANOTHER),
 }
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_a_partition_that_goes_takes_its_own_records_alone(shop: Shop, imports: Imports, mode: str) -> None:
+    shop.do(
+        f"""{TABLE}; CREATE TABLE shop.split (LIKE shop.goods INCLUDING ALL) PARTITION BY RANGE (id);
+        CREATE TABLE shop.low PARTITION OF shop.split FOR VALUES FROM (1) TO (7);
+        CREATE TABLE shop.high PARTITION OF shop.split FOR VALUES FROM (7) TO (100)"""
+    )
+    kinds = changing(shop, "ALTER TABLE shop.split DETACH PARTITION shop.high")
+    job = Imports(imports.engine, imports.folder, kinds).worked(planned(shop, imports, "shop.split", TEXT, mode=mode))
+    assert imports.codes(job) == {line: ["refused_by_table"] for line in range(8, RECORDS + 2)}
+    assert [id_ for (id_,) in shop.query("SELECT id FROM shop.split ORDER BY id")] == list(range(1, 7))
+
+
+def test_a_declaration_that_is_edited_meanwhile_counts_for_the_next_import(
+    shop: Shop, imports: Imports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_RESOURCES", str(tmp_path / "resources"))
+    shop.do(TABLE)
+    with pool.transaction(shop.engine) as connection:
+        _, path = adoption.adopt(connection, current(), "shop.goods", None, provenance=False, again=False)
+    imports = Imports(imports.engine, imports.folder, known_kinds())
+    job = imports.planned(TEXT, resource="goods")
+    path.write_text(path.read_text().replace('name = "name"', 'name = "name"\npattern = "never"'))
+    assert imports.codes(imports.worked(job)) == {4: ["duplicate_key"]}
+    again = imports.worked(imports.planned(TEXT, resource="goods", mode="upsert"))
+    assert set(map(tuple, imports.codes(again).values())) == {("invalid_value",)}
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])

@@ -60,10 +60,12 @@ def test_a_reference_leads_somewhere_or_nowhere(shop: Shop, imports: Imports) ->
 def test_a_record_is_not_refused_for_one_that_goes_again(
     shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    """The record in line 3 is loaded before anybody knows that the one in line 2 owns its id. Meanwhile the table refuses
-    the one in line 4 for its sake."""
+    """The record in line 3 is loaded before anybody knows that the one in line 2 owns its id. Meanwhile the table
+    refuses the one in line 4 for its sake."""
     monkeypatch.setattr(planning, "RANGE_BYTES", 4)
-    shop.do(f"CREATE TABLE shop.guests (id integer PRIMARY KEY, seat text, {rule}); INSERT INTO shop.guests VALUES (8, 'a')")
+    shop.do(
+        f"CREATE TABLE shop.guests (id integer PRIMARY KEY, seat text, {rule}); INSERT INTO shop.guests VALUES (8, 'a')"
+    )
     job = loaded(shop, imports, "shop.guests", "id,seat\n2,a\n2,b\n4,b\n")
     assert imports.codes(job) == {2: ["refused_by_table"], 3: ["duplicate_key"]}
     assert shop.query("SELECT id, seat FROM shop.guests ORDER BY id") == [(4, "b"), (8, "a")]
