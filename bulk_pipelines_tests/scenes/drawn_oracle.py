@@ -202,7 +202,7 @@ def stored(connection: Connection, table: Drawn) -> list[Row]:
         name
         for (name,) in connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-            " AND attidentity <> 'a' ORDER BY attnum",
+            " AND attidentity <> 'a' AND attname !~ '^import_' ORDER BY attnum",
             [table.place],
         )
         if name not in table.made - set(table.given)

@@ -134,6 +134,8 @@ class Drawn:
     """The columns whose values go by how many rows were tried, if the file does not have them."""
     before: list[Record] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    traced: bool = False
+    """Whether its rows say which import they come from."""
 
     def __str__(self) -> str:
         rows = "\n".join(f"{n}: {[record[name] for name in self.given]}" for n, record in enumerate(self.records))
@@ -167,6 +169,7 @@ def drawn(seed: int) -> Drawn:
     table.ddl = f"CREATE {unlogged}TABLE {table.place} (\n    " + ",\n    ".join(lines) + f"\n){by};\n"
     table.ddl += partitions(chance, table, way) if way else ""
     table.ddl += afterwards(chance, table, is_whole=not way)
+    table.traced = "INHERITS" not in table.ddl and chance.random() < 0.3
     table.given = [name for name in names if name == "n" or chance.random() < 0.85]
     chance.shuffle(table.given)
     table.before = [record(chance, table, bad=0) for _ in range(chance.randint(0, 4))]

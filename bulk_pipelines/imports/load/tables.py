@@ -83,11 +83,6 @@ def same(key_: Key, one: str, other: str) -> sql.Composed:
     return listed([sql.SQL("{} = {}").format(*pair) for pair in pairs], " AND ")
 
 
-def identified(resource: Resource, one: str, other: str) -> sql.Composed:
-    """Write the condition that two rows have the same first key; it says nothing if there is no key."""
-    return same(resource.keys[0], one, other) if resource.keys else sql.Composed([sql.SQL("true")])
-
-
 def is_whole(key: Key, alias: str) -> sql.Composed:
     """Write the condition that no column of a key is missing. Rows that lack one never have the same key."""
     return listed([is_given(alias, name) for name in key.columns], " AND ")

@@ -71,6 +71,22 @@ def test_a_record_is_not_refused_for_one_that_goes_again(
     assert shop.query("SELECT id, seat FROM shop.guests ORDER BY id") == [(4, "b"), (8, "a")]
 
 
+@pytest.mark.parametrize("new", [0, 100])
+@pytest.mark.parametrize("mode", ["insert", "upsert", "validate"])
+def test_a_record_without_a_key_is_loaded_or_rejected(shop: Shop, imports: Imports, mode: str, new: int) -> None:
+    """Of a batch from which a trigger leaves out some rows, somebody must tell which ones are in the table. A trigger
+    may also give rows other keys."""
+    shop.do(f"""CREATE TABLE shop.slots (id integer UNIQUE, v integer); SELECT bulk.trace_imports('shop.slots');
+        CREATE FUNCTION shop.none() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN IF NEW.v = 8 THEN RETURN NULL; END IF; NEW.id = NEW.id + {new}; RETURN NEW; END $$;
+        CREATE TRIGGER none BEFORE INSERT ON shop.slots FOR EACH ROW EXECUTE FUNCTION shop.none()""")
+    options = {"validate_only": True} if mode == "validate" else {"mode": mode}
+    job = loaded(shop, imports, "shop.slots", "id,v\n,1\n2,8\n,8\n,3\n4,4\n", **options)
+    assert imports.codes(job) == {3: ["refused_by_table"], 4: ["refused_by_table"]}
+    loaded_rows = [] if mode == "validate" else [(None, 1), (None, 3), (4 + new, 4)]
+    assert shop.query("SELECT id, v FROM shop.slots ORDER BY v") == loaded_rows
+
+
 def test_two_keys_of_the_same_columns_are_one_reason(shop: Shop, imports: Imports) -> None:
     shop.do("CREATE TABLE shop.twice (id integer PRIMARY KEY, UNIQUE (id) DEFERRABLE)")
     job = loaded(shop, imports, "shop.twice", "id\n1\n1\n")

@@ -10,21 +10,22 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces, pool
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.exports.publish.writing import write
 from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.context import matching_key
 from bulk_pipelines.imports.load import rejects
-from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage.local.storage import LocalStorage
 from bulk_pipelines_tests.scenes import drawn_files, drawn_oracle, drawn_tables
 from bulk_pipelines_tests.scenes.drawn_oracle import Oracle, Outcome, insert, stored, tries
 from bulk_pipelines_tests.scenes.drawn_tables import Drawn
+from bulk_pipelines_tests.scenes.oracle import Sizes, hasty, killed_process, process, small
 from bulk_pipelines_tests.scenes.today import SEED
-from bulk_pipelines_tests.scenes.whole_imports import imported
+from bulk_pipelines_tests.scenes.whole_imports import imported, refreshed, submitted
 
 AT_ONCE = 16
 """How many tables a test draws while nobody waits long for it."""
@@ -40,33 +41,32 @@ def database(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("seed", range(SEED * AT_ONCE, SEED * AT_ONCE + AT_ONCE))
-def test_a_drawn_table(database: Engine, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    check(database, seed, monkeypatch)
+def test_a_drawn_table(database: Engine, seed: int) -> None:
+    check(database, seed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_many_drawn_tables(database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_drawn_tables(database: Engine) -> None:
     for seed in range(SEED * 1000, SEED * 1000 + 150):
-        check(database, seed, monkeypatch)
+        check(database, seed)
         with pool.transaction(database) as connection:
             connection.execute(f"DROP TABLE {drawn_tables.drawn(seed).place} CASCADE".encode())
 
 
-def check(engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def check(engine: Engine, seed: int) -> None:
     """Import the records of the table that is drawn by this seed, and compare with the oracle."""
     table, chance = drawn_tables.drawn(seed), random.Random(seed)
     declared = made(engine, table)
     format_ = chance.choice(list(drawn_files.WRITERS))
     drawn_files.fit(table, declared, format_)
     mode = chance.choice(["insert", "upsert"]) if declared.narrowed(table.given).keys else "insert"
-    monkeypatch.setattr(planning, "RANGE_BYTES", chance.choice([100, 100_000]))
     wanted = expected(engine, table, declared, mode)
     before = rows_of(engine, table)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{format_}"
         drawn_files.WRITERS[format_](table, path)
-        job = imported(engine, declared.name, path, declaration=declared, mode=mode)
+        job = worked(engine, path, declared, mode, chance)
     lines, reasons = drawn_files.lines_of(table, format_), reasons_of(engine, job)
     rejected = {lines.index(line): codes for line, codes in reasons.items()}
     rows = rows_of(engine, table)
@@ -84,6 +84,21 @@ def check(engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_again(engine, table, declared, chance.choice(drawn_files.AGAIN))
 
 
+def worked(engine: Engine, path: Path, declared: Resource, mode: str, chance: random.Random) -> Job:
+    """Import the file by several lanes in small batches, whose process may be killed."""
+    sizes = Sizes(chance.choice([100, 100_000]), chance.choice([1, 3, 1000]), step=1 << 16, lanes=chance.choice([1, 2]))
+    job = submitted(engine, declared.name, [path], declaration=declared, mode=mode)
+    with pool.transaction(engine) as connection:
+        job = jobs.start(connection, job.job_key)
+    kinds = hasty(10, sizes.rows)
+    with small(sizes):
+        if chance.random() < 0.3:
+            killed_process(engine, job, sizes, kinds, at=chance.randint(3, 40))
+        if not refreshed(engine, job).finished:
+            process(engine, engine, job, sizes, kinds)
+    return refreshed(engine, job)
+
+
 def made(engine: Engine, table: Drawn) -> Resource:
     with pool.transaction(engine) as connection:
         namespaces.turn_to_theirs(connection)
@@ -93,6 +108,8 @@ def made(engine: Engine, table: Drawn) -> Resource:
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for record in table.before:
             tries(connection, *insert(drawn_oracle.place_of(table), record, list(table.kinds)))
+        if table.traced:
+            connection.execute("SELECT bulk.trace_imports(%s::regclass)", [table.place])
     with pool.transaction(engine) as connection:
         return reflection.reflect(connection, table.place)
 
