@@ -65,16 +65,23 @@ def test_a_filter_finds_every_row(shop: Shop) -> None:
     assert len(set(found)) == len(found) == 20_000
 
 
+@pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_every_way_of_loading_works(shop: Shop, imports: Imports, mode: str) -> None:
+def test_every_way_of_loading_works(shop: Shop, imports: Imports, mode: str, traced: bool) -> None:
     shop.do(
         """CREATE TABLE shop.parts (id integer PRIMARY KEY, n numeric(4, 1) CHECK (n <> 5), path box,
             up integer REFERENCES shop.parts, EXCLUDE (n WITH =));
         INSERT INTO shop.parts VALUES (1, 1, NULL, NULL)"""
     )
+    if traced:
+        shop.do("SELECT bulk.trace_imports('shop.parts')")
     text = 'id,n,path,up\n2,2.5,"(1,1),(0,0)",4\n3,2.55,,\n4,5,,\n5,6,x,\n6,7,,2\n7,1,,\n8,8,,1\n'
     job = loaded(shop, imports, "shop.parts", text, mode=mode)
     refused, fault = ["refused_by_table"], ["invalid_value"]
     reference = ["invalid_reference"]
     assert imports.codes(job) == {2: reference, 3: ["does_not_fit"], 4: refused, 5: fault, 6: reference, 7: refused}
     assert shop.query("SELECT id, n::text FROM shop.parts ORDER BY id") == [(1, "1.0"), (8, "8.0")]
+    if traced:
+        shop.do("UPDATE shop.parts SET n = 9 WHERE id = 8")
+        found = shop.query("SELECT import_job, import_line, import_revised FROM shop.parts WHERE id = 8")
+        assert found == [(job.job_id, 8, True)]
