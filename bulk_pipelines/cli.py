@@ -18,6 +18,7 @@ from bulk_pipelines.drops.shown import ScanShown
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.exports import commands as exports
 from bulk_pipelines.imports import commands as imports
+from bulk_pipelines.imports.afterwards import commands as afterwards
 from bulk_pipelines.maintenance import commands, job_commands, resource_commands
 from bulk_pipelines.maintenance.shown import Migrated, PassLine
 from bulk_pipelines.notices import commands as notices
@@ -253,6 +254,8 @@ def scan(source: str | None) -> None:
     output.show(shown, "\n".join(map(str, done)))
 
 
+for import_command in (afterwards.errors, afterwards.records, afterwards.replay, afterwards.undo):
+    imports.group.add_command(import_command)
 for slice_command in (
     imports.group,
     exports.command,

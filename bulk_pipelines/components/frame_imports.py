@@ -33,7 +33,8 @@ from bulk_pipelines.imports import definitions as importing
 from bulk_pipelines.imports.request import Options
 from bulk_pipelines.imports.sent import receiving, uploads
 from bulk_pipelines.orchestration.failures import LETTERS_SHOWN, has_failed, reason, shown
-from bulk_pipelines.orchestration.pipeline import Pipeline, failed_unless_planned, reported
+from bulk_pipelines.orchestration.pipeline import Pipeline
+from bulk_pipelines.orchestration.steps import failed_unless_planned, reported
 from bulk_pipelines.orchestration.terminations import TERMINATED
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage.compression import Compression

@@ -17,8 +17,8 @@ from bulk_pipelines.errors import BulkError
 from bulk_pipelines.imports import definitions as importing
 from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options
-from bulk_pipelines.orchestration.pipeline import reported
 from bulk_pipelines.orchestration.resources import Database, process_pool
+from bulk_pipelines.orchestration.steps import reported
 from bulk_pipelines.resources import adoption
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.storage.errors import Missing

@@ -21,8 +21,9 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database, s3_resource
+from bulk_pipelines.orchestration.steps import graph
 from bulk_pipelines.storage.access import Access, access_of
 
 SMALL_INPUTS = 500

@@ -22,8 +22,9 @@ from bulk_pipelines.exports.report import report
 from bulk_pipelines.exports.request import ExportRequest, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import SubmissionConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.steps import graph
 from bulk_pipelines.resources.declaration import Resource
 
 

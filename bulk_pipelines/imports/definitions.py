@@ -16,8 +16,9 @@ from bulk_pipelines.imports.report import report
 from bulk_pipelines.imports.request import Options, RequestedFile, kind_name
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import FileConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, behind, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.steps import graph
 from bulk_pipelines.resources import adoption, written
 from bulk_pipelines.resources.declaration import Resource
 from bulk_pipelines.settings import shipped

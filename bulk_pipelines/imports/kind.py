@@ -10,8 +10,8 @@ from bulk_pipelines.imports.request import kind_name
 
 
 def kinds_of(limits: Limits) -> Kinds:
-    """Make the kinds with these limits. Loading a range takes long, so a worker claims one item at a time, for twice as
-    long as it would others; every batch renews the item's lease."""
+    """Make the kinds with these limits. Loading a range takes long, so a worker claims one item at a time (and
+    the next one early, to read it ahead), for twice as long as it would others; every batch renews the item's lease."""
     slices = limits.slices
     one_by_one = replace(slices, min_claim=1, max_claim=1, first_claim=1, lease_floor=2 * slices.lease_floor)
     loader = work.Loader(limits.load)

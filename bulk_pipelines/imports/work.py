@@ -19,7 +19,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.measures import catalogue, recording
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.formats.ahead import ahead
+from bulk_pipelines.formats.ahead import Ahead
 from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
@@ -85,6 +85,14 @@ class Read:
     is_last: bool
 
 
+@dataclass(frozen=True)
+class Begun:
+    """An item that is being read, although the one before it is still being written."""
+
+    lease: Lease
+    reads: Ahead[Read]
+
+
 def unheard(_: Read) -> None:
     """Nobody waits for any block."""
 
@@ -119,16 +127,35 @@ class Loader:
     def handle(self, lease: Lease, tools: Tools) -> Outcome:
         plan = plan_of(tools.pool, tools.job)
         self.make_room(tools, plan)
+        if abort_if_broken(tools, plan):
+            return Unfinished()
         sizer = self.sizer(tools)
         direct = True
-        with closing(ahead(read_on(lease, tools.job, plan, sizer))) as reads:
+        with closing(self.reads_of(lease, tools, plan)) as reads:
             for read in reads:
+                if read.is_last:
+                    self.begin_following(tools, plan)
                 self.loading(read)
                 result = written(lease, tools, read, sizer, direct)
                 direct = direct and not result.conflicted
                 if abort_if_broken(tools, plan) or (tools.stopping() and not read.is_last):
                     return Unfinished()
         return Done()
+
+    def begin_following(self, tools: Tools, plan: Plan) -> None:
+        """Begin to read the item that is worked next, so that the server need not wait for its first block."""
+        lease = tools.following()
+        if lease is not None:
+            tools.prepared = Begun(lease, Ahead(read_on(lease, tools.job, plan, self.sizer(tools))))
+
+    def reads_of(self, lease: Lease, tools: Tools, plan: Plan) -> Ahead[Read]:
+        begun: Begun | None = tools.prepared
+        tools.prepared = None
+        if begun is not None:
+            if begun.lease is lease:
+                return begun.reads
+            begun.reads.close()
+        return Ahead(read_on(lease, tools.job, plan, self.sizer(tools)))
 
 
 def read_on(lease: Lease, job: Job, plan: Plan, sizer: BatchSizer) -> Iterator[Read]:

@@ -13,8 +13,9 @@ from bulk_pipelines.errors import Conflict
 from bulk_pipelines.notices import outbox, report
 from bulk_pipelines.notices.kind import kind_of
 from bulk_pipelines.notices.request import KIND
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, launchable, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, launchable, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.steps import graph
 
 ASSET = "notices"
 SECONDS_BETWEEN = 5

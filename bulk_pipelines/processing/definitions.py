@@ -15,8 +15,9 @@ from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.orchestration.checks import job_to_check
 from bulk_pipelines.orchestration.launchpad import FileConfig, follow
-from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, graph, partitions
+from bulk_pipelines.orchestration.pipeline import Launchable, Metadata, Pipeline, partitions
 from bulk_pipelines.orchestration.resources import Database
+from bulk_pipelines.orchestration.steps import graph
 from bulk_pipelines.processing import submission, types
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of

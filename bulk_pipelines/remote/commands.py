@@ -14,6 +14,7 @@ from bulk_pipelines import output, settings
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.imports import commands as imports
+from bulk_pipelines.imports.afterwards import commands as afterwards
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def shown_of(seen: "Import", *, submitted_before: bool) -> ImportShown:
     )
 
 
-@over_http(imports.group.commands["errors"], IMPORTS)
+@over_http(afterwards.errors, IMPORTS)
 def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, after_line: int, limit: int) -> None:
     if as_source or kind is not None or to is not None:
         output.refuse_json("a download")
@@ -208,13 +209,13 @@ def errors(job_key: str, kind: str | None, to: str | None, as_source: bool, afte
             output.show(RejectsShown(job_key, shown, None, more), "\n".join(lines) or "no record was rejected")
 
 
-@over_http(imports.group.commands["records"], IMPORTS)
+@over_http(afterwards.records, IMPORTS)
 def records(job_key: str, outcome: str, to: str | None, number: int | None) -> None:
     with connected() as client:
         written(client.imports.download_records(job_key, outcome, number), to)
 
 
-@over_http(imports.group.commands["replay"], IMPORTS)
+@over_http(afterwards.replay, IMPORTS)
 def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
     from bulk_pipelines.remote import watching
 
@@ -229,7 +230,7 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     ended(seen)
 
 
-@over_http(imports.group.commands["undo"], IMPORTS)
+@over_http(afterwards.undo, IMPORTS)
 def undo(job_key: str, yes: bool) -> None:
     with connected() as client:
         found = client.imports.undo(job_key, dry_run=True)

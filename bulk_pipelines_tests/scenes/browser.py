@@ -1,15 +1,21 @@
 """A person at the console: in a real browser, or as a client that keeps cookies and fills forms in."""
 
 import re
+import subprocess
+import sys
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from bulk_pipelines.api.owners.keys import Scope
+from bulk_pipelines.settings import CHECKOUT, environment
 from bulk_pipelines_tests.scenes.api import NO_TLS, PATIENCE, Api
+from bulk_pipelines_tests.scenes.waiting import until
 
+JOB = re.compile(r".*/console/jobs/(J\w+)$")
 FIELD = re.compile(r'name="token" value="([0-9a-f]{64})"')
 
 
@@ -67,3 +73,28 @@ def logged_in(
     page.wait_for_url("**/console/jobs")
     page.close()
     return context
+
+
+def at_job(page: Page) -> str:
+    """Wait for the page of a job, and return its key."""
+    page.wait_for_url(JOB)
+    match = JOB.match(page.url)
+    assert match
+    return match[1]
+
+
+def served(url: str, port: int, folder: Path) -> "subprocess.Popen[bytes]":
+    """Start the server as a process of its own, on a database without keys."""
+    variables = {"BULK_DATABASE_URL": url, "BULK_HOME": str(folder / "home"), "BULK_API_PORT": str(port)}
+    command = [sys.executable, "-m", "bulk_pipelines.cli", "api"]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(command, env=environment(**variables), cwd=CHECKOUT, stdout=log, stderr=log)
+    until(lambda: answers(port), "the API serves", 90)
+    return process
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    except httpx.TransportError:
+        return False

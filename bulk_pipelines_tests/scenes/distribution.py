@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
@@ -13,8 +14,10 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import answer, submission
 from bulk_pipelines.distribution.files import data, target
+from bulk_pipelines.distribution.files.data import Query
 from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.kind import kind_with
+from bulk_pipelines.distribution.request import Input
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -214,3 +217,14 @@ def records(content: bytes) -> list[list[str]]:
 
 def paths(answered: Mapping[str, Any]) -> list[str]:
     return [each["s3Path"] for each in answered["dataContent"]]
+
+
+def whole(scene: Scene, query: Query, one: Input) -> bytes:
+    with data.stream(scene.pool, query, one) as stream:
+        return b"".join(chunk.data for chunk in stream.chunks)
+
+
+def query_file(folder: Path, text: str) -> str:
+    file = folder / "query.sql"
+    file.write_text(text, encoding="utf-8")
+    return str(file)

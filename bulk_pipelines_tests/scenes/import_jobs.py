@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -153,3 +154,10 @@ def counts(job: Job) -> dict[str, int]:
     """Return what the result says became of the records, without the counts that are zero."""
     names = ("read", "loaded", "rejected", "superseded", "valid", "waiting", "unprocessed")
     return {name: (job.result or {})[name] for name in names if (job.result or {})[name]}
+
+
+def prepare(engine: Engine, statements: str) -> None:
+    """Run these statements as people do, who know nothing of this program."""
+    with transaction(engine) as connection:
+        namespaces.turn_to_theirs(connection)
+        connection.execute(statements.replace("%%", "%").encode(), prepare=False)

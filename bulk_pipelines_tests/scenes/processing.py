@@ -26,6 +26,7 @@ from bulk_pipelines.processing.report.grid import GridFormat
 from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.settings import current
 from bulk_pipelines_tests.scenes.engine_jobs import Row, make_due, rows
+from bulk_pipelines_tests.servers.provider_server import Call, Said
 
 SHOP = """
 [provider.shop]
@@ -153,3 +154,25 @@ def items(*found: tuple[str, float | None, str]) -> dict[str, Any]:
 
 def lines(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def by_word(call: Call) -> Any:  # noqa: PLR0911 - one answer for each word
+    """Answer by the word that the query begins with."""
+    match call.params["q"].split()[0]:
+        case "lamp":
+            return items(("lamp-1", 0.97, "9.90"), ("lamp-2", 0.5, "7"))
+        case "twins":
+            return items(("a", 0.9, "1"), ("b", 0.88, "2"))
+        case "weak":
+            return items(("weak-1", 0.5, "1"))
+        case "noise":
+            return items(("noise-1", 0.1, "1"))
+        case "gone":
+            return Said({}, 404)
+        case "wrong":
+            return Said({"error": "bad query"}, 400)
+        case "html":
+            return Said(b"<html>maintenance</html>", 200, {"Content-Type": "text/html"})
+        case "down":
+            return Said({}, 500)
+    return {"items": []}

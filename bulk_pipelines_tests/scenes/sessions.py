@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from bulk_pipelines.database import pool
+from bulk_pipelines.database import migrations, pool
 from bulk_pipelines.database.embedded import owner
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.servers.processes import answers, dies_with_us, free_port, stop, wait_until
@@ -134,3 +134,31 @@ def pgbouncer(server: Server, mode: str, **settings: object) -> Iterator[str]:
             yield f"postgresql://postgres@127.0.0.1:{port}"
         finally:
             stop(process)
+
+
+@contextmanager
+def role(url: str, name: str) -> Iterator[str]:
+    """Make a role for the block, and provide the address with the role in place of the owner."""
+    with pool.single(url) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN".encode())
+    try:
+        yield url.replace("postgres@", f"{name}@", 1)
+    finally:
+        with pool.single(url) as connection:
+            connection.execute(f"DROP OWNED BY {name} CASCADE; DROP ROLE {name}".encode())
+
+
+def refused(url: str, error: type[Exception], message: str) -> None:
+    """Check that everything that connects refuses the database in one line, before anything is written."""
+    engine = pool.connect(url)
+    tries = (
+        lambda: pool.single(url),
+        lambda: migrations.apply(url),
+        lambda: migrations.state(url),
+        lambda: pool.transaction(engine).__enter__(),
+    )
+    for attempt in tries:
+        with pytest.raises(error, match=message) as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
+    engine.dispose()

@@ -69,6 +69,8 @@ class FaultyProxy:
         self.conditions: list[tuple[str, str]] = []
         """The method and the If-Match header of every request so far that had one."""
         self.is_down = False
+        self.refused = 0
+        """How many connections were ended without an answer because the server is away."""
         self.server = Server(self)
 
     def __enter__(self) -> Self:
@@ -173,6 +175,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         if self.server.proxy.is_down:
+            self.server.proxy.refused += 1
             self.close_connection = True
             return
         super().handle_one_request()

@@ -16,7 +16,8 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.items import leases, rescue
 from bulk_pipelines.engine.jobs import end, jobs, telling
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.engine.worker.runner import Slice, Worker
+from bulk_pipelines.engine.worker.runner import Worker
+from bulk_pipelines.engine.worker.work import Slice
 from bulk_pipelines.errors import Unavailable
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,9 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -36,7 +35,7 @@ from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import Pace
 from bulk_pipelines.engine.worker.standing import Standing
 from bulk_pipelines.engine.worker.tools import Tools
-from bulk_pipelines.engine.worker.work import Tally, Worked
+from bulk_pipelines.engine.worker.work import Slice, Tally, Worked
 from bulk_pipelines.errors import Unavailable
 from bulk_pipelines.telemetry import spans
 
@@ -47,19 +46,9 @@ COUNTED = (RetryLater, NotFound)
 """Outcomes for which the item's earlier tries decide what becomes of it."""
 
 
-@dataclass(frozen=True)
-class Slice:
-    """What one slice did."""
-
-    claimed: int
-    tally: Tally
-    seconds: float
-    left: int
-    """How many items were claimed and not begun when the slice was over. The next slice begins with them."""
-
-    @property
-    def idle(self) -> bool:
-        return not self.claimed and not self.tally.total and not self.left
+def suspects(leases: Iterable[Lease]) -> bool:
+    """Tell whether some of these items were in the hands of a worker that died."""
+    return any(lease.death_count for lease in leases)
 
 
 def worker_name() -> str:
@@ -109,7 +98,7 @@ class Worker:
             )
         self.settler.flushed = self.observer.flushed
         self.standing = Standing(pool, job, clock, self.settler)
-        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, counting)
+        self.tools = Tools(pool, job, self.name, self.lease_seconds, self.stopping, counting, self.following)
         self.executor = ThreadPoolExecutor(self.kind.concurrency, "item") if self.kind.concurrency > 1 else None
 
     def __enter__(self) -> Self:
@@ -154,11 +143,8 @@ class Worker:
             return 0
         claimed = self.claim()
         if claimed:
-            self.settler.hold(claimed)
-            self.waiting.extend(claimed)
-            self.claims.add(claimed)
             self.standing.seen(JobState.RUNNING)  # a job in another state has nothing to claim
-            if any(lease.death_count for lease in claimed):
+            if suspects(claimed):
                 # A suspect may kill this process, so the outcomes of other items are written first.
                 self.settler.drain()
             self.prepare(claimed, tally)
@@ -172,6 +158,7 @@ class Worker:
             telling.moved(job)
 
     def claim(self) -> list[Lease]:
+        """Claim items, which wait for their turn then."""
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
         over = self.claims.over(self.settler.unsettled())
         try:
@@ -187,6 +174,10 @@ class Worker:
         except leases.ClaimUndone:
             return []
         self.claims.drop(over)
+        if claimed:
+            self.settler.hold(claimed)
+            self.waiting.extend(claimed)
+            self.claims.add(claimed)
         return claimed
 
     def prepare(self, claimed: list[Lease], tally: Tally) -> None:
@@ -217,6 +208,16 @@ class Worker:
             return work.one_by_one(self.waiting, self.perform, go_on)
         concurrency = self.pace.pressure.concurrency(self.kind.concurrency)
         return work.side_by_side(self.waiting, self.perform, go_on, self.executor, concurrency)
+
+    def following(self) -> Lease | None:
+        """Claim the item that is worked next while another is in work, and return it. Return None if there is none, or
+        if the one in work is to be alone. A suspect may kill this process, so it is never one of two."""
+        stops = self.standing.asked.is_set() or self.called_off
+        if not (self.waiting or stops or suspects(self.in_work.values())):
+            self.claim()
+            if suspects(self.waiting):
+                self.give_back()
+        return self.waiting[0] if self.waiting else None
 
     def perform(self, lease: Lease) -> Outcome | None:
         return work.perform(self.kind, lease, self.tools) if self.settler.begin(lease) else None

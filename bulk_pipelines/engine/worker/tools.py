@@ -31,6 +31,7 @@ class Tools:
         lease_seconds: Callable[[], float],
         stopping: Callable[[], bool],
         counting: Counting | None = None,
+        following: Callable[[], Lease | None] = lambda: None,
     ) -> None:
         self.pool = pool
         self.job = job
@@ -40,8 +41,13 @@ class Tools:
         """Returns True when a long item should write a checkpoint and return Unfinished: because of a pause, a cancel,
         or the worker's own stop."""
         self.checkpointed: set[tuple[int, int]] = set()
+        self.following = following
+        """Claims the item that this worker works next, for a handler that begins to read it while the one in work is
+        still being written. Returns None if there is none, or if the worker is to stop. It is for kinds that work one
+        item at a time."""
         self.prepared: Any = None
-        """Whatever Kind.prepare left here for the items of its claim."""
+        """Whatever the kind left here for items to come: Kind.prepare for those of its claim, or a handler for the one
+        that follows."""
         self.counting = counting or Counting(job.job_id, None)
         self.limiters: dict[Limit, Limiter] = {}
         self.limiters_lock = threading.Lock()

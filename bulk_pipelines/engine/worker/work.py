@@ -39,6 +39,21 @@ class Tally:
         self.total += 1
 
 
+@dataclass(frozen=True)
+class Slice:
+    """What one slice did."""
+
+    claimed: int
+    tally: Tally
+    seconds: float
+    left: int
+    """How many items were claimed and not begun when the slice was over. The next slice begins with them."""
+
+    @property
+    def idle(self) -> bool:
+        return not self.claimed and not self.tally.total and not self.left
+
+
 Perform = Callable[[Lease], Outcome | None]
 
 

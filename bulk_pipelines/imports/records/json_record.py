@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.formats.json_objects import pairs_once, refuse_constant
 from bulk_pipelines.imports.records.parsed import Reason, shown
 from bulk_pipelines.resources.declaration import Resource
 
@@ -15,10 +16,6 @@ class Number(str):
     """A number as it was written, of any size. It is a `str` only in Python: it does not count as text."""
 
     __slots__ = ()
-
-
-class Doubled(ValueError):
-    """An object has a name twice."""
 
 
 def judge(
@@ -116,19 +113,6 @@ def strings_of(value: Any) -> list[str]:
         case dict():
             return [text for name, each in value.items() for text in (name, *strings_of(each))]
     return []
-
-
-def refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise Doubled(f"the name {doubled!r} is given twice")
-    return found
 
 
 def fits(value: Any, kind: ColumnKind) -> bool:

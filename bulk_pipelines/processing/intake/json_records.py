@@ -4,9 +4,9 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.formats.json_objects import Doubled, pairs_once, refuse_constant
 from bulk_pipelines.processing.intake.rows import LARGEST, Row, checked_row, unreadable
 
 PIECE = 1 << 18
@@ -20,7 +20,7 @@ def of_lines(lines: Iterator[str], skipped: int = 0) -> Iterator[Row]:
 
 
 def of_array(head: str, text: io.TextIOWrapper) -> Iterator[Row]:
-    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=refuse)
+    decoder = json.JSONDecoder(object_pairs_hook=pairs_once, parse_constant=refuse_constant)
     rest = head.lstrip()[1:]
     number, first = 0, True
     while True:
@@ -73,24 +73,9 @@ def check_behind(rest: str, text: io.TextIOWrapper) -> None:
 
 def record_of(line: str, number: int) -> Row:
     try:
-        value = json.loads(line, object_pairs_hook=once, parse_constant=refuse)
+        value = json.loads(line, object_pairs_hook=pairs_once, parse_constant=refuse_constant)
     except RecursionError:
         return unreadable("nested too deep", number, line)
     except ValueError as error:
         return unreadable(f"not JSON: {error}", number, line)
     return checked_row(value, number, line)
-
-
-class Doubled(ValueError):
-    """An object has a name twice."""
-
-
-def once(pairs: list[tuple[str, Any]]) -> Row:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Doubled("a name is given twice")
-    return found
-
-
-def refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

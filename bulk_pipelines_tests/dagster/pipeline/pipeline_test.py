@@ -11,7 +11,7 @@ from bulk_pipelines.engine.jobs import dispatch, jobs, submission
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.orchestration.pipeline import failed_unless_planned
+from bulk_pipelines.orchestration.steps import failed_unless_planned
 from bulk_pipelines_tests.dagster import echo_definitions
 from bulk_pipelines_tests.dagster.pipeline.again_test import assert_ended_with
 from bulk_pipelines_tests.scenes.echo_runs import BY_THE_RELAY, NO_BUDGET, echo_job, found, materialized, run, submitted

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -111,13 +112,26 @@ INPUTS = b'{"inputs": [{"indexKey": "ABC", "effectiveDate": 20240202, "asofindic
 
 
 def answers(api: Api, *pieces: bytes) -> bytes:
-    """Return all that is answered to these pieces, sent one after another on one connection, until it ends."""
+    """Return all that is answered to these pieces, sent on one connection until it ends. Each is read by itself."""
     host, port = api.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as wire:
+        here = wire.getsockname()[1]
         for piece in pieces:
             wire.sendall(piece)
-            time.sleep(0.3)
+            until(lambda: not unread(here, int(port)), "the server has read the piece")
         return b"".join(iter(lambda: wire.recv(1 << 16), b""))
+
+
+def unread(here: int, there: int) -> int:
+    """Return how many bytes wait in the kernel, at either end of a connection, that were sent from here and not read
+    there."""
+    waiting = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        ports = int(local.split(":")[1], 16), int(remote.split(":")[1], 16)
+        unsent, received = (int(each, 16) for each in queues.split(":"))
+        waiting += {(here, there): unsent, (there, here): received}.get(ports, 0)
+    return waiting
 
 
 def head(line: str, *fields: str, more: bytes = b"") -> bytes:

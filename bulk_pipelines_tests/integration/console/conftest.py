@@ -9,6 +9,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.api import Api
+from bulk_pipelines_tests.scenes.browser import Visitor
 from bulk_pipelines_tests.scenes.furnished import Furnished, furnished
 from bulk_pipelines_tests.servers import chromium
 
@@ -36,3 +37,8 @@ def made(house: tuple[Api, Furnished]) -> Furnished:
 def browser() -> Iterator[Browser]:
     with chromium.started() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def ada(api: Api) -> Visitor:
+    return Visitor(api, "ada")

@@ -1,7 +1,7 @@
 """Every session says what it needs itself: whatever role, database, environment or address say, of whichever driver."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bulk_pipelines.orchestration.storage import Storage
 from bulk_pipelines.up import home
 from bulk_pipelines_tests.scenes.export_files import exported, exported_by, read, stored
 from bulk_pipelines_tests.scenes.import_runs import finished, rows
-from bulk_pipelines_tests.scenes.sessions import TURNED, pgbouncer, turn
+from bulk_pipelines_tests.scenes.sessions import TURNED, pgbouncer, refused, role, turn
 
 SHOWN = ("search_path", *session.SETTINGS)
 NAMED = "SELECT " + ", ".join(f"current_setting('{name}')" for name in SHOWN)
@@ -80,18 +80,6 @@ every_session = pytest.mark.parametrize("kind", SESSIONS)
 def check(kind: str, url: str, search_path: str = session.SEARCH_PATH) -> None:
     wanted = (SCHEMA if kind == "dagster" else session.first(search_path), *session.SETTINGS.values())
     assert dict(zip(SHOWN, SESSIONS[kind](url), strict=True)) == dict(zip(SHOWN, wanted, strict=True))
-
-
-@contextmanager
-def role(url: str, name: str) -> Iterator[str]:
-    """A role for the block; the address with it instead of the owner."""
-    with pool.single(url) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN".encode())
-    try:
-        yield url.replace("postgres@", f"{name}@", 1)
-    finally:
-        with pool.single(url) as connection:
-            connection.execute(f"DROP OWNED BY {name} CASCADE; DROP ROLE {name}".encode())
 
 
 def test_every_setting_is_turned_by_a_test() -> None:
@@ -184,37 +172,6 @@ def test_no_time_out_of_a_role_ends_an_export(server: Server, database_url: str)
     engine.dispose()
 
 
-@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_a_database_that_is_not_utf8_is_refused(server: Server, encoding: str) -> None:
-    name = f"not_utf8_{encoding.lower()}"
-    form = f"ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc TEMPLATE template0"
-    with pool.single(server.url()) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())
-        connection.execute(f"CREATE DATABASE {name} {form}".encode())
-    refused(server.url(name), InvalidInput, f"the database's encoding is {encoding}, and texts are UTF8: make")
-    with pool.single(server.url()) as connection:
-        connection.execute(f"DROP DATABASE {name}".encode())
-
-
-def test_a_database_that_is_only_read_is_refused(database_url: str) -> None:
-    with pool.single(database_url) as connection:
-        turn(connection, "DATABASE", connection.info.dbname, {"default_transaction_read_only": "on"})
-    refused(database_url, Unavailable, "the database is set to be only read")
-
-
-def test_a_database_whose_names_are_all_quoted_is_refused(database_url: str) -> None:
-    """Types would not be known by their names: values that a column changes would be loaded in silence."""
-    with pool.single(database_url) as connection:
-        turn(connection, "DATABASE", connection.info.dbname, {"quote_all_identifiers": "on"})
-    refused(database_url, Unavailable, "the database writes all names in quotes")
-
-
-def test_a_database_that_looks_at_no_foreign_key_is_refused(database_url: str) -> None:
-    with pool.single(database_url) as connection:
-        turn(connection, "DATABASE", connection.info.dbname, {"session_replication_role": "replica"})
-    refused(database_url, Unavailable, "the database looks at no foreign key and fires no trigger")
-
-
 @pytest.fixture
 def standby(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that only replays what a primary would send."""
@@ -236,22 +193,6 @@ def test_a_standby_is_refused_and_of_several_hosts_the_primary_is_taken(standby:
         check(kind, several)
 
 
-def refused(url: str, error: type[Exception], message: str) -> None:
-    """In one line, by everything that connects, before anything is written."""
-    engine = pool.connect(url)
-    tries = (
-        lambda: pool.single(url),
-        lambda: migrations.apply(url),
-        lambda: migrations.state(url),
-        lambda: pool.transaction(engine).__enter__(),
-    )
-    for attempt in tries:
-        with pytest.raises(error, match=message) as caught:
-            attempt()
-        assert "\n" not in str(caught.value)
-    engine.dispose()
-
-
 @pytest.mark.parametrize("format_", Format)
 def test_exports_find_their_server_among_several(
     engine: Engine, database_url: str, server: Server, format_: Format
@@ -265,24 +206,6 @@ def test_exports_find_their_server_among_several(
     several.dispose()
 
 
-@pytest.mark.parametrize("mode", ["transaction", "statement"])
-@pytest.mark.parametrize("round_robin", [0, 1])
-@pytest.mark.parametrize("size", [1, 2, 50])
-def test_a_pooler_that_shares_servers_is_refused(
-    server: Server, database_url: str, mode: str, round_robin: int, size: int
-) -> None:
-    with pgbouncer(server, mode, server_round_robin=round_robin, default_pool_size=size) as address:
-        url = f"{address}/{make_url(database_url).database}"
-        refused(url, InvalidInput, r"the pooler before the database shares servers .* set pool_mode = session")
-
-
-def test_a_pooler_without_a_second_server_says_so(server: Server, database_url: str) -> None:
-    with pgbouncer(server, "session", default_pool_size=1) as address:
-        url = f"{address}/{make_url(database_url).database}"
-        with pytest.raises(Unavailable, match="gave a second session no server within 1 s: raise its pool size"):
-            pool.single(url, timeout=1)
-
-
 def test_the_schema_that_a_role_looks_in_does_not_hide_the_tables(database_url: str) -> None:
     with role(database_url, "elsewhere") as url:
         with pool.single(database_url) as connection:
@@ -291,62 +214,6 @@ def test_the_schema_that_a_role_looks_in_does_not_hide_the_tables(database_url: 
                 "GRANT USAGE ON SCHEMA bulk TO elsewhere; GRANT ALL ON ALL TABLES IN SCHEMA bulk TO elsewhere"
             )
         assert migrations.pending(url) == []
-
-
-def test_tables_in_another_schema_are_not_made_a_second_time(
-    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BULK_SCHEMA", "ours")
-    migrations.apply(empty_database_url)
-    monkeypatch.delenv("BULK_SCHEMA")
-    with pytest.raises(Unavailable, match="the tables are in the schema ours of this database, .* set BULK_SCHEMA"):
-        migrations.apply(empty_database_url)
-    monkeypatch.setenv("BULK_SCHEMA", "second")
-    assert migrations.apply(empty_database_url) == [each.id for each in migrations.migrations(migrations.MIGRATIONS)]
-
-
-def test_a_role_that_may_not_make_tables_is_told_whom_to_ask(empty_database_url: str) -> None:
-    with role(empty_database_url, "humble") as url:
-        with pytest.raises(Unavailable, match="the role humble may not make the schema bulk: let the database's owner"):
-            migrations.apply(url)
-        with pool.single(empty_database_url) as connection:
-            connection.execute("CREATE SCHEMA bulk")
-        with pytest.raises(Unavailable, match="the role humble may not use the schema bulk: let its owner run GRANT"):
-            migrations.apply(url)
-        with pool.single(empty_database_url) as connection:
-            connection.execute("DROP SCHEMA public; ALTER SCHEMA bulk OWNER TO humble")
-        assert migrations.apply(url) == [migration.id for migration in migrations.migrations(migrations.MIGRATIONS)]
-
-
-def test_a_role_that_may_not_read_the_tables_is_one_line(database_url: str) -> None:
-    said = "the database's schema cannot be used: permission denied for table _yoyo_migration"
-    with role(database_url, "blind") as url:
-        with pool.single(database_url) as connection:
-            connection.execute("GRANT USAGE ON SCHEMA bulk TO blind")
-        with pytest.raises(Unavailable, match=said):
-            migrations.pending(url)
-
-
-def test_who_waits_for_another_migration_is_told_for_whom(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "PATIENCE", "200ms")
-    with pool.single(database_url, application="somebody") as other:
-        other.execute("SELECT pg_advisory_lock(%s)", [migrations.LOCK])
-        with pytest.raises(Unavailable, match=rf"process {other.info.backend_pid} of the server, somebody"):
-            migrations.apply(database_url)
-
-
-def test_a_migration_does_not_wait_for_ever_for_a_table(
-    empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migrations, "PATIENCE", "200ms")
-    with pool.single(empty_database_url) as other:
-        other.execute("CREATE TABLE busy (n int)")
-        (tmp_path / "m1.sql").write_text("ALTER TABLE public.busy ADD COLUMN m int;")
-        with other.transaction():
-            other.execute("SELECT * FROM busy")
-            with pytest.raises(Exception, match=r"m1 failed and left nothing behind: .* \(others have been at work"):
-                migrations.apply(empty_database_url, tmp_path)
-    assert migrations.apply(empty_database_url, tmp_path) == ["m1"]
 
 
 def test_locks_are_given_back_by_name(server: Server, database_url: str) -> None:

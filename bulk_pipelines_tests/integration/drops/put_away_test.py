@@ -1,5 +1,7 @@
 """What becomes of files when their imports are over."""
 
+from pathlib import Path
+
 import pytest
 from sqlalchemy import Engine
 
@@ -74,23 +76,23 @@ def test_many_files_are_put_away_in_one_tick(inbox: Inbox) -> None:
 class Unsteady(LocalStorage):
     """A storage that cannot be reached when files are to be moved, until it can."""
 
-    steady = False
-    asked = 0
+    def __init__(self, root: Path, *, steady: bool = False) -> None:
+        super().__init__(root)
+        self.steady = steady
+        self.asked = 0
 
     def move(self, key: str, to: str) -> None:
-        type(self).asked += 1
+        self.asked += 1
         if not self.steady:
             raise Transient("the connection broke")
         super().move(key, to)
 
 
-def test_a_file_that_cannot_be_put_away_now_is_put_away_later(
-    inbox: Inbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Unsteady, "steady", False)
+def test_a_file_that_cannot_be_put_away_now_is_put_away_later(inbox: Inbox, engine: Engine) -> None:
+    storage = Unsteady(inbox.folder)
 
     def clear_up() -> int:
-        return put_away.clear_up(engine, inbox.source, lambda: Unsteady(inbox.folder))
+        return put_away.clear_up(engine, inbox.source, lambda: storage)
 
     inbox.set(after=After.MOVE)
     inbox.drop("users.csv")
@@ -99,16 +101,13 @@ def test_a_file_that_cannot_be_put_away_now_is_put_away_later(
     with pytest.raises(Unavailable, match="the connection broke"):
         clear_up()
     assert inbox.statuses() == {"users.csv": "TAKEN"}
-    monkeypatch.setattr(Unsteady, "steady", True)
+    storage.steady = True
     assert clear_up() == 1
     assert (inbox.folder / "done" / key / "users.csv").exists()
     assert inbox.statuses() == {"users.csv": "DONE"}
 
 
-def test_a_file_that_cannot_be_put_away_for_long_is_left_with_a_note(
-    inbox: Inbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Unsteady, "steady", False)
+def test_a_file_that_cannot_be_put_away_for_long_is_left_with_a_note(inbox: Inbox, engine: Engine) -> None:
     inbox.set(after=After.MOVE)
     inbox.drop("users.csv")
     inbox.look()
@@ -124,16 +123,15 @@ def test_a_file_that_cannot_be_put_away_for_long_is_left_with_a_note(
 def test_putting_away_ends_in_time_however_slow_the_storage_is(
     inbox: Inbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Unsteady, "steady", True)
-    monkeypatch.setattr(Unsteady, "asked", 0)
+    storage = Unsteady(inbox.folder, steady=True)
     monkeypatch.setattr(put_away, "CLEAR_SECONDS", 0.0)
     inbox.set(after=After.MOVE)
     for number in range(3):
         inbox.drop(f"users-{number}.csv")
     inbox.look()
     inbox.end_jobs(JobEvent.COMPLETE)
-    assert put_away.clear_up(engine, inbox.source, lambda: Unsteady(inbox.folder)) == 1
-    assert Unsteady.asked == 1
+    assert put_away.clear_up(engine, inbox.source, lambda: storage) == 1
+    assert storage.asked == 1
     assert sorted(inbox.statuses().values()) == ["DONE", "TAKEN", "TAKEN"]
 
 
@@ -242,12 +240,14 @@ def test_a_file_whose_job_is_gone_does_not_hold_up_the_next_version(inbox: Inbox
 class Late(LocalStorage):
     """A newer version, and its marker, come after the file was looked at and before it is put away."""
 
-    arriving = ""
+    def __init__(self, root: Path, arriving: str) -> None:
+        super().__init__(root)
+        self.arriving = arriving
 
     def stat(self, key: str) -> Entry:
         found = super().stat(key)
         if key == self.arriving:
-            type(self).arriving = ""
+            self.arriving = ""
             for name, text in [("users.csv", "id\n1\n2\n3\n"), ("users.csv.done", "newer")]:
                 (self.root / f"{name}.tmp").write_text(text)
                 (self.root / f"{name}.tmp").replace(self.root / name)
@@ -257,16 +257,16 @@ class Late(LocalStorage):
 @pytest.mark.parametrize("after", [After.MOVE, After.DELETE])
 @pytest.mark.parametrize("when", ["users.csv", "users.csv.done"])
 def test_a_version_that_comes_while_the_old_one_is_put_away(
-    inbox: Inbox, engine: Engine, after: After, when: str, monkeypatch: pytest.MonkeyPatch
+    inbox: Inbox, engine: Engine, after: After, when: str
 ) -> None:
     inbox.set(after=after, marker=".done")
     inbox.drop("users.csv")
     inbox.drop("users.csv.done", "older")
     inbox.look()
     inbox.end_jobs(JobEvent.COMPLETE)
-    monkeypatch.setattr(Late, "arriving", when)
-    assert put_away.clear_up(engine, inbox.source, lambda: Late(inbox.folder)) == 1
-    assert Late.arriving == "", "the hook was reached"
+    storage = Late(inbox.folder, arriving=when)
+    assert put_away.clear_up(engine, inbox.source, lambda: storage) == 1
+    assert storage.arriving == "", "the hook was reached"
     assert (inbox.folder / "users.csv").read_text() == "id\n1\n2\n3\n"
     assert (inbox.folder / "users.csv.done").read_text() == "newer"
     assert inbox.look().taken == 1

@@ -3,17 +3,14 @@
 With whatever the statistics say, or do not say: they are never right about columns that change with every item's step.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from bulk_pipelines.database import pool as pools
-from bulk_pipelines.database import queries
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.engine.items import settling
 from bulk_pipelines.engine.items.cursors import EPOCH
@@ -24,6 +21,7 @@ from bulk_pipelines.engine.worker.retry import Settlement
 from bulk_pipelines.errors import ErrorClass
 from bulk_pipelines_tests.scenes import databases
 from bulk_pipelines_tests.scenes.engine_jobs import running
+from bulk_pipelines_tests.scenes.query_plans import Plan
 from bulk_pipelines_tests.scenes.waiting import until
 
 pytestmark = pytest.mark.long
@@ -178,73 +176,6 @@ def filled(request: pytest.FixtureRequest, server: Server, template: str) -> Ite
         yield Filled(url)
 
 
-class Plan:
-    """What EXPLAIN says of one run, which is undone."""
-
-    def __init__(self, filled: Filled, mode: str, file: str, name: str, values: dict[str, Any]) -> None:
-        statement, names = numbered(queries.text(file, name))
-        given = sql.SQL(", ").join(literal(values[each]) for each in names)
-        with pools.single(filled.url) as connection, connection.transaction(force_rollback=True):
-            connection.execute(f"SET LOCAL plan_cache_mode = force_{mode}_plan")
-            connection.execute(f"PREPARE tested AS {statement}")
-            explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE tested ({})").format(given)
-            row = connection.execute(explain).fetchone()
-        assert row is not None
-        self.root = row[0][0]["Plan"]
-        self.nodes = list(below(self.root))
-
-    @property
-    def buffers(self) -> int:
-        """Pages looked at. What a statement does aside, in a CTE that nobody reads, does not count in its root."""
-        aside = [node for node in self.nodes if node["Node Type"] == "ModifyTable" and node is not self.root]
-        return sum(touched(node) for node in (self.root, *aside))
-
-    @property
-    def indexes(self) -> set[str]:
-        return {node["Index Name"] for node in self.nodes if "Index Name" in node}
-
-    @property
-    def whole_tables(self) -> list[str]:
-        """Items read from one end to the other."""
-        return [
-            node["Node Type"]
-            for node in self.nodes
-            if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "job_item"
-        ]
-
-    @property
-    def most_rows(self) -> float:
-        """The most rows that a node made or threw away."""
-        removed = ("Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck")
-        made = [node["Actual Rows"] * node["Actual Loops"] for node in self.nodes]
-        return float(max(*made, *(node.get(each, 0) * node["Actual Loops"] for node in self.nodes for each in removed)))
-
-
-def touched(node: dict[str, Any]) -> int:
-    return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
-
-
-def below(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for each in node.get("Plans", []):
-        yield from below(each)
-
-
-def literal(value: object) -> sql.Literal:
-    """Without a type, so that it takes the parameter's: an array of words, too."""
-    if isinstance(value, list):
-        value = "{" + ",".join("NULL" if each is None else str(each) for each in value) + "}"
-    return sql.Literal(value)
-
-
-def numbered(text: str) -> tuple[str, list[str]]:
-    """The query with its parameters as PREPARE wants them, and their names in that order."""
-    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
-    for number, name in enumerate(names, 1):
-        text = text.replace(f"%({name})s", f"${number}")
-    return text.replace("%%", "%"), names
-
-
 @dataclass(frozen=True)
 class Expected:
     file: str
@@ -354,7 +285,7 @@ def test_plans(filled: Filled, mode: str) -> None:
     """All queries on one table: filling it is what takes the time. With the values known, and as prepared for any."""
     wrong = []
     for what, expected in EXPECTED.items():
-        plan = Plan(filled, mode, expected.file, expected.name, expected.values(filled))
+        plan = Plan(filled.url, mode, expected.file, expected.name, expected.values(filled))
         bound = ALWAYS + PER_ITEM * expected.items
         fine = not plan.whole_tables and expected.indexes <= plan.indexes and plan.buffers <= bound
         if not fine or plan.most_rows > 10 * expected.items + 100:

@@ -15,8 +15,9 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind, Kinds
 from bulk_pipelines.engine.outcomes import Done
 from bulk_pipelines.engine.worker import drain
-from bulk_pipelines.engine.worker.runner import Slice, Worker
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.work import Slice
 from bulk_pipelines.maintenance import retention
 from bulk_pipelines.settings import Settings
 from bulk_pipelines_tests.scenes.waiting import until

@@ -1,45 +1,18 @@
 """Rows looked up at a real web service: every outcome with its evidence, and what retries do."""
 
-import threading
 from typing import Any
 
 import pytest
 
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.engine.worker import drain
-from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.processing.kind import KINDS
 from bulk_pipelines.telemetry import events
-from bulk_pipelines_tests.scenes.engine_jobs import check_counters, make_due
-from bulk_pipelines_tests.scenes.processing import Scene, items
-from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer, Said
-
-
-def shop(call: Call) -> Any:  # noqa: PLR0911 - one answer for each word
-    """Answer by the word that the query begins with."""
-    match call.params["q"].split()[0]:
-        case "lamp":
-            return items(("lamp-1", 0.97, "9.90"), ("lamp-2", 0.5, "7"))
-        case "twins":
-            return items(("a", 0.9, "1"), ("b", 0.88, "2"))
-        case "weak":
-            return items(("weak-1", 0.5, "1"))
-        case "noise":
-            return items(("noise-1", 0.1, "1"))
-        case "gone":
-            return Said({}, 404)
-        case "wrong":
-            return Said({"error": "bad query"}, 400)
-        case "html":
-            return Said(b"<html>maintenance</html>", 200, {"Content-Type": "text/html"})
-        case "down":
-            return Said({}, 500)
-    return {"items": []}
+from bulk_pipelines_tests.scenes.processing import Scene, by_word, items
+from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 
 
 def test_every_outcome_is_kept_apart_with_its_evidence(scene: Scene) -> None:
-    with ProviderServer(shop) as server:
+    with ProviderServer(by_word) as server:
         scene.shop(server.url, "break_after = 0", "attempts = 2\nnot_found_attempts = 1")
         titles = ["lamp", "twins", "weak", "noise", "gone", "wrong", "html", "down", "nothing"]
         job = scene.done(source=scene.file("title,brand\n" + "".join(f"{t},Acme\n" for t in titles) + ",\n"))
@@ -74,7 +47,7 @@ def test_every_outcome_is_kept_apart_with_its_evidence(scene: Scene) -> None:
 
 
 def test_the_envelope_goes_with_the_row_and_to_the_provider(scene: Scene) -> None:
-    with ProviderServer(shop) as server:
+    with ProviderServer(by_word) as server:
         scene.shop(server.url)
         job = scene.done(source=scene.products("lamp"))
     (row,) = scene.rows(job)
@@ -94,7 +67,7 @@ def test_the_envelope_goes_with_the_row_into_the_log(
 ) -> None:
     """Whether rows are looked up one by one or together, a line tells of each, with all by which it is known."""
     caplog.set_level("DEBUG", "bulk_pipelines.details")
-    with ProviderServer(shop) as server:
+    with ProviderServer(by_word) as server:
         scene.shop(server.url)
         if together:
             register = scene.file("id,name\n1,lamp\n", "register.csv")
@@ -113,7 +86,7 @@ def test_the_envelope_goes_with_the_row_into_the_log(
 
 
 def test_equal_rows_ask_once_and_say_so(scene: Scene) -> None:
-    with ProviderServer(shop, seconds=0.05) as server:
+    with ProviderServer(by_word, seconds=0.05) as server:
         scene.shop(server.url)
         job = scene.done(source=scene.products(*["lamp"] * 40))
         assert len(server.calls) == 1
@@ -122,7 +95,7 @@ def test_equal_rows_ask_once_and_say_so(scene: Scene) -> None:
 
 
 def test_nothing_found_is_kept_too_and_grows_old(scene: Scene) -> None:
-    with ProviderServer(shop) as server:
+    with ProviderServer(by_word) as server:
         scene.shop(server.url, "keep_nothing_days = 1", "not_found_attempts = 1")
         scene.done(source=scene.products("nothing"))
         asked = len(server.calls)
@@ -147,7 +120,7 @@ def test_an_answer_serves_only_who_would_have_asked_and_read_the_same(scene: Sce
     def dearer(_: Call) -> Any:
         return items(("lamp-1", 0.97, "12.50"))
 
-    with ProviderServer(shop) as server, ProviderServer(dearer) as other:
+    with ProviderServer(by_word) as server, ProviderServer(dearer) as other:
         scene.shop(server.url, recipe="not_found_attempts = 1")
         declared = (scene.recipes / "shop.toml").read_text()
         scene.declare(declared.replace("$.items[*]", "$.itmes[*]"))
@@ -189,90 +162,6 @@ def test_retries_begin_with_another_variant(scene: Scene) -> None:
     assert (row.attempt_count, row.not_found_count) == (2, 1)
 
 
-def test_another_provider_answers_when_the_first_is_down(scene: Scene) -> None:
-    with ProviderServer(shop) as good, ProviderServer(lambda _: Said({}, 500)) as bad:
-        scene.shop(bad.url)
-        text = (scene.recipes / "shop.toml").read_text()
-        second = text[text.index("[[recipe.products.asks]]") :].replace('"shop"', '"other"')
-        provider = f'\n[provider.other]\naddress = "{good.url}"\nprivate = true\n'
-        scene.declare(text + second + provider)
-        job = scene.done(source=scene.products("lamp"))
-        assert len(bad.calls) == 1, "a provider in trouble is not asked by the other variants"
-    (row,) = scene.rows(job)
-    assert row.result is not None
-    assert row.result["evidence"]["provider"] == "other"
-    assert "shop" in row.result["evidence"]["faults"][0]
-
-
-def test_a_provider_that_throttles_is_left_alone_by_everybody(scene: Scene) -> None:
-    throttling = threading.Event()
-    throttling.set()
-
-    def sometimes(_: Call) -> Any:
-        return Said({}, 429, {"Retry-After": "120"}) if throttling.is_set() else items(("x", 0.9, "1"))
-
-    with ProviderServer(sometimes) as server:
-        scene.shop(server.url, "at_once = 1\npatience = 0.1")
-        job = scene.planned(source=scene.products("lamp", "chair", "table"))
-        from bulk_pipelines.processing import control
-
-        kicked = control.kick_off(scene.pool, job.job_key, 2)
-        assert len(server.calls) == 1
-        assert kicked.job.retry_wait_items == 3
-        assert {row["Outcome"] for row in scene.grid(job)} == {"throttled"}
-        assert {row.error_class for row in scene.rows(job)} == {"throttled"}
-        throttling.clear()
-        job = scene.worked(job)
-    assert {row["Outcome"] for row in scene.grid(job)} == {"matched"}
-
-
-def test_a_row_that_was_never_asked_for_is_never_given_up(scene: Scene) -> None:
-    """The provider allows one request a day, and all other rows wait for their turn, as often as they are claimed."""
-    with ProviderServer(shop) as server:
-        scene.shop(server.url, "per_day = 1\npatience = 0\nat_once = 1", "attempts = 2")
-        job = scene.planned(source=scene.products("lamp", "twins", "weak"))
-        for _ in range(4):
-            with Worker(scene.pool, KINDS, scene.job(job.job_key), random=lambda: 0.0) as worker:
-                drain.drain(worker, patient=False)
-            make_due(scene.pool, job)
-        assert len(server.calls) == 1
-        assert sorted((row.status, row.attempt_count) for row in scene.rows(job)) == [
-            ("RETRY_WAIT", 0),
-            ("RETRY_WAIT", 0),
-            ("SUCCEEDED", 1),
-        ]
-        assert scene.outcomes(job).count("throttled") == 2
-        check_counters(scene.pool, job)
-        with transaction(scene.pool) as connection:
-            connection.execute("DELETE FROM rate_limit")
-        scene.shop(server.url, "", "attempts = 2")
-        job = scene.worked(job)
-    assert sorted(scene.outcomes(job)) == ["ambiguous", "ambiguous", "matched"]
-
-
-def test_a_refusal_of_the_provider_itself_counts(scene: Scene) -> None:
-    with ProviderServer(lambda _: Said({}, 429, {"Retry-After": "0"})) as server:
-        scene.shop(server.url, recipe="attempts = 2")
-        job = scene.done(source=scene.products("lamp"))
-    assert [(row.status, row.attempt_count) for row in scene.rows(job)] == [("DLQ", 2)]
-
-
-def test_an_answer_that_cannot_be_read_is_not_kept(scene: Scene) -> None:
-    """When the provider is well again, it is asked again."""
-    scores: list[Any] = ["high", 0.97]
-
-    def moody(_: Call) -> Any:
-        return items(("lamp-1", scores[0], "9.90"))
-
-    with ProviderServer(moody) as server:
-        scene.shop(server.url, recipe="attempts = 1")
-        job = scene.done(source=scene.products("lamp"))
-        assert "no number" in scene.grid(job)[0]["Why"]
-        del scores[0]
-        job = scene.done(source=scene.products("lamp"))
-    assert scene.outcomes(job) == ["matched"]
-
-
 def test_a_score_beyond_all_bounds_is_the_best_or_the_worst(scene: Scene) -> None:
     with ProviderServer(lambda _: items(("most", 10**400, "1"), ("least", -(10**400), "2"))) as server:
         scene.shop(server.url)
@@ -296,27 +185,6 @@ def test_no_value_of_a_row_leads_to_another_path(scene: Scene) -> None:
         assert [row["Outcome"] for row in scene.grid(job)] == ["failed"], "two values make one segment"
         scene.declare(text.replace("items/{title}{brand}/about", "x/../search"))
         assert scene.outcomes(scene.done(source=scene.products("lamp"))) == ["matched"], "the recipe may say so itself"
-
-
-def test_what_cannot_be_read_is_a_row_that_failed(scene: Scene) -> None:
-    with ProviderServer(shop) as server:
-        scene.shop(server.url)
-        job = scene.done(source=scene.file(b"title,brand\nlamp,Acme\nlamp\nl\x81amp,Acme\n"))
-    assert scene.outcomes(job) == ["matched", "failed", "failed"]
-    why = [row["Why"] for row in scene.grid(job)]
-    assert "1 field instead of 2" in why[1]
-    assert "half a surrogate" in why[2]
-
-
-@pytest.mark.parametrize("status", [301, 401, 403])
-def test_what_no_retry_can_mend_fails_at_once(scene: Scene, status: int) -> None:
-    with ProviderServer(lambda _: Said({}, status, {"Location": "http://127.0.0.1:9/"})) as server:
-        scene.shop(server.url)
-        job = scene.done(source=scene.products("lamp"))
-    (row,) = scene.rows(job)
-    assert row.status == "DLQ"
-    assert str(status) in (row.error_message or "")
-    assert row.attempt_count == 1
 
 
 def test_a_provider_is_asked_in_the_trace_of_the_request(scene: Scene) -> None:

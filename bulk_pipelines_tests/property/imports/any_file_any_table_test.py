@@ -27,7 +27,7 @@ from bulk_pipelines.imports.report.preview import preview
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.settings import current
-from bulk_pipelines_tests.scenes import any_files
+from bulk_pipelines_tests.scenes import any_files, any_table
 from bulk_pipelines_tests.scenes.any_files import BAD, COLUMNS, Way
 from bulk_pipelines_tests.scenes.whole_imports import imported
 
@@ -117,7 +117,7 @@ def test_any_file_into_any_table(table: Engine, format_: str, data: st.DataObjec
         connection.execute(f'DELETE FROM {TABLE} WHERE "Id" <> 7'.encode())
         declared = reflection.reflect(connection, TABLE)
     reading = Reading.of(way.options)
-    rows, reasons, by_value = any_files.expected(found, way)
+    rows, reasons, by_value = any_table.expected(found, way)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"goods {next(NUMBERS)}"
         path.write_bytes(any_files.written(found, way))

@@ -23,6 +23,7 @@ from bulk_pipelines.imports.reconcile import first_wins, last_wins
 from bulk_pipelines_tests.scenes.import_jobs import Imports, imports_of
 from bulk_pipelines_tests.scenes.import_model import (
     EMAILS,
+    IDS,
     Expected,
     existing,
     inserted,
@@ -32,6 +33,7 @@ from bulk_pipelines_tests.scenes.import_model import (
     upserted,
     written,
 )
+from bulk_pipelines_tests.scenes.listening import Heard, listening
 from bulk_pipelines_tests.scenes.today import one_of
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -40,10 +42,15 @@ WAYS: dict[str, dict[str, Any]] = {
     "upsert by id": {"mode": "upsert", "match_on": "id"},
     "upsert by email": {"mode": "upsert", "match_on": "email"},
 }
-STEPS = [
-    (first_wins, ["displaced", "promoted", "ready", "insert_lines"]),
-    (last_wins, ["resolve", "merged", "next_lines", "merge_lines"]),
-]
+STEPS = {
+    "look for late rows": "CREATE TEMP TABLE late",
+    "look for records to promote": "a.import_held = '{}'",
+    "insert": "AND import_line = ANY (",
+    "resolve": "OVER (PARTITION BY",
+    "look for lines to merge": "AND import_missing = '{}' ORDER BY import_line",
+    "merge": "MERGE INTO",
+}
+"""Words of the statements with which the steps of the settling begin."""
 LIMITS = ["continue", "continue", "abort", "2", "30%"]
 
 
@@ -144,47 +151,44 @@ def expected_loaded(expected: Expected) -> int:
     return sum(line is not None for _, _, line in expected.table.values())
 
 
-def meddling(imports: Imports, patched: pytest.MonkeyPatch, story: Story, current: Callable[[], str]) -> None:
+def meddling(story: Story, happen: Callable[[], None]) -> Heard:
     """Count the steps of the settling, and let the event happen before the one that is told."""
     count = 0
 
-    def wrapped(kept: Callable[..., Any]) -> Callable[..., Any]:
-        def meddled(*arguments: Any, **options: Any) -> Any:
-            nonlocal count
+    def heard(statement: str) -> None:
+        nonlocal count
+        if any(words in statement for words in STEPS.values()):
             count += 1
             if count == story.step:
                 with suppress(WrongState):  # it may be over, and just be wound up
-                    happen(imports, story.event, current())
-            return kept(*arguments, **options)
+                    happen()
 
-        return meddled
-
-    for module, names in STEPS:
-        patched.setattr(module, "AT_ONCE", story.at_once)
-        for name in names:
-            patched.setattr(module, name, wrapped(getattr(module, name)))
+    return heard
 
 
-def happen(imports: Imports, event: str | None, job_key: str) -> None:
+def happen(engine: Engine, event: str | None) -> None:
+    """Cancel or pause the import that was submitted last."""
+    if event is None:
+        return
+    with transaction(engine) as connection:
+        ((job_key,),) = connection.execute("SELECT job_key FROM job ORDER BY job_id DESC LIMIT 1").fetchall()
     if event == "cancel":
-        jobs.cancel(imports.engine, job_key)
-    if event == "pause":
-        with transaction(imports.engine) as connection:
+        jobs.cancel(engine, job_key)
+    else:
+        with transaction(engine) as connection:
             jobs.pause(connection, job_key)
 
 
-def last_job(imports: Imports) -> str:
-    ((key,),) = imports.query("SELECT job_key FROM job ORDER BY job_id DESC LIMIT 1")
-    return str(key)
-
-
 def examine(engine: Engine, folder: Path, way: str, found: list[Any], before: Any, story: Story) -> None:
-    with pytest.MonkeyPatch.context() as patched:
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        listening(engine, meddling(story, lambda: happen(engine, story.event))) as pool,
+    ):
         patched.setenv("BULK_HOME", str(folder / "home"))
         patched.setattr(planning, "RANGE_BYTES", story.range_bytes)
-        imports = Imports(engine, folder)
-        meddling(imports, patched, story, lambda: last_job(imports))
-        told(imports, way, found, before, story)
+        for module in (first_wins, last_wins):
+            patched.setattr(module, "AT_ONCE", story.at_once)
+        told(Imports(pool, folder), way, found, before, story)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -204,6 +208,17 @@ def test_many_imports_end_as_the_model_says(
     imports: Imports, way: str, found: list[tuple[str, str, str]], before: list[tuple[str, str]], story: Story
 ) -> None:
     examine(imports.engine, imports.folder, way, found, before, story)
+
+
+def test_every_step_is_heard(imports: Imports) -> None:
+    """Or else the event would never come before it."""
+    statements: list[str] = []
+    found = [(IDS[0], EMAILS[0], "reader"), (IDS[1], EMAILS[1], "reader")] * 2 + [(IDS[0], EMAILS[2], "reader")] * 3
+    quiet = Story(range_bytes=60, at_once=2, buried=[EMAILS[0]], on_error="continue", event=None, step=1)
+    for way in WAYS:
+        with listening(imports.engine, statements.append) as pool:
+            told(Imports(pool, imports.folder), way, found, [], quiet)
+    assert [step for step, words in STEPS.items() if not any(words in each for each in statements)] == []
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.outcomes import Done, RetryLater, Unfinished
 from bulk_pipelines.engine.states import ItemState, JobEvent, JobState
 from bulk_pipelines.engine.worker.drain import drain
-from bulk_pipelines.engine.worker.runner import Slice, Worker
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.settler_limits import SettlerLimits
 from bulk_pipelines.engine.worker.slices import SliceLimits
+from bulk_pipelines.engine.worker.work import Slice
 from bulk_pipelines_tests.scenes.engine_jobs import (
     FAR,
     WORK,

@@ -98,7 +98,7 @@ def test_an_owner_sees_what_was_done_to_the_owners_jobs(engine: Engine) -> None:
 
 def test_commands_are_audited(engine: Engine, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_DATABASE_URL", database_url)
-    monkeypatch.setattr("getpass.getuser", lambda: "grace")
+    monkeypatch.setenv("LOGNAME", "grace")
     job = submitted(engine)
     for command in ("pause", "resume", "cancel"):
         assert CliRunner().invoke(main, [command, job.job_key]).exit_code == 0

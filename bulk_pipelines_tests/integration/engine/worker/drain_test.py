@@ -15,9 +15,10 @@ from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.engine.worker import drain
 from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.retry import RetryPolicy
-from bulk_pipelines.engine.worker.runner import Slice, Worker
+from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.engine.worker.tools import Tools
+from bulk_pipelines.engine.worker.work import Slice
 from bulk_pipelines_tests.scenes.engine_jobs import (
     WORK,
     check_counters,

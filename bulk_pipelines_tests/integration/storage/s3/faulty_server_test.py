@@ -3,7 +3,6 @@
 Also the proof that the proxy does what other suites rely on.
 """
 
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from bulk_pipelines.storage.contract import Storage
 from bulk_pipelines.storage.errors import SourceChanged
 from bulk_pipelines.storage.landing import land
 from bulk_pipelines.storage.s3.storage import S3Storage
+from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
 from bulk_pipelines_tests.servers.processes import Place
 
@@ -219,10 +219,12 @@ def test_away_and_back(faulty_s3: FaultyProxy, place: Place, storage: Storage, i
     with faulty_s3.down():
         with pytest.raises(Transient, match="cannot be reached"):
             impatient.read("a")
-        back = threading.Timer(0.3, lambda: setattr(faulty_s3, "is_down", False))
-        back.start()
-        assert storage.read("a") == b"x"  # its few retries take longer than that
-        back.join()
+        refused = faulty_s3.refused
+        with ThreadPoolExecutor(1) as executor:
+            found = executor.submit(storage.read, "a")
+            until(lambda: faulty_s3.refused > refused, "it was asked, and did not answer")
+            faulty_s3.is_down = False
+            assert found.result() == b"x"
     assert impatient.read("a") == b"x"
 
 
