@@ -99,9 +99,9 @@ def finish(connection: Connection, job: Job) -> Ending:
     """Decide how the job ends by what became of its records. The counters of its items only say how its ranges went."""
     found = progress.read(connection, job.job_id)
     counts = found.counts
-    result = summary(connection, job, found)
-    tell(job, result)
     request = ImportRequest.from_params(job.params)
+    result = summary(connection, job, request, found)
+    tell(job, result)
     if not may_go_on(job):
         staging.drop(connection, request.declared, job.job_id)
     reason = request.policy.broken_by(counts, at_end=True)
@@ -150,7 +150,7 @@ def first_reject(connection: Connection, job: Job) -> str:
     return ""
 
 
-def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]:
+def summary(connection: Connection, job: Job, request: ImportRequest, found: Progress) -> dict[str, Any]:
     """Build the result that is kept with the job, shown in the UI, and logged."""
     counts = found.counts
     began = job.started_at or job.created_at
@@ -160,7 +160,7 @@ def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]
     ).fetchone()
     seconds, load_seconds = row or (0.0, 0.0)
     files = progress.files(connection, job.job_id)
-    matched = {"match_on": matched_on(job, files)} if job.params["mode"] == Mode.UPSERT else {}
+    matched = {"match_on": matched_on(request, files)} if request.mode is Mode.UPSERT else {}
     return {
         **vars(counts),
         **matched,
@@ -176,9 +176,8 @@ def summary(connection: Connection, job: Job, found: Progress) -> dict[str, Any]
     }
 
 
-def matched_on(job: Job, files: list[ImportFile]) -> str | None:
+def matched_on(request: ImportRequest, files: list[ImportFile]) -> str | None:
     """Return the key by which an upsert has matched records and rows; None if it came to no file."""
-    request = ImportRequest.from_params(job.params)
     for file in files:
         if file.layout is not None:
             columns = file.layout.columns

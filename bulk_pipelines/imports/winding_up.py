@@ -4,9 +4,9 @@ never reached are counted."""
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
-from bulk_pipelines.database import advisory, queries
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
-from bulk_pipelines.engine.jobs import cut_short, jobs
+from bulk_pipelines.engine.jobs import cut_short, end, jobs
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
@@ -20,7 +20,7 @@ from bulk_pipelines.resources.declaration import Resource
 
 def wind_up(pool: Engine, job_key: str) -> None:
     """Wind up an import that ended before its time. Whoever sees it first does this; the others find it done."""
-    with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
+    with end.alone(pool, job_key) as ours:
         if not ours:
             return
         with transaction(pool) as connection:
@@ -40,7 +40,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
             if not completion.may_go_on(job):
                 give_up(connection, plan.request.declared, job.job_id)
                 staging.drop(connection, plan.request.declared, job.job_id)
-            result = completion.summary(connection, job, progress.read(connection, job.job_id))
+            result = completion.summary(connection, job, plan.request, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
         completion.tell(job, result)
 

@@ -84,7 +84,7 @@ class Run:
             notes.append(loading.load_batch(connection, self.context, validated, direct=direct).counts)
         return block.following
 
-    def settle(self, *, more_may_come: bool = False) -> "Run":
+    def reconcile(self, *, more_may_come: bool = False) -> "Run":
         noted: list[Counts] = []
 
         @contextmanager
@@ -154,7 +154,7 @@ def prepared(
 
 
 def finished(engine: Engine, path: Path, *arguments: Any, **options: Any) -> Run:
-    return prepared(engine, path, *arguments, **options).load().settle()
+    return prepared(engine, path, *arguments, **options).load().reconcile()
 
 
 def rows(engine: Engine, resource: Resource) -> list[tuple[Any, ...]]:

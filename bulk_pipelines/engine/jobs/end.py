@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -47,10 +48,15 @@ def attempt_due(pool: Engine, kind: Kind, job_key: str) -> Job:
     """End a job that was seen without open items, if that is still so."""
     if kind.reconcile is None:
         return end(pool, kind, job_key)
-    with advisory.held(pool, f"bulk_pipelines.settle.{job_key}") as ours:
+    with alone(pool, job_key) as ours:
         if not ours:
             return look(pool, job_key)  # somebody else reconciles and ends it
         return brought_to_its_end(pool, kind, job_key)
+
+
+def alone(pool: Engine, job_key: str) -> AbstractContextManager[bool]:
+    """Hold the lock of whoever reconciles a job, to end it or to wind it up, and tell whether it could be had."""
+    return advisory.held(pool, f"bulk_pipelines.settle.{job_key}")  # older processes know this name
 
 
 def brought_to_its_end(pool: Engine, kind: Kind, job_key: str) -> Job:

@@ -27,7 +27,7 @@ class Figures:
     bytes_in_all: int = 0
 
     @property
-    def settled(self) -> int:
+    def good(self) -> int:
         """How many records were loaded, or were found good."""
         return self.counts.loaded + self.counts.valid + self.counts.superseded
 
@@ -58,7 +58,7 @@ def as_json(job: Job, found: Figures) -> dict[str, Any]:
         "total_records": total,
         "total_is_estimate": estimated,
         "processed_records": counts.read,
-        "successful_records": found.settled,
+        "successful_records": found.good,
         "error_records": counts.rejected,
         "inserted_records": counts.inserted,
         "updated_records": counts.updated,

@@ -24,7 +24,7 @@ def test_an_upsert_that_is_aborted_at_its_end_changes_nothing(imports: Imports) 
 
 
 @pytest.mark.parametrize("on_error", ["abort", "20%"])
-def test_a_limit_that_only_the_settling_breaks_is_judged_before_the_first_row_is_merged(
+def test_a_limit_that_only_reconciling_breaks_is_judged_before_the_first_row_is_merged(
     imports: Imports, on_error: str
 ) -> None:
     """Duplicates of the file's own records; the ids tell which rows they are about."""
@@ -67,11 +67,11 @@ STEPS = [
     pytest.param(MERGE, 2, id="it merges the second"),
     pytest.param("ORDER BY import_line LIMIT", 5, id="it has merged all"),
 ]
-"""Statements of the settling, by words in them and their number."""
+"""Statements of reconciling, by words in them and their number."""
 
 
 @pytest.mark.parametrize(("step", "number"), STEPS)
-def test_an_upsert_that_is_cancelled_while_it_settles_changes_nothing(
+def test_an_upsert_that_is_cancelled_while_it_reconciles_changes_nothing(
     imports: Imports, monkeypatch: pytest.MonkeyPatch, step: str, number: int
 ) -> None:
     monkeypatch.setattr(last_wins, "AT_ONCE", 2)

@@ -192,7 +192,7 @@ def test_two_upserts_of_the_same_new_keys_at_once(engine: Engine, tmp_path: Path
     for run in runs:
         run.load()
     with ThreadPoolExecutor(2) as executor:
-        for future in [executor.submit(run.settle) for run in runs]:
+        for future in [executor.submit(run.reconcile) for run in runs]:
             future.result(timeout=120)
     assert sorted((run.counts for run in runs), key=lambda counts: counts.unchanged) == [
         Counts(read=2_000, loaded=2_000),
@@ -217,7 +217,7 @@ def test_a_table_that_gives_no_row_back(engine: Engine, tmp_path: Path, how: str
     run = prepared(engine, path, range_bytes=1)
     for piece in reversed(run.ranges):
         run.load_range(piece)
-    run.settle()
+    run.reconcile()
     assert run.codes() == {2: ["duplicate_email"], 5: ["duplicate_email"]}
     assert run.counts == Counts(read=4, loaded=2, rejected=2)
 

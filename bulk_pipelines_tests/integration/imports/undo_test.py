@@ -184,7 +184,7 @@ def test_a_row_of_a_partition_that_is_referred_to_stays(engine: Engine, tmp_path
         declared = reflection.reflect(connection, "parted.days")
     path = tmp_path / "days.csv"
     path.write_text("id,day\n1,2026-01-05\n2,2026-01-06\n3,2026-02-05\n")
-    prepared(engine, path, declared).load().settle()
+    prepared(engine, path, declared).load().reconcile()
     with pool.transaction(engine) as connection:
         connection.execute("INSERT INTO parted.notes VALUES (1, '2026-01-05')")
         assert undo.count(connection, declared, 1) == Undoable(free=2, changed=0, referred_to=1)
@@ -221,7 +221,7 @@ def test_a_row_that_came_too_early_takes_no_row_of_others_with_it(engine: Engine
         connection.execute("CREATE TABLE public.orders (buyer uuid REFERENCES users ON DELETE CASCADE)")
         connection.execute("INSERT INTO orders SELECT id FROM users WHERE name = 'same'")
     run.load_range(first)
-    run.settle()
+    run.reconcile()
     with pool.transaction(engine) as connection:
         assert connection.execute("SELECT import_line FROM users JOIN orders ON buyer = id").fetchall() == [(3,)]
     assert run.codes() == {2: ["duplicate_email"]}

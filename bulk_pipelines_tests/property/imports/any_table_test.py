@@ -130,7 +130,7 @@ def test_inserts_come_to_what_the_file_says(
         rows=size,
         chance=random.Random(seed),
     )
-    run.load().settle()
+    run.load().reconcile()
     model = Model()
     model.insert(rows)
     with pool.transaction(engine) as connection:

@@ -50,7 +50,7 @@ STEPS = {
     "look for lines to merge": "AND import_missing = '{}' ORDER BY import_line",
     "merge": "MERGE INTO",
 }
-"""Words of the statements with which the steps of the settling begin."""
+"""Words of the statements with which the steps of reconciling begin."""
 LIMITS = ["continue", "continue", "abort", "2", "30%"]
 
 
@@ -64,7 +64,7 @@ class Story:
     on_error: str
     event: str | None
     step: int
-    """The event comes before this step of the settling."""
+    """The event comes before this step of reconciling."""
 
 
 stories = st.builds(
@@ -152,7 +152,7 @@ def expected_loaded(expected: Expected) -> int:
 
 
 def meddling(story: Story, happen: Callable[[], None]) -> Heard:
-    """Count the steps of the settling, and let the event happen before the one that is told."""
+    """Count the steps of reconciling, and let the event happen before the one that is told."""
     count = 0
 
     def heard(statement: str) -> None:

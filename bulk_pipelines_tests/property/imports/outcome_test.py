@@ -46,7 +46,7 @@ def test_the_outcome_is_what_the_model_says(
         rows=batch,
         chance=random.Random(seed),
     )
-    run.load().settle()
+    run.load().reconcile()
 
     expected = upserted(lines, before, match_on) if match_on else inserted(lines, before)
     if mode == "validate":

@@ -98,7 +98,7 @@ def run(engine: Engine, path: Path, declared: Resource, rows: list[Row], chance:
     path.write_text("id,code,boss,mate,age\n" + "".join(",".join(row) + "\n" for row in rows))
     size, each = chance.randint(1, 20), chance.choice([30, 60, 200, 5000])
     found = prepared(engine, path, declared, mode, job_id=next(JOBS), range_bytes=each, rows=size, chance=chance)
-    return found.load().settle()
+    return found.load().reconcile()
 
 
 def ids_of(engine: Engine) -> set[str]:

@@ -69,7 +69,7 @@ def test_a_changed_byte_never_passes_as_other_data(data: bytes, position: int, b
 
 
 @given(st.binary(max_size=50))
-def test_anything_at_all_is_settled_or_refused(head: bytes) -> None:
+def test_anything_at_all_is_recognised_or_refused(head: bytes) -> None:
     for told in (None, *Compression):
         try:
             kind = decided(head[:HEAD], told, "source")

@@ -102,7 +102,7 @@ def test_a_row_that_others_refer_to_is_not_displaced(engine: Engine, tmp_path: P
     for piece in reversed(run.ranges):
         run.load_range(piece)
     finished(engine, comments(tmp_path / "comments.csv", [(1, 2, 1)]), "comments", job_id=2)
-    run.settle()
+    run.reconcile()
     assert query(engine, "SELECT id FROM articles ORDER BY id") == [(uuid.UUID(int=2),), (uuid.UUID(int=3),)]
     assert run.codes() == {2: ["duplicate_slug"], 5: ["duplicate_slug"]}
     assert run.counts == Counts(read=4, loaded=2, rejected=2)
@@ -167,7 +167,7 @@ def test_two_imports_of_the_same_new_keys_at_once(engine: Engine, tmp_path: Path
         for future in [executor.submit(load_in_thread, run, start) for run in runs]:
             future.result(timeout=120)
     for run in runs:
-        run.settle()
+        run.reconcile()
         assert run.counts.loaded + run.counts.rejected == count
         assert len(run.codes()) == run.counts.rejected
         codes = {code for found in run.codes().values() for code in found}
@@ -192,7 +192,7 @@ def test_two_upserts_of_the_same_keys_at_once(
     ]
     start = threading.Barrier(2)
     with ThreadPoolExecutor(2) as executor:
-        for future in [executor.submit(settle_in_thread, run, start) for run in runs]:
+        for future in [executor.submit(reconcile_in_thread, run, start) for run in runs]:
             future.result(timeout=120)
     for run in runs:
         assert (run.counts.read, run.counts.loaded, run.counts.rejected) == (count, count, 0)
@@ -201,9 +201,9 @@ def test_two_upserts_of_the_same_keys_at_once(
     assert (jobs, total) == (1, count)
 
 
-def settle_in_thread(run: Run, start: threading.Barrier) -> None:
+def reconcile_in_thread(run: Run, start: threading.Barrier) -> None:
     start.wait()
-    run.settle()
+    run.reconcile()
 
 
 def test_lanes_of_one_import_at_once(engine: Engine, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_lanes_of_one_import_at_once(engine: Engine, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as executor:
         for future in [executor.submit(lane, run) for run in runs]:
             future.result(timeout=120)
-    runs[0].settle()
+    runs[0].reconcile()
     counts = sum((run.counts for run in runs), Counts())
     assert (rows(engine, resources.find("users")), runs[0].rejected(), counts) == expected
 
@@ -242,7 +242,7 @@ def test_a_lost_connection_leaves_nothing_of_the_batch(engine: Engine, tmp_path:
         connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert query(engine, "SELECT count(*) FROM users") == [(0,)]
     assert query(engine, "SELECT count(*) FROM rejected_row") == [(0,)]
-    run.load().settle()
+    run.load().reconcile()
     assert run.counts == Counts(read=2, loaded=1, rejected=1)
 
 
