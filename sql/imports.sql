@@ -156,6 +156,20 @@ WHERE job.job_id IS NULL OR (
     AND (job.status = 'CANCELLED' OR job.dlq_items = 0 OR job.items_pruned_at IS NOT NULL)
 );
 
+-- name: target_now
+-- The table of an import as it is now: whether it is another one than was noted with the table in which the records of
+-- the import wait, and whether any of these columns is missing or of another type.
+SELECT coalesce(noted.oids[2] = aside.oid::text AND noted.oids[1] <> target.oid::text, false),
+    EXISTS (
+        SELECT FROM unnest(:names::text[], :types::text[]) AS given (name, type) LEFT JOIN pg_attribute AS a
+            ON a.attrelid = target.oid AND a.attname = given.name AND NOT a.attisdropped
+        WHERE format_type(a.atttypid, a.atttypmod) IS DISTINCT FROM given.type
+    )
+FROM pg_class AS aside,
+    LATERAL (SELECT string_to_array(obj_description(aside.oid, 'pg_class'), ' ') AS oids) AS noted,
+    LATERAL (SELECT :table::regclass::oid AS oid) AS target
+WHERE aside.oid = to_regclass(:aside);
+
 -- name: rewriting_rules
 -- The rules of a table that would make something else of an INSERT, or, in an upsert, of any write.
 SELECT rulename FROM pg_rewrite

@@ -102,9 +102,10 @@ ORDER BY i.indisprimary DESC,
 
 -- name: references
 -- The foreign keys of a table: the constraint, its columns, and the table and the columns it refers to. The query
--- leaves out a key that this role may not look up; one of MATCH FULL, whose columns are missing all together or not at
--- all; one that goes by periods; one between columns of different collations, which no query can compare as they are;
--- and one that is not enforced, which PostgreSQL has since its version 18.
+-- leaves out a key that this role may not look up, or whose rows row-level security may hide from it, but not from the
+-- constraint; one of MATCH FULL, whose columns are missing all together or not at all; one that goes by periods; one
+-- between columns of different collations, which no query can compare as they are; and one that is not enforced, which
+-- PostgreSQL has since its version 18.
 SELECT o.conname, n.nspname, c.relname,
     (
         SELECT array_agg(a.attname ORDER BY place)
@@ -120,6 +121,7 @@ FROM pg_constraint AS o JOIN pg_class AS c ON c.oid = o.confrelid JOIN pg_namesp
 WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conparentid = 0
     AND to_jsonb(o) @> '{"conenforced": false}' IS NOT TRUE AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND NOT row_security_active(c.oid)
     AND NOT EXISTS (
         SELECT FROM unnest(o.conkey, o.confkey) AS key (own, other)
             JOIN pg_attribute AS a ON a.attrelid = o.conrelid AND a.attnum = key.own
@@ -127,6 +129,10 @@ WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conp
         WHERE a.attcollation <> b.attcollation AND 0 NOT IN (a.attcollation, b.attcollation)
     )
 ORDER BY o.conname;
+
+-- name: hides_rows
+-- Whether row-level security of a table may hide rows from this role.
+SELECT coalesce(row_security_active(to_regclass(:table)::oid), false);
 
 -- name: referrers
 -- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns

@@ -44,7 +44,11 @@ SETTINGS = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
     "array_nulls": "on",
+    "xmloption": "content",
+    "timezone_abbreviations": "Default",
     "transform_null_equals": "off",
+    # A search by a GIN index must find every row.
+    "gin_fuzzy_search_limit": "0",
     # Claiming and settling rely on seeing what others have just committed.
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",
@@ -79,6 +83,7 @@ class Facts:
     standby: bool
     read_only: bool
     quotes_all: bool
+    replays: bool
 
 
 def arguments(url: "URL", application: str, timeout: int) -> dict[str, Any]:
@@ -172,6 +177,7 @@ def statement(chosen: dict[str, str], version: int) -> str:
             pg_catalog.pg_is_in_recovery(),
             pg_catalog.current_setting('default_transaction_read_only')::pg_catalog.bool,
             pg_catalog.current_setting('quote_all_identifiers')::pg_catalog.bool,
+            pg_catalog.current_setting('session_replication_role') = 'replica',
             CASE WHEN pg_catalog.has_parameter_privilege({quoted(MESSAGES)}, 'SET')
                 THEN pg_catalog.set_config({quoted(MESSAGES)}, 'C', false) END,
             {", ".join(calls)}
@@ -207,6 +213,12 @@ def refuse_unfit(facts: Facts) -> None:
         raise Unavailable(
             "the database writes all names in quotes (quote_all_identifiers is on): set that to off, by ALTER DATABASE "
             "or ALTER ROLE"
+        )
+    if facts.replays:
+        # Rows whose references lead nowhere would be loaded, and nothing would note who changes rows afterwards.
+        raise Unavailable(
+            "the database looks at no foreign key and fires no trigger (session_replication_role is replica): "
+            "set that to origin, by ALTER DATABASE or ALTER ROLE"
         )
     if facts.read_only:
         raise Unavailable(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.resources import reflection
@@ -34,6 +35,7 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
     new = sorted(keys - {key.columns for key in declared.keys})
     found += [Difference(f"the table has another unique key, on {', '.join(columns)}", False) for columns in new]
     found += of_references(declared, actual)
+    found += hidden(connection, declared)
     if declared.provenance != actual.provenance:
         has = "has" if actual.provenance else "lacks"
         found.append(Difference(f"the table {has} the columns of provenance", declared.provenance))
@@ -79,6 +81,17 @@ def of_references(declared: Resource, actual: Resource) -> list[Difference]:
         Difference(f"{','.join(columns)} now refers to {'.'.join(table)}", False) for columns, table, _ in other - one
     ]
     return sorted(gone + new, key=lambda each: each.said)
+
+
+def hidden(connection: Connection, declared: Resource) -> list[Difference]:
+    """Return the references that this role must not look up: PostgreSQL does that as the owner, who sees all rows."""
+    found = []
+    for each in declared.references:
+        values = {"table": reflection.quoted(connection, each.table)}
+        if connection.execute(queries.text("reflection", "hides_rows"), values).fetchone() == (True,):
+            told = f"row-level security of {'.'.join(each.table)}, which {each.name} refers to, holds for this role"
+            found.append(Difference(told, True))
+    return found
 
 
 def refuse_grave(connection: Connection, declared: Resource) -> None:

@@ -53,7 +53,10 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
 - **Constraints that nobody declared** (CHECK, EXCLUDE, partial and expression indexes, triggers) name the records
   that break them: `refused_by_table`, with the constraint. Which of two records that exclude each other stays is
   then a matter of which batch came first; for keys it is always the first in the file (insert) or the last
-  (upsert).
+  (upsert). A record that was refused for the sake of a row is tried again if the import takes that row back.
+- **A table that changes while it is imported into**: columns, constraints, triggers and indexes may come, and columns
+  go that the file does not have. If a column of the file goes or gets another type, or another table gets the name,
+  the records that are left are not loaded, and the error says what to do.
 - **Without our columns** (`import_job`, `import_line`, `import_revised`) exactly-once, first-wins, rejects and
   replay work all the same: while an import runs, a ledger in a table of its own holds the keys and lines of the
   rows it has loaded, and a row counts as the import's own for as long as it has the same `xmin` as its entry.

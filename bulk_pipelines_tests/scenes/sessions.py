@@ -38,6 +38,9 @@ TURNED = {
     "bytea_output": "escape",
     "extra_float_digits": "-15",
     "array_nulls": "off",
+    "xmloption": "document",
+    "timezone_abbreviations": "Australia",
+    "gin_fuzzy_search_limit": "1",
     "transform_null_equals": "on",
     "exit_on_error": "on",
 }

@@ -128,10 +128,11 @@ def condition(wanted: Filter, resource: Resource, table: sa.FromClause) -> Eleme
     column: Element = table.c[wanted.field]
     declared = resource.column(wanted.field)
     kind = declared.kind
+    # Of a composite value, IS NULL would ask for every field.
     if wanted.operator is Operator.NULL:
-        return column.is_(None)
+        return column.is_not_distinct_from(None)
     if wanted.operator is Operator.NOT_NULL:
-        return column.is_not(None)
+        return column.is_distinct_from(None)
     column, bound = comparable(column, declared, wanted.operator, values)
     if wanted.operator is Operator.CONTAINS:
         return contains(column, kind, bound[0])

@@ -27,7 +27,8 @@ def reasons(resource: Resource, verdict: Verdict, values: Mapping[str, str | Non
     """Return the reasons of a verdict in the order of the columns. `record` is the word for what is counted in this
     format: "line", or "record" in a JSON array."""
     found: list[Reason] = []
-    for key in resource.keys:
+    # A table may have two keys of the same columns.
+    for key in {each.name: each for each in reversed(resource.keys)}.values():
         if key.name in verdict.doubled:
             line = verdict.doubled[key.name]
             detail = "another record of the file has it" if line is None else f"{record} {line} of the file has it"

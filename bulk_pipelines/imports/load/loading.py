@@ -16,7 +16,16 @@ from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext, Mode
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import conflicts, losses, refusals, rejects, tables, weeding, writing
+from bulk_pipelines.imports.load import (
+    conflicts,
+    losses,
+    refusals,
+    rejects,
+    same_table,
+    tables,
+    weeding,
+    writing,
+)
 from bulk_pipelines.imports.validate.validation import Validated
 
 
@@ -34,6 +43,13 @@ def load_batch(
     if context.mode is not Mode.INSERT:
         return set_aside(connection, context, validated)
     refusals.at_once(connection)
+    result = insert(connection, context, validated, direct=direct)
+    same_table.check(connection, context)
+    return result
+
+
+def insert(connection: Connection, context: ImportContext, validated: Validated, *, direct: bool) -> BatchResult:
+    """Write the good rows to the table, and the rejects."""
     is_copied = False
     if direct and len(validated.lines) and not losses.possible(connection, context.resource, validated.doubtful):
         is_copied = copied(connection, context, validated)

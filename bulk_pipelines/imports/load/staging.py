@@ -6,7 +6,7 @@ from psycopg import sql
 from bulk_pipelines.database import namespaces, queries
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
-from bulk_pipelines.imports.load import tables
+from bulk_pipelines.imports.load import same_table, tables
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -33,6 +33,7 @@ def make(connection: Connection, context: ImportContext) -> None:
             " ADD PRIMARY KEY (import_job, import_line)"
         ).format(tables.aside(context))
     )
+    same_table.note(connection, context)
     if tables.keeps_ledger(context):
         connection.execute(
             sql.SQL("CREATE TABLE {} AS SELECT {}, 0::bigint AS import_line FROM {} WITH NO DATA").format(

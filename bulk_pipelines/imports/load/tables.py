@@ -83,14 +83,14 @@ def same(key_: Key, one: str, other: str) -> sql.Composed:
     return listed([sql.SQL("{} = {}").format(*pair) for pair in pairs], " AND ")
 
 
-def identified(resource: Resource, one: str, other: str) -> sql.Composed:
-    """Write the condition that two rows have the same first key; it says nothing if there is no key."""
-    return same(resource.keys[0], one, other) if resource.keys else sql.Composed([sql.SQL("true")])
-
-
 def is_whole(key: Key, alias: str) -> sql.Composed:
     """Write the condition that no column of a key is missing. Rows that lack one never have the same key."""
-    return listed([sql.SQL("{} IS NOT NULL").format(sql.Identifier(alias, name)) for name in key.columns], " AND ")
+    return listed([is_given(alias, name) for name in key.columns], " AND ")
+
+
+def is_given(alias: str, name: str) -> sql.Composed:
+    """Write the condition that a column has a value. `IS NOT NULL` would ask for every field of a composite one."""
+    return sql.SQL("{} IS DISTINCT FROM NULL").format(sql.Identifier(alias, name))
 
 
 def lookup(resource: Resource, key_: Key, alias: str, outer: str, wanted: sql.Composable) -> sql.Composed:
@@ -109,7 +109,7 @@ def leads_nowhere(reference: Reference, alias: str) -> sql.Composed:
     """Write the condition that the row which a reference names does not exist."""
     pairs = zip(reference.to, reference.columns, strict=True)
     same_row = [sql.SQL("r.{} = {}").format(sql.Identifier(to), sql.Identifier(alias, name)) for to, name in pairs]
-    given = [sql.SQL("{} IS NOT NULL").format(sql.Identifier(alias, name)) for name in reference.columns]
+    given = [is_given(alias, name) for name in reference.columns]
     return sql.SQL("({} AND (SELECT true FROM {} r WHERE {} LIMIT 1) IS NULL)").format(
         listed(given, " AND "), sql.Identifier(*reference.table), listed(same_row, " AND ")
     )

@@ -9,6 +9,7 @@ from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import refusals, tables
+from bulk_pipelines.imports.load.left_out import left_out
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.validate import rows
 from bulk_pipelines.imports.validate.validation import Validated
@@ -40,7 +41,10 @@ def write(connection: Connection, context: ImportContext, validated: Validated, 
         result = row_by_row(connection, context, lines.tolist())
     refused = result.refused
     if result.written + len(refused) < len(lines):
-        refused |= {line: refusals.SILENT for line in left_out(connection, context) if line not in refused}
+        doubtful = [line for line in lines.tolist() if line not in refused]
+        key = next(iter(context.resource.keys), None)
+        absent = left_out(connection, context, TRIED, tables.table(context.resource), doubtful, key)
+        refused |= dict.fromkeys(absent, refusals.SILENT)
     connection.execute(sql.SQL("DROP TABLE {}").format(TRIED))
     return refused
 
@@ -91,13 +95,3 @@ def noted(
         insert,
         names=tables.listed(map(sql.Identifier, [*tables.ledger_columns(resource), "import_line"])),
     )
-
-
-def left_out(connection: Connection, context: ImportContext) -> list[int]:
-    """Return the lines of the rows that are not in the table; it may have left some out without refusing them."""
-    query = sql.SQL(
-        "SELECT s.import_line FROM {} s WHERE (SELECT true FROM {} t WHERE {} AND t.import_job = s.import_job"
-        " AND t.import_line = s.import_line LIMIT 1) IS NULL"
-    ).format(TRIED, tables.table(context.resource), tables.identified(context.resource, "t", "s"))
-    with tables.planned(connection, "seqscan"):
-        return [line for (line,) in connection.execute(query, prepare=False)]

@@ -13,7 +13,7 @@ from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import conflicts, refusals, staging, tables, writing
+from bulk_pipelines.imports.load import conflicts, refusals, same_table, staging, tables, writing
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, trial
 from bulk_pipelines.imports.reconcile import set_aside as waiting
@@ -67,7 +67,9 @@ def displaced(begin: Begin, context: ImportContext, key: Key, kept: set[int], co
         if moved < len(late) or context.resource.own_references:
             kept.update(still_there(connection, context, key))
         if moved:
+            objections.forget_refusals(connection, context)
             control.note(connection, Counts(loaded=-moved, rejected=moved))
+            same_table.check(connection, context)
         return len(late)
 
 
@@ -179,6 +181,7 @@ def promoted(begin: Begin, context: ImportContext, control: Control) -> int:
             objections.mark_missing(connection, context)
         if loaded:
             control.note(connection, Counts(loaded=loaded, rejected=-loaded))
+            same_table.check(connection, context)
         return len(lines)
 
 

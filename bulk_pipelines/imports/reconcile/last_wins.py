@@ -20,7 +20,7 @@ from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import Begin, Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.counts import Counts
-from bulk_pipelines.imports.load import refusals, tables
+from bulk_pipelines.imports.load import refusals, same_table, tables
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.reconcile import late_rejects, objections, own_references, set_aside, unchanged
@@ -167,6 +167,7 @@ def merge_all(
             own_references.mark(connection, context)  # and those that were put off are merged next
         else:
             last = lines[-1]
+    same_table.check(connection, context)
     return found
 
 

@@ -7,6 +7,7 @@ from psycopg import sql
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.imports.context import ImportContext
 from bulk_pipelines.imports.load import refusals, tables
+from bulk_pipelines.imports.load.left_out import left_out
 from bulk_pipelines.imports.load.refusals import Attempt, Refusal
 from bulk_pipelines.imports.reconcile import set_aside
 from bulk_pipelines.resources.declaration import Key, Reference
@@ -55,18 +56,8 @@ def not_taken(
     if result.written + len(result.refused) == len(lines):
         return result.refused
     assert context.resource.provenance, "without provenance, every row that is not written is refused"
-    query = sql.SQL(
-        "SELECT a.import_line FROM {} a WHERE a.import_job = {} AND a.import_line = ANY (%s)"
-        " AND (SELECT true FROM {} t WHERE {} AND t.import_job = a.import_job AND t.import_line = a.import_line"
-        " LIMIT 1) IS NULL"
-    ).format(
-        tables.aside(context),
-        context.job_id,
-        target,
-        tables.identified(context.resource, "t", "a") if key is None else tables.same(key, "t", "a"),
-    )
-    with tables.planned(connection, "seqscan"):
-        absent = [line for (line,) in connection.execute(query, [lines], prepare=False)]
+    by = key or next(iter(context.resource.keys), None)
+    absent = left_out(connection, context, tables.aside(context), target, lines, by)
     return dict.fromkeys(absent, refusals.SILENT) | result.refused
 
 
@@ -79,6 +70,12 @@ def refuse(connection: Connection, context: ImportContext, refused: Mapping[int,
         " WHERE a.import_job = {} AND a.import_line = found.line"
     ).format(tables.aside(context), context.job_id)
     connection.execute(statement, [list(refused), [each.said for each in refused.values()]])
+
+
+def forget_refusals(connection: Connection, context: ImportContext) -> None:
+    """Let the table be asked again about the records that it refused: maybe for the sake of rows that it gave back."""
+    statement = sql.SQL("UPDATE {} SET import_refused = NULL WHERE import_job = {} AND import_refused IS NOT NULL")
+    connection.execute(statement.format(tables.aside(context), context.job_id))
 
 
 def refused(connection: Connection, context: ImportContext) -> dict[int, Refusal]:

@@ -1,6 +1,8 @@
 """Putting the values of JSON objects into quotes, so that they can be read as columns of text: numbers of any size,
 JSON and arrays reach the table as they were written. This is done for all records of a block at once, on its bytes."""
 
+import json
+
 import numpy as np
 import numpy.typing as npt
 
@@ -86,11 +88,23 @@ def named(view: Bytes, strings: Positions, colons: Positions, resource: Resource
     usable = closing >= 1
     stops = strings[np.maximum(closing, 0)]
     begins = strings[np.maximum(closing - 1, 0)] + 1
-    for column in resource.columns:
-        if column.kind not in kinds:
-            continue
-        name = np.frombuffer((column.in_files or column.name).encode(), dtype=np.uint8)
-        same = usable & (stops - begins == len(name))
-        same[same] = (view[begins[same][:, None] + np.arange(len(name))] == name).all(axis=1)
+    names = {column.in_files or column.name for column in resource.columns if column.kind in kinds}
+    for name in names:
+        plain = np.frombuffer(name.encode(), dtype=np.uint8)
+        same = usable & (stops - begins == len(plain))
+        same[same] = (view[begins[same][:, None] + np.arange(len(plain))] == plain).all(axis=1)
         found |= same
+    escapes = np.flatnonzero(view == BACKSLASH)
+    escaped = np.flatnonzero(usable & (np.searchsorted(escapes, begins) < np.searchsorted(escapes, stops)))
+    spelled = [view[start:stop].tobytes() for start, stop in zip(begins[escaped], stops[escaped], strict=True)]
+    meant = {each for each in set(spelled) if unescaped(each) in names}
+    found[escaped] = [each in meant for each in spelled]
     return found
+
+
+def unescaped(name: bytes) -> str | None:
+    """Return the name that somebody wrote with escapes, as in `gr\\u00f6\\u00dfe`; None if it is no JSON."""
+    try:
+        return str(json.loads(b'"' + name + b'"'))
+    except ValueError:
+        return None

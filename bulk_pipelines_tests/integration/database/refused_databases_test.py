@@ -36,6 +36,12 @@ def test_a_database_whose_names_are_all_quoted_is_refused(database_url: str) -> 
     refused(database_url, Unavailable, "the database writes all names in quotes")
 
 
+def test_a_database_that_looks_at_no_foreign_key_is_refused(database_url: str) -> None:
+    with pool.single(database_url) as connection:
+        turn(connection, "DATABASE", connection.info.dbname, {"session_replication_role": "replica"})
+    refused(database_url, Unavailable, "the database looks at no foreign key and fires no trigger")
+
+
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("round_robin", [0, 1])
 @pytest.mark.parametrize("size", [1, 2, 50])

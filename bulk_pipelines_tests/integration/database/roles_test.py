@@ -144,3 +144,33 @@ def test_rights_are_printed_for_any_name(tmp_path: Path) -> None:
     assert 'GRANT CONNECT, TEMPORARY ON DATABASE "shop db" TO "odd ""name""";' in out
     assert out.startswith("BEGIN;")
     assert out.endswith("COMMIT;\n")
+
+
+def test_a_table_that_hides_rows_is_asked_by_the_foreign_key_alone(
+    granted: tuple[str, str, str], empty_database_url: str, tmp_path: Path
+) -> None:
+    """PostgreSQL looks a reference up as the owner of the table does, who sees rows that this role does not."""
+    with pool.single(empty_database_url) as people:
+        people.execute(
+            f"""CREATE TABLE public.owners (id int PRIMARY KEY); INSERT INTO owners VALUES (1), (2);
+            ALTER TABLE owners ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON owners USING (id = 1);
+            CREATE TABLE public.pets (id int PRIMARY KEY, owner int REFERENCES owners);
+            GRANT SELECT ON owners TO {make_url(granted[1]).username};
+            GRANT SELECT, INSERT, UPDATE, DELETE ON pets TO {make_url(granted[1]).username}"""
+        )
+    engine = pool.connect(granted[1])
+    imports = Imports(engine, tmp_path)
+    for mode in ("insert", "upsert"):
+        with pool.transaction(engine) as connection:
+            declared = adoption.of_table(connection, "public.pets")
+        text = f"id,owner\n{mode == 'insert':d},2\n{mode == 'insert':d},2\n7,3\n"
+        job = imports.planned(text, resource=declared.name, declaration=declared, mode=mode)
+        codes = imports.codes(imports.worked(job))
+        assert codes.pop(4) == ["refused_by_table"]
+        assert codes == ({3: ["duplicate_key"]} if mode == "insert" else {})
+    assert imports.query("SELECT id, owner FROM pets ORDER BY id") == [(0, 2), (1, 2)]
+    with pool.single(empty_database_url) as people:
+        by_owner = adoption.of_table(people, "public.pets")
+    with pytest.raises(InvalidInput, match=r"row-level security of public\.owners, which owner refers to, holds for"):
+        imports.planned("id,owner\n8,2\n", resource=by_owner.name, declaration=by_owner)
+    engine.dispose()
