@@ -26,9 +26,10 @@ OUTAGE_PATIENCE = 300.0
 """How many seconds a worker waits for a database that is away."""
 OUTAGE_PAUSE = 1.0
 SHORTEST_PAUSE = 0.01
+LONGER = 1.125
 IDLE_PAUSE = 0.5
 """The longest pause, in seconds, while others work on the job. They may finish at any time, so pauses begin short and
-double: a worker learns of the end after at most as long again as it has waited."""
+become longer by an eighth: a worker learns of the end soon after it, by the time that it has waited already."""
 
 
 Answer = TypeVar("Answer")
@@ -82,7 +83,7 @@ def drain(
             worked += slice_.tally.total
             if slice_.idle:
                 reason = outlasting_outages(worker, partial(look_around, worker, patient, pause))
-                pause = min(2 * pause, IDLE_PAUSE)
+                pause = min(LONGER * pause, IDLE_PAUSE)
             else:
                 on_slice(slice_)
                 reason, pause = None, SHORTEST_PAUSE
