@@ -98,8 +98,8 @@ class Tools:
         return got_on
 
     def tries(self, lease: Lease) -> Tries:
-        """Return the tries that an item has behind it which may have reached a checkpoint. A checkpoint resets them, and
-        only the database knows whether it was committed. When the database cannot be asked, this takes the checkpoint as
+        """Return the tries behind an item for which a checkpoint was written. The checkpoint resets them, and only the
+        database knows whether it was committed. When the database cannot be asked, this takes the checkpoint as
         committed: a try too many is better than one too few."""
         try:
             with transaction(self.pool) as connection:
