@@ -9,8 +9,8 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
 
-# Tests wait for a third of their time, so there is one worker more than there are processors.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Tests wait for more than half of their time, so there are two workers more than there are processors.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3` names another.
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \

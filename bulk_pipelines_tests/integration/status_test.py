@@ -55,6 +55,19 @@ def test_jobs_queue_and_workers(engine: Engine, database_url: str) -> None:
     assert done.output.splitlines()[2].split() == ["import", "RUNNING", "2", "15", "8", "2", "1", "4", "0", "0"]
 
 
+def test_jobs_whose_table_is_declared_no_more(engine: Engine, database_url: str) -> None:
+    with pool.transaction(engine) as connection:
+        for kind, state in (("import_users", "RUNNING"), ("import_goods", "RUNNING"), ("export_goods", "COMPLETED")):
+            connection.execute(
+                "INSERT INTO job (kind, owner, origin, request_hash, status, planned_at, started_at, finished_at)"
+                " VALUES (%s, 'o', 'cli', '', %s, now(), now(), CASE %s WHEN 'COMPLETED' THEN now() END)",
+                [kind, state, state],
+            )
+    told = status.shown(status.read(database_url))
+    assert "\nimport_goods: no table is declared for it here, so nobody works its jobs: put the" in told
+    assert told.count("declared") == 1
+
+
 def test_a_schema_that_is_not_there_yet(empty_database_url: str) -> None:
     done = CliRunner().invoke(main, ["status"], env={"BULK_DATABASE_URL": empty_database_url})
     assert (done.exit_code, done.output) == (

@@ -227,12 +227,13 @@ class Worker:
     def settle(self, lease: Lease, outcome: Outcome | None, tally: Tally) -> None:
         """Hand an item's outcome to the settler. Without an outcome the lease is lost, and the item is forgotten."""
         self.in_work.pop(lease.item_id, None)
+        got_on = self.tools.ended(lease)
         if outcome is None:
             self.settler.forget(lease)
             return
         tally.count(outcome)
         spacing = self.pace.pressure.spacing
-        tries = self.tools.tries(lease) if isinstance(outcome, COUNTED) else lease.tries
+        tries = self.tools.tries(lease) if got_on and isinstance(outcome, COUNTED) else lease.tries
         settlement = retry.decide(self.kind.retry, outcome, tries, self.random, spacing)
         if self.kind.fail_fast and settlement.event is ItemEvent.BURY:
             self.failed_fast = True

@@ -89,22 +89,20 @@ class Tools:
         leases.checkpoint(connection, lease, progress, self.lease_seconds())
         self.checkpointed.add((lease.item_id, lease.lease_term))
 
+    def ended(self, lease: Lease) -> bool:
+        """Forget the lease, because work on its item has ended. Tell whether a checkpoint was written under it, which
+        need not have been committed."""
+        term = (lease.item_id, lease.lease_term)
+        got_on = term in self.checkpointed
+        self.checkpointed.discard(term)
+        return got_on
+
     def tries(self, lease: Lease) -> Tries:
-        """Return the tries that the item has behind it. A checkpoint resets them, and only the database knows whether
-        it was committed. When the database cannot be asked, this takes the checkpoint as committed: a try too many is
-        better than one too few."""
-        if not self.got_on(lease):
-            return lease.tries
+        """Return the tries behind an item for which a checkpoint was written. The checkpoint resets them, and only the
+        database knows whether it was committed. When the database cannot be asked, this takes the checkpoint as
+        committed: a try too many is better than one too few."""
         try:
             with transaction(self.pool) as connection:
                 return leases.tries(connection, lease)
         except (Unavailable, psycopg.OperationalError):
             return Tries(attempts=1)
-
-    def got_on(self, lease: Lease) -> bool:
-        """Whether a checkpoint was written under this lease; it need not have been committed. The worker asks once,
-        when the item's work ends."""
-        term = (lease.item_id, lease.lease_term)
-        there = term in self.checkpointed
-        self.checkpointed.discard(term)
-        return there

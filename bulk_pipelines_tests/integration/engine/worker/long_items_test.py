@@ -10,6 +10,7 @@ from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.states import ItemState, JobState
+from bulk_pipelines.engine.worker.drain import drain
 from bulk_pipelines.engine.worker.retry import RetryPolicy
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.tools import Tools
@@ -101,6 +102,27 @@ def test_a_worker_that_was_made_before_the_job_was_started_does_not_stop_at_once
         with transaction(pool) as connection:
             jobs.start(connection, job.job_key)
         worker.run_once()
+    assert answers == [False]
+
+
+def test_the_checkpoint_of_one_item_does_not_stop_the_next(pool: Engine) -> None:
+    """Out of time, an item without a checkpoint goes on: it would begin anew, and might never come to its end."""
+    clock = Clock()
+    answers: list[bool] = []
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        if lease.item_key == "k0000":
+            with transaction(tools.pool) as connection:
+                tools.checkpoint(connection, lease, {"at": 1})
+        else:
+            clock.now += 60
+            answers.append(tools.stopping())
+        return Done()
+
+    kinds = only(kind(work))
+    job = running(pool, 2, kinds=kinds)
+    with Worker(pool, kinds, job, clock=clock) as worker:
+        drain(worker, seconds=30)
     assert answers == [False]
 
 
