@@ -36,7 +36,9 @@ from bulk_pipelines.storage.errors import Full, Missing, SourceChanged
 
 log = logging.getLogger(__name__)
 
-RANGE_BYTES = 16 * 1024 * 1024
+RANGE_BYTES = 5 * 1024 * 1024
+"""The most bytes of a range. A lane holds two blocks: the one that it writes, and the one that it reads ahead. Most
+ranges are one block, so larger ranges would cost a lane more memory, and would not be quicker."""
 FILES_AT_ONCE = 4
 """How many files of an import are landed side by side. It is also how many logins an FTP server sees."""
 
