@@ -537,7 +537,7 @@ COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck), print_
 
 
 def test_lives(machine: type[Lifecycle]) -> None:
-    run_state_machine_as_test(machine, settings=settings(COMMON, max_examples=examples(40), stateful_step_count=50))
+    run_state_machine_as_test(machine, settings=settings(COMMON, max_examples=examples(25), stateful_step_count=50))
 
 
 @pytest.mark.long

@@ -78,7 +78,7 @@ def told(engine: Engine, texts: list[str]) -> list[bool]:
         ]
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(MOMENTS, min_size=1, max_size=12))
 @example(moments=[moment for moment in EDGES if FIRST <= moment <= ARROWS_LAST])
 @example(moments=[ARROWS_LAST + 1])
