@@ -44,7 +44,7 @@ PLACES = (
     "/console/jobs/{job}/items?state=SUCCEEDED",
     "/console/workers",
 )
-"""Without a filter and with one; `{job}` is one of the jobs with items."""
+"""Pages without a filter and with one; `{job}` is one of the jobs with items."""
 MOST_SCALE, MOST_BYTES, MOST_QUERIES = 1.3, 150_000, 2.0
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 STATEMENT = re.compile(r"(?:statement|execute [^:]*): (.*)")

@@ -30,7 +30,7 @@ TIMED, ROUNDS = 10_000, 3
 MOST_SECONDS = 1.0
 SEED = 13
 Answers = list[tuple[str | None, float]]
-"""For each row the entry, or none, and how sure the side is."""
+"""The entry of each row, or none, and how sure the side is."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def test_the_rows_of_an_adopted_table_as_a_frame(adopted: Project) -> None:
 
 
 def test_a_job_whose_declaration_is_elsewhere_says_so(adopted: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an import, and an export, all the same; nothing but the declaration is missing."""
+    """The jobs are an import and an export all the same; nothing but their declaration is missing."""
     sender = Sender("me", "cli")
     file = adopted.folder / "customers.csv"
     file.write_text("id,name\n1,Ann\n")
@@ -137,7 +137,8 @@ def test_a_job_whose_declaration_is_elsewhere_says_so(adopted: Project, monkeypa
 
 
 def test_tables_with_names_that_mean_something_else(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a declaration would keep all definitions from being loaded, and with them every import of every table."""
+    """A declaration with such a name would keep all definitions from being loaded, and so every import of every
+    table."""
     monkeypatch.setenv("BULK_RESOURCES", str(project.folder / "resources"))
     wanted = {
         "self": "self",

@@ -1,5 +1,5 @@
-"""In somebody else's Dagster project: the wheel, a project as Dagster's own `create-dagster` makes it, components that
-are scaffolded, a file that is dropped, its rows, and the asset in their UI."""
+"""The components work in somebody else's Dagster project. The test installs the wheel and makes a project by Dagster's
+own `create-dagster`; there it scaffolds components, drops a file, and finds its rows, and the asset in their UI."""
 
 import json
 import os

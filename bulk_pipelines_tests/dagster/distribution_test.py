@@ -35,7 +35,8 @@ def defs() -> dg.Definitions:
 
 @pytest.fixture(autouse=True)
 def fresh_definitions() -> Iterator[None]:
-    """They keep what the settings said when they were first asked."""
+    """Clear what the definitions keep, before and after the test: it is what the settings said when they were first
+    asked."""
     for kept in (s3_resource, process_pool, definitions.equipped):
         kept.cache_clear()
     yield
@@ -198,7 +199,7 @@ def test_waiting_retries_free_the_process(scene: Scene, instance: dg.DagsterInst
 
 
 def test_two_runs_work_one_job(scene: Scene, instance: dg.DagsterInstance, faulty_s3: FaultyProxy) -> None:
-    """At once, each does its share; a third one finds it done. All end well."""
+    """Two runs at once do a share each, a third one finds the job done, and all end well."""
     inputs = many(400)
     scene.have(inputs)
     job = submitted(scene, instance, inputs)

@@ -182,7 +182,7 @@ def test_a_job_that_the_command_line_works_is_left_alone_by_the_relay(scene: Sce
 
 
 def test_two_thousand_small_files_are_few_runs(scene: Scene, tmp_path: Path) -> None:
-    """They appear while the sensor looks, so that a part of them may be taken before the others."""
+    """The files appear while the sensor looks, so that a part of them may be taken before the others."""
     box = scene.boxes["folder"]
     for number in range(SMALL_FILES):
         (tmp_path / f"users-many-{number}.csv").write_bytes(drops.users(f"m{number}.many", 100))

@@ -51,7 +51,7 @@ def handle(lease: Lease, tools: Tools) -> Outcome:
 
 
 def press_pause(tools: Tools) -> None:
-    """As a person does, while two runs are at the job."""
+    """Pause the job as a person does, while two runs are at it."""
     another_run_works(tools)
     with transaction(tools.pool) as connection:
         jobs.pause(connection, tools.job.job_key)
@@ -99,7 +99,7 @@ KIND = Kind("echo", handle, fail_fast=True, slices=SliceLimits(first_claim=2, ma
 PIPELINE = Pipeline(KIND, plan, report)
 PATIENT_KIND = replace(KIND, name="patient_echo", fail_fast=False, retry=RetryPolicy(not_found_attempts=1))
 PATIENT_PIPELINE = replace(PIPELINE, kind=PATIENT_KIND)
-"""Its jobs go on beside their dead letters."""
+"""A pipeline whose jobs go on beside their dead letters."""
 
 echoes = dg.graph_asset(name="echoes", partitions_def=partitions("echo"))(graph(PIPELINE, LANES))
 echo = dg.define_asset_job("echo", selection=[echoes])

@@ -82,7 +82,7 @@ def test_ctrl_c_asks_to_cancel_and_nothing_remains(person: Person, engine: Engin
 
 @pytest.mark.long
 def test_the_process_at_work_is_killed_and_the_retry_publishes_one_file(person: Person, engine: Engine) -> None:
-    """With kill -9, and with it whatever works for it; the job is then taken up by the next run."""
+    """The process is killed by kill -9, and whatever works for it ends with it; the next run takes the job up."""
     insert_users(engine, 20_000)
     with watching(engine) as connection:
         slow_down(connection)

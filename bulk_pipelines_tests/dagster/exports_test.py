@@ -129,7 +129,7 @@ def test_the_check_counts_the_file_not_what_was_said_of_it(installation: Install
     job = installation.submit()
 
     def cut_short() -> None:
-        """Between the publication and the check."""
+        """Cut the file short between its publication and the check."""
         path = installation.folder / f"users-{job.job_key}.csv"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
 
@@ -158,7 +158,7 @@ def test_a_failed_export_fails_its_run_and_says_why(installation: Installation) 
 
 
 def test_a_cancelled_export_is_no_failure_and_leaves_nothing(installation: Installation) -> None:
-    """It is cancelled when its file is published, and the outcome of its item is not written yet."""
+    """Somebody cancels the export when its file is published and the outcome of its item is not written yet."""
     insert_users(installation.engine, 5)
     job = installation.submit()
 
@@ -262,7 +262,7 @@ def fill_all_tables(engine: Engine) -> None:
 def test_what_is_exported_imports_again_to_the_identical_tables(
     installation: Installation, format_: str, compression: str
 ) -> None:
-    """Through both jobs: over the same rows, and after somebody changed them."""
+    """A job exports each table, and another imports it: over the same rows, and after somebody changed them."""
     engine = installation.engine
     fill_all_tables(engine)
     requests = [ExportRequest(name) for name in ("users", "articles", "comments")]

@@ -30,7 +30,7 @@ def test_old_partition_keys_of_finished_jobs_go(
 
 
 def test_old_runs_go_with_what_they_said(engine: Engine, database_url: str, instance: dg.DagsterInstance) -> None:
-    """Those that are not over stay, however old they are."""
+    """Runs that are not over stay, however old they are."""
     job = silent_job(engine)
     definition = echo_definitions.defs.resolve_job_def("echo")
     folders = {}
@@ -55,7 +55,7 @@ def test_old_runs_go_with_what_they_said(engine: Engine, database_url: str, inst
 def test_old_ticks_go_in_bounded_pieces(
     engine: Engine, database_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a sensor that is there no more: nothing else would remove them."""
+    """The ticks belong to a sensor that is there no more: nothing else would remove them."""
     monkeypatch.setattr(history, "TICKS_AT_A_TIME", 4)
     origin = RemoteInstigatorOrigin(
         RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("gone"), "__repository__"), "a_sensor"

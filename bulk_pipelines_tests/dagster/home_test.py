@@ -75,7 +75,7 @@ def test_the_same_home_by_another_path_is_the_same_installation() -> None:
 
 
 def test_a_home_goes_from_one_database_to_another_and_back(empty_database_url: str) -> None:
-    """As the README says: first the embedded one, then one of one's own."""
+    """The databases are those of the README: first the embedded one, then one of one's own."""
     with made() as installation:
         elsewhere = replace(installation, settings={"BULK_DATABASE_URL": empty_database_url})
         assert "3 loaded" in installation.bulk("import", USERS, "--resource", "users").stdout

@@ -86,7 +86,7 @@ def test_a_launch_whose_run_ended_before_it_began_though_the_relay_goes_on_offer
 def test_a_run_is_ended_that_died_when_its_job_was_over_already(
     engine: Engine, database_url: str, instance: dg.DagsterInstance, end: str, by_asset: bool
 ) -> None:
-    """It would keep a place among the runs for ever."""
+    """A run that is left would keep a place among the runs for ever."""
     job = silent_job(engine)
     defs = echo_definitions.defs
     definition = defs.resolve_implicit_global_asset_job_def() if by_asset else defs.resolve_job_def("echo")

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
 GENERATED = {"cli.md", "json.md", "settings.md", "metrics.md"}
-"""Their examples are compared with the commands by other tests."""
+"""Pages whose examples other tests compare with the commands."""
 ELSEWHERE = {
     "README.md": {
         "make demo": "the whole story takes a minute: make test-long runs its parts, and each release its whole",

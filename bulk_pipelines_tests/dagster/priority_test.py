@@ -20,7 +20,7 @@ KINDS = ["distribution", "export_users", "import_users"]
 
 
 def launchpad(job: str, op: str, url: str, **config: Any) -> dg.ExecuteInProcessResult:
-    """With the configuration that it opens with, and this changed."""
+    """Run the job with the configuration that its launchpad opens with, and these values changed."""
     chosen = defs.resolve_job_def(job)
     assert chosen.run_config is not None
     filled = chosen.run_config["ops"][op]["config"] | config

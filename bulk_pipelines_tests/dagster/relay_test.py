@@ -116,7 +116,7 @@ def test_the_run_that_took_a_job_up_last_hands_it_over(engine: Engine) -> None:
 
 
 def test_a_run_that_was_terminated_in_the_queue_does_not_keep_the_job(engine: Engine) -> None:
-    """It never took the job up, so the run that works the job can still hand it over."""
+    """The queued run never took the job up, so the run that works the job can still hand it over."""
     job = submitted(engine)
     runs.take_up(engine, job.job_key, "working", by_person=False)
     with transaction(engine) as connection:

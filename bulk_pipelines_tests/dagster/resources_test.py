@@ -75,7 +75,8 @@ def test_a_step_s_process_is_forked_with_everything_loaded(tmp_path: Path) -> No
 
 
 def test_the_database_is_there_without_any_set_up() -> None:
-    """As under plain `dagster dev`: the embedded server is started, migrated and, at the end, stopped."""
+    """The script has the database as under plain `dagster dev`: the embedded server is started, migrated and, at the
+    end, stopped."""
     with TemporaryDirectory(prefix="bulk-plain-", dir="/tmp") as name:
         variables = {key: value for key, value in os.environ.items() if key != "BULK_DATABASE_URL"}
         done = subprocess.run(

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 PATIENCE = 400.0
 BUDGET = 15
 ROWS = 200_000
-"""Of which two lanes load some 100,000 in that time, however quick the machine is: the table is slow."""
+"""Two lanes load some 100,000 of these rows in that time, however quick the machine is: the table is slow."""
 
 # As the UI's buttons "Re-execute all" and "from failure", "Terminate" and "Launch run" ask for it.
 AGAIN = """mutation($run: String!, $strategy: ReexecutionStrategy!) {
@@ -67,7 +67,7 @@ def submitted(place: Installation, *files: Path) -> str:
 
 
 def runs(place: Installation, job_key: str) -> list[dict[str, Any]]:
-    """Of the job, in their order."""
+    """Return the runs of the job, in their order."""
     rows = place.rows(
         "SELECT run_id, status, start_time, end_time,"
         " (SELECT value FROM dagster.run_tags AS said WHERE said.run_id = runs.run_id AND key = 'bulk/ended')"

@@ -94,7 +94,7 @@ def scene(tmp_path: Path, engine: Engine, database_url: str) -> Iterator[Scene]:
 @pytest.mark.parametrize("status", [STATUS.CANCELING, STATUS.CANCELED])
 @pytest.mark.parametrize("begun", [True, False])
 def test_to_terminate_the_run_of_a_job_pauses_the_job(scene: Scene, status: dg.DagsterRunStatus, begun: bool) -> None:
-    """Also a run that was still in the queue."""
+    """The job is paused even if its run was still in the queue."""
     job = scene.submitted()
     run = scene.run(job, status, begun=begun)
     context = dg.build_sensor_context(

@@ -12,7 +12,7 @@ from bulk_pipelines_tests.scenes.person import Person
 pytestmark = pytest.mark.long
 
 SERVE = {"bulk up", "bulk api"}
-"""These serve until they are stopped."""
+"""Commands that serve until they are stopped."""
 
 GIVEN = {
     "users.csv": "email,name,role\nann@example.org,Ann,reader\n",

@@ -192,7 +192,7 @@ SLOW: dict[str, Ask] = {
     "finalize": lambda _: [],
     "prune": lambda _: ["--dry-run"],
 }
-"""These start processes of their own, which import Dagster."""
+"""Commands that start processes of their own, which import Dagster."""
 
 
 def test_every_command_that_prints_declares_its_json_and_is_tried_here() -> None:

@@ -77,7 +77,7 @@ class Way:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The columns that are called otherwise in the file, each with its name there."""
     told: frozenset[str] = frozenset()
-    """Those of them that `map` tells; the others are alike."""
+    """The renamed columns that `map` tells; the others are alike."""
     extra: str = ""
     """How a field is left out that fits no column: ignore, ignore_extra, or there is none."""
     constant: bool = False

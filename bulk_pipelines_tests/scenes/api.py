@@ -30,8 +30,8 @@ from bulk_pipelines_tests.servers.processes import free_port
 ROOT = Actor("root", "cli")
 PATIENCE = 30.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of servers on loopback. A client that may have to trust somebody reads all authorities of the system when
-it is made, and tests make thousands of clients."""
+"""A TLS context for clients of servers on loopback. A client that may have to trust somebody reads all authorities of
+the system when it is made, and tests make thousands of clients."""
 
 
 @dataclass

@@ -12,8 +12,8 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines_tests.scenes import sessions
 
 DROPPED_AT_ONCE = 16
-"""For each drop the server writes all that was changed in any database to the disk. Of many drops, only the first one
-finds something to write."""
+"""How many databases are dropped at once. The server writes all that was changed in any database to the disk for each
+drop, and only the first of many drops finds something to write."""
 
 over: list[str] = []
 """Databases of tests that have ended."""

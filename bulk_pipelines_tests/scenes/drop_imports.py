@@ -45,7 +45,7 @@ class Drops:
             return jobs.start(connection, key)
 
     def work(self, job: Job) -> Job:
-        """As Dagster's steps do; a plan that comes to nothing fails the job."""
+        """Plan and work the job as Dagster's steps do; a plan that comes to nothing fails the job."""
         try:
             planning.plan(self.engine, job)
         except InvalidInput as error:

@@ -46,7 +46,7 @@ def user(command: list[str], **options: object) -> Iterator[subprocess.Popen[str
 
 
 def since(process: subprocess.Popen[str]) -> str:
-    """When the server that this process uses was started."""
+    """Return when the server that this process uses was started."""
     assert process.stdout is not None
     answer = process.stdout.readline()
     assert answer, "it could not use the server"

@@ -82,7 +82,7 @@ class Imports:
         return self.look(job)
 
     def buried(self, *emails: str) -> None:
-        """From now on, let the ranges with these addresses be buried; without addresses, let none be."""
+        """Let the ranges with these addresses be buried from now on; without addresses, let none be."""
         with transaction(self.engine) as connection:
             connection.execute("DELETE FROM fault")
             for email in emails:

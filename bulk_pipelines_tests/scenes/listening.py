@@ -14,7 +14,7 @@ from sqlalchemy.pool import Pool
 from bulk_pipelines.database import pool
 
 Heard = Callable[[str], None]
-"""It is told the text of each statement."""
+"""A listener, which is told the text of each statement."""
 
 
 def cursor_that_tells(heard: Heard) -> type[psycopg.Cursor[Any]]:

@@ -69,13 +69,14 @@ class Sent:
 
 
 def windows(frame: pd.DataFrame) -> bytes:
-    """As a spreadsheet of Western Europe does: semicolons, decimal commas, dates with points, cp1252."""
+    """Return the frame as a spreadsheet of Western Europe writes it: semicolons, decimal commas, dates with points,
+    cp1252."""
     comma = frame.map(lambda value: str(value).replace(".", ",") if isinstance(value, float) else value)
     return str(comma.to_csv(sep=";", index=False, lineterminator="\r\n")).encode("cp1252")
 
 
 def unicode_text(frame: pd.DataFrame) -> bytes:
-    """As Excel's "Unicode text" does: UTF-16 with tabs."""
+    """Return the frame as Excel writes "Unicode text": UTF-16 with tabs."""
     return str(frame.to_csv(sep="\t", index=False)).encode("utf-16")
 
 

@@ -18,7 +18,7 @@ def noise(size: int) -> bytes:
 
 
 class Interruption(BaseException):
-    """Like a Ctrl-C: not an Exception."""
+    """An interruption that is no Exception, as a Ctrl-C is none."""
 
 
 def everything(storage: Storage) -> list[str]:

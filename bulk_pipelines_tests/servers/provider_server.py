@@ -37,7 +37,7 @@ Answer = Callable[[Call], Any]
 
 
 class Window:
-    """At most so many requests in so many seconds, counted at any moment."""
+    """A limit of so many requests in so many seconds, counted at any moment."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most = most

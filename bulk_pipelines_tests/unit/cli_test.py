@@ -94,7 +94,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("content", [b"emial,nme\na@b.c,x\n", b"[]\n", b""])
 def test_a_file_that_does_not_fit_is_told_before_a_database_is_thought_of(content: bytes, tmp_path: Path) -> None:
-    """It costs a third of a second then, and three times as much with what a database needs."""
+    """The refusal costs a third of a second; with what a database needs it would cost three times as much."""
     file = tmp_path / "users.csv"
     file.write_bytes(content)
     script = (

@@ -69,7 +69,7 @@ def commands_within(text: str) -> Iterator[list[str]]:
 
 @each_page
 def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
-    """Its options are there, and take what they are given."""
+    """The options of the command are there, and take what they are given."""
     text = page.read_text()
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     named = [] if page.name == "CHANGELOG.md" else commands_within(prose)  # it may name an option without a value
@@ -121,7 +121,7 @@ def test_the_figures_of_the_pages_are_those_that_were_kept() -> None:
 
 
 def test_every_figure_that_a_benchmark_tells_stands_in_a_table(tmp_path: Path) -> None:
-    """But for those of which a benchmark makes many, with names that it composes."""
+    """Figures of which a benchmark makes many, with names that it composes, are left out."""
     told = {
         name
         for path in (CHECKOUT / "benchmarks").glob("*.py")

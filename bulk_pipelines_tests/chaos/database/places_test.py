@@ -130,7 +130,7 @@ def test_data_in_use_without_an_answer_are_left_alone(folder: Path, binaries: Pa
 
 
 def test_a_server_started_by_hand_is_used_and_not_started_again(folder: Path, binaries: Path) -> None:
-    """It holds no lock of ours."""
+    """A server that was started by hand holds no lock of ours."""
     server = Server(folder / "postgres", binaries)
     server.start()
     server.stop()
@@ -163,7 +163,7 @@ def test_data_that_another_machine_has_not_given_back(
 
 
 def test_a_file_system_without_locks_is_refused(folder: Path) -> None:
-    """As NFS is, which locks no folder; there is none where these tests run, so the kernel answers as it would."""
+    """NFS locks no folder. There is none where these tests run, so the kernel answers as it would on NFS."""
     folder.mkdir()
     with ThreadPoolExecutor(1) as thread:
         thread.submit(no_locks_for_good).result()

@@ -33,8 +33,9 @@ KILLS = {
     "processes": (["run", "daemon", "code server"] * 2, ["run worker"]),
     "steps and database": (["step", "database", "step"], []),
 }
-"""Those in any order, and the last one. A run is its worker with its steps, as when their machine goes down. When the
-worker is killed alone, its steps go on, and could bring the work to its end before another is there to be killed."""
+"""The processes to be killed in any order, and the one that is killed last. A run is its worker with its steps, as when
+their machine goes down. When the worker is killed alone, its steps go on, and could bring the work to its end before
+another is there to be killed."""
 
 
 def victims(place: Installation, what: str) -> list[psutil.Process]:
@@ -91,7 +92,7 @@ def killed(place: Installation, what: str) -> bool:
 
 
 def answered(place: Installation, query: str) -> list[tuple[Any, ...]]:
-    """Nothing, while the database is away."""
+    """Return the rows that the query finds, and none while the database is away."""
     try:
         return place.rows(query)
     except (Unavailable, psycopg.OperationalError):
@@ -99,7 +100,7 @@ def answered(place: Installation, query: str) -> list[tuple[Any, ...]]:
 
 
 def came_to(place: Installation, target: int, what: str) -> Callable[[], bool]:
-    """Kills when it has come so far."""
+    """Return a condition that kills the victims when the imports have come so far."""
     read = "SELECT coalesce(sum(read), 0)::int FROM import_count"
     return lambda: any(rows >= target for (rows,) in answered(place, read)) and killed(place, what)
 

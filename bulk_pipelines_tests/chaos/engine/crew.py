@@ -29,7 +29,7 @@ class Member:
         return self.process.poll() is None
 
     def go(self) -> None:
-        """To one that was told to wait."""
+        """Let a worker begin that was told to wait."""
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -48,7 +48,7 @@ class Member:
         self.process.send_signal(signal.SIGTERM)
 
     def ended(self, seconds: float = 30) -> int:
-        """Its exit code, waited for."""
+        """Wait until the worker has ended, and return its exit code."""
         until(lambda: not self.alive, f"the worker {self.name} has ended", seconds)
         return int(self.process.returncode)
 

@@ -31,7 +31,7 @@ def test_an_item_that_hangs_comes_to_another_worker(kind: str, scene: Scene) -> 
 
 @pytest.mark.long
 def test_a_preparation_that_hangs_is_not_waited_for(scene: Scene) -> None:
-    """It is begun for all items of its claim; which of them it hangs on is found out by taking them alone."""
+    """A preparation is begun for all items of a claim; the one on which it hangs is found by taking the items alone."""
     work = items(20, seconds=0.01)
     work[2] = ("item-0002", {"prepare_hangs": 1})
     job = scene.job("hanging_preparation", work)
@@ -49,7 +49,7 @@ def test_a_preparation_that_hangs_is_not_waited_for(scene: Scene) -> None:
 
 @pytest.mark.long
 def test_an_item_that_always_hangs_is_buried(scene: Scene) -> None:
-    """With enough workers left the job ends; those that hang are ended by whoever runs them."""
+    """The job ends if enough workers are left; whoever runs the workers that hang must end them."""
     work = items(30, seconds=0.01)
     work[2] = ("item-0002", {"hangs": 99})
     job = scene.job("hanging", work)

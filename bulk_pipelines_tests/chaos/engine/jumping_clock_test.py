@@ -91,7 +91,8 @@ def test_a_clock_that_jumps_loses_and_doubles_nothing(scene: Scene, clock: Clock
 def test_a_killed_worker_s_items_are_rescued_when_a_clock_that_was_set_back_has_caught_up(
     scene: Scene, clock: Clock
 ) -> None:
-    """Until then its leases are good: nobody can tell it from a worker that lives."""
+    """Nobody can tell the killed worker from one that lives until the clock has caught up: its leases are good so
+    long."""
     work = items(60, seconds=0.05)
     job = scene.job("one_by_one", work)
     with Crew(scene.url, job, scene.folder) as crew:

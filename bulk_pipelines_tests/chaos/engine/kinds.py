@@ -65,7 +65,7 @@ def write_parts(lease: Lease, tools: Tools) -> Outcome:
 
 
 def only_marks(lease: Lease, tools: Tools) -> Outcome:
-    """Nothing but the settlement is fenced."""
+    """Mark the beginning and the end of the work; only the settlement is fenced."""
     mark(lease, tools, "begun")
     take_time(lease)
     mark(lease, tools, "done")

@@ -141,7 +141,7 @@ class Scene:
         return self.find(job.job_key)
 
     def check(self, job: Job, keys: Iterable[str], buried: Iterable[str] = ()) -> dict[str, Row]:
-        """All items ended, each once, the counters are right, and the job ended as its items did."""
+        """Check that each item ended once, that the counters are right, and that the job ended as its items did."""
         found = self.rows(job)
         ended = self.find(job.job_key)
         expected_dlq = set(buried)

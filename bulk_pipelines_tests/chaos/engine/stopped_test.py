@@ -38,7 +38,7 @@ def test_a_stopped_worker_gives_back_what_it_has_not_begun(kind: str, at_once: i
 
 
 def test_a_stopped_long_item_comes_back_at_once_with_what_it_has_done(scene: Scene) -> None:
-    """Its lease of a minute is not waited for."""
+    """Nobody waits for the end of the item's lease, which is a minute long."""
     work = items(1, parts=200, seconds=0.01)
     job = scene.job("patient_long", work)
     with Crew(scene.url, job, scene.folder) as crew:

@@ -94,7 +94,7 @@ def test_a_worker_suspended_again_and_again_beside_others(scene: Scene, chance: 
 @pytest.mark.long
 @pytest.mark.parametrize("doing", ["claims", "settles", "ends the job"])
 def test_one_that_falls_asleep_while_it_writes_does_not_stop_the_others(doing: str, scene: Scene) -> None:
-    """Its statement ends without it, and then holds the job's row until a commit that does not come."""
+    """The sleeper's statement ends in the database, and then holds the job's row until a commit that does not come."""
     work = items(0 if doing == "ends the job" else 100, seconds=0.02)
     job = scene.job("one_by_one", work)
     with Crew(scene.url, job, scene.folder) as crew:

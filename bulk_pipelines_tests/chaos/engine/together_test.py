@@ -27,7 +27,7 @@ def test_workers_share_a_job_and_no_item_is_worked_twice(kind: str, workers: int
 
 @pytest.mark.long
 def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> None:
-    """Their leases are renewed while they are worked; else the idle worker would rescue them."""
+    """Leases are renewed while their items are worked; else the idle worker would rescue these items."""
     work = items(2, seconds=1.5 * LONGER_LEASE_SECONDS)
     job = scene.job("longer_leases", work)
     with Crew(scene.url, job, scene.folder) as crew:
@@ -39,7 +39,7 @@ def test_items_longer_than_their_leases_are_not_taken_for_lost(scene: Scene) -> 
 
 @pytest.mark.long
 def test_a_transaction_longer_than_its_lease_keeps_the_item(scene: Scene) -> None:
-    """While it writes nobody can take the item; when it commits, the lease begins anew."""
+    """While the transaction writes, nobody can take the item; when it commits, the lease begins anew."""
     work = items(1, parts=3, seconds=1.5 * LEASE_SECONDS)
     job = scene.job("long", work)
     with Crew(scene.url, job, scene.folder) as crew:

@@ -102,7 +102,7 @@ def test_killed_in_the_middle_and_tried_again(place: Place) -> None:
 
 @pytest.mark.long
 def test_an_orphan_that_wakes_up_publishes_nothing(place: Place) -> None:
-    """Its lease ran out while it was stopped, and another has published since."""
+    """The orphan's lease ran out while its process was stopped, and another worker has published since."""
     job = place.start()
     orphan = place.worker(job)
     place.in_the_middle(job)

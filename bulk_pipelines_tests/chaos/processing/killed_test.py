@@ -198,7 +198,7 @@ def test_killed_while_matching(scene: Scene, database_url: str, point: str) -> N
 
 
 def let_leases_run_out(scene: Scene) -> None:
-    """As time does: the leases of items, of questions and of the limit's uses."""
+    """Let the leases of items, of questions and of the limit's uses run out, as time does, and rescue the items."""
     with transaction(scene.pool) as connection:
         connection.execute(engine_jobs.ALL_RUN_OUT)
         connection.execute("UPDATE provider_answer SET asking_until = now() - interval '1 second'")

@@ -84,7 +84,7 @@ LOOK_UP = re.compile(r"\s*SELECT\b.*\bFROM job\s+WHERE job_(key|id) = ", re.DOTA
 def test_the_smallest_import_looks_its_job_up_five_times_and_parses_its_request_once(
     installation: Installation, tmp_path: Path
 ) -> None:
-    """From its submission to the checks of its asset, in one process."""
+    """One process does all that is counted, from the import's submission to the checks of its asset."""
     looked: list[str] = []
 
     def heard(statement: str) -> None:

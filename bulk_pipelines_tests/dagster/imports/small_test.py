@@ -12,7 +12,7 @@ LOOKS = [queries.text("jobs", name) for name in ("find_job", "lock_job")]
 
 
 def test_the_smallest_import_looks_its_job_up_at_most_five_times(installation: Installation, tmp_path: Path) -> None:
-    """Its plan, its lane and its last step each take the job up, because they may be processes of their own."""
+    """The plan, the lane and the last step each take the job up, because they may be processes of their own."""
     job = installation.submit("users", file_of(tmp_path, "email,name,role\na@example.org,A,reader\n"))
     heard: list[str] = []
     with listening_everywhere(heard.append):

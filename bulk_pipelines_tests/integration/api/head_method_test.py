@@ -60,7 +60,7 @@ def test_news_are_not_waited_for(api: Api) -> None:
 
 
 def test_the_connection_is_kept(api: Api) -> None:
-    """Not a byte of a body comes between two answers."""
+    """No byte of a body comes between two answers."""
     host, port = api.url.removeprefix("http://").split(":")
     key = f"Authorization: Bearer {api.text('ada')}\r\n"
     asked = f"HEAD /v1/imports HTTP/1.1\r\nHost: x\r\n{key}\r\nHEAD /v1/jobs/events HTTP/1.1\r\nHost: x\r\n{key}\r\n"

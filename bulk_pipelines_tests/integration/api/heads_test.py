@@ -76,7 +76,8 @@ def test_large_bodies_many_requests_and_large_heads_are_let_through(api: Api) ->
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /heal", b"\r\n", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /he"])
 def test_a_head_that_comes_too_slowly_is_ended(api: Api, monkeypatch: pytest.MonkeyPatch, beginning: bytes) -> None:
-    """Also one that begins behind another request on the same connection; each byte would put off any other limit."""
+    """A head that begins behind another request on the same connection is ended, too. Each of its bytes would put off
+    any other limit."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     host, port = api.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as wire:

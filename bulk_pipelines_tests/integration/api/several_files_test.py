@@ -60,7 +60,7 @@ def ended(api: Api, seen: Import) -> Job:
 
 
 def test_files_of_all_kinds_are_read_as_if_each_had_come_alone(api: Api, ada: Client, tmp_path: Path) -> None:
-    """They come by their own names, in their own order, also where these are hidden, compressed or archives."""
+    """The files come by their own names and in their own order, also those that are hidden, compressed or archives."""
     people = people_files.users(6)
     paths = written(
         tmp_path,
@@ -276,7 +276,7 @@ def test_records_by_what_became_of_them(api: Api, ada: Client, tmp_path: Path) -
 
 
 def test_a_bundle_is_a_file_like_others(api: Api, tmp_path: Path) -> None:
-    """It may be kept, and imported by its path."""
+    """A bundle may be kept, and imported by its path."""
     paths = written(tmp_path, {"b.csv": users(1), "a.csv": users(2)})
     (kept,) = written(tmp_path, {"kept.zip": b"".join(contents.together(paths).pieces)})
     assert zipfile.is_zipfile(kept)

@@ -71,7 +71,7 @@ def from_dagster(url: str) -> tuple[Any, ...]:
 
 
 STORAGE = Storage
-"""Its module sets up the sessions of its addresses."""
+"""The module of this class sets up the sessions of its addresses."""
 
 SESSIONS = {"pool": from_pool, "single": from_single, "adbc": from_adbc, "dagster": from_dagster}
 every_session = pytest.mark.parametrize("kind", SESSIONS)

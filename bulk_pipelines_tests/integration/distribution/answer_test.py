@@ -117,7 +117,7 @@ def test_wrong_questions(scene: Scene) -> None:
 
 
 def test_a_job_of_another_kind_is_none_of_ours(scene: Scene, tmp_path: Path) -> None:
-    """Its items and its result are of another form."""
+    """The items and the result of an export have another form."""
     job = exports.started(scene.pool, to=str(tmp_path))
     for _ in ("at work", "done"):
         with pytest.raises(

@@ -21,11 +21,11 @@ def many_connections(database_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def scene(many_connections: Engine, tmp_path: Path) -> Scene:
-    """With a folder."""
+    """A scene that puts its files into a folder."""
     return Scene(many_connections, Place(str(tmp_path / "files"), Access()))
 
 
 @pytest.fixture(params=["folder", "s3"])
 def either(request: pytest.FixtureRequest, scene: Scene) -> Scene:
-    """With a folder, and with S3."""
+    """A scene that puts its files into a folder or into S3, as the test's parameter says."""
     return scene.on(request.getfixturevalue("s3_bucket")) if request.param == "s3" else scene

@@ -157,7 +157,8 @@ def test_the_next_inputs_are_read_when_they_are_wanted(scene: Scene) -> None:
 
 
 def test_an_input_whose_old_file_is_gone_does_not_make_the_others_be_read(scene: Scene) -> None:
-    """It was to be used again, so its data is not among that of the claim, however long one looks for it there."""
+    """The input was to use its file again, so its data are not among those of the claim, however long one looks
+    there."""
     inputs = many(200)
     scene.have(inputs)
     claim = Contents(scene.pool, data.query_of(""), list(enumerate(checked(inputs)))[1:], Weight())

@@ -70,7 +70,7 @@ def waits(scene: Scene, job: Job) -> float | None:
 def test_a_retry_after_is_respected_for_large_files(
     faulty: Scene, faulty_s3: FaultyProxy, rows: int, method: str
 ) -> None:
-    """Those that are not held as a whole are asked about by a request of another kind."""
+    """A file that is too large to be held as a whole makes requests of another kind."""
     faulty.have([wanted("LARGE")], rows=rows)
     faulty_s3.add(Fault("status", method=method, times=2, retry_after=30))
     assert waits(faulty, faulty.started([wanted("LARGE")])) == 30

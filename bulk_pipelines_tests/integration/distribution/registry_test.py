@@ -14,7 +14,7 @@ from bulk_pipelines_tests.servers.faulty_proxy import Fault, FaultyProxy
 
 @pytest.mark.parametrize("round_", range(3))
 def test_two_jobs_at_once_leave_one_consistent_row(either: Scene, round_: int) -> None:
-    """Also with the inputs the other way round: neither waits for the other in a circle."""
+    """A job with the inputs the other way round takes part: no job waits for another in a circle."""
     inputs = many(150)
     either.have(inputs)
     submitted = [either.started(inputs), either.started(list(reversed(inputs))), either.started(inputs)]
@@ -55,7 +55,8 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE 'no such table' USING ERRCODE = 'undefined_table'; END $$;
 CREATE TRIGGER refuse BEFORE INSERT ON export_artifact FOR EACH ROW EXECUTE FUNCTION refuse()
 """
-"""As if a table were missing that a registration needs: whatever the values are, it cannot be written."""
+"""A trigger that acts as if a table were missing that a registration needs: whatever the values are, it cannot be
+written."""
 
 
 def test_the_row_commits_with_the_item_or_not_at_all(scene: Scene) -> None:

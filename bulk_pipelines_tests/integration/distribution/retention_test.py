@@ -131,7 +131,7 @@ def test_wrong_credentials_say_nothing(scene: Scene, s3_bucket: Place) -> None:
 
 
 def test_a_bucket_that_is_missing_says_nothing(scene: Scene, s3_bucket: Place) -> None:
-    """To a look at an object, S3 answers 404 also when there is no such bucket."""
+    """When somebody looks at an object, S3 answers 404 also if there is no such bucket."""
     scene = scene.on(s3_bucket)
     distributed(scene, 5)
     with transaction(scene.pool) as connection:
@@ -167,7 +167,7 @@ def test_files_of_another_target_stay(scene: Scene, tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_generated_meanwhile_stays(scene: Scene) -> None:
-    """Between the look and the deletion another job makes the file again: the row is then of another file."""
+    """Another job makes the file again between the look and the deletion: the row is then of another file."""
     names = distributed(scene, 3)
     remove(scene, names[:2])
     made_again = before(queries.text("distribution", "forget_artifacts"), lambda: scene.done(many(1)))

@@ -14,7 +14,7 @@ ABC = wanted("ABC")
 
 
 def replace_file(scene: Scene, path: str, content: bytes | None) -> None:
-    """Behind the registry's back."""
+    """Replace or remove the file behind the registry's back."""
     with locations.folder(scene.place.url, scene.place.access) as storage:
         key = path.removeprefix(f"{scene.place.url}/")
         storage.delete(key)
@@ -117,7 +117,7 @@ def test_a_look_that_fails_is_tried_again(scene: Scene, faulty_s3: FaultyProxy) 
 
 
 def test_a_refused_look_counts_as_not_there(scene: Scene, faulty_s3: FaultyProxy) -> None:
-    """Without the right to list, S3 answers 403 for what is not there."""
+    """S3 answers 403 for what is not there if one has no right to list."""
     scene = scene.on(faulty_s3.bucket())
     scene.have([ABC])
     scene.done([ABC])

@@ -83,7 +83,7 @@ def test_more_large_files_than_connections(scene: Scene) -> None:
 
 
 def test_an_input_without_data_fails_the_job_at_once(scene: Scene) -> None:
-    """Those that were not begun are not begun; files that were written stay and are listed."""
+    """Inputs that were not begun are not begun any more; files that were written stay and are listed."""
     inputs = many(400)
     scene.have([each for number, each in enumerate(inputs) if number != 5])
     job = scene.started(inputs)
@@ -239,7 +239,8 @@ def test_a_late_write_of_other_bytes_is_noticed(scene: Scene) -> None:
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_workers_share_a_job(scene: Scene, workers: int) -> None:
-    """In a folder: the S3 server of the tests refuses a write now and then while another one makes the same folder."""
+    """The workers write to a folder: the S3 server of the tests refuses a write now and then while another one makes
+    the same folder."""
     inputs = many(300)
     scene.have(inputs)
     job = scene.started(inputs)

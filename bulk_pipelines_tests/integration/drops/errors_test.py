@@ -27,7 +27,7 @@ def notes(drops: Drops) -> dict[str, tuple[str, str | None]]:
 
 
 def bury(drops: Drops, job: Job, number: int, error: str) -> Job:
-    """As when a range of that file could not be loaded, whatever was tried."""
+    """Bury the item of the file with this number, as when its range could not be loaded, whatever was tried."""
     with transaction(drops.engine) as connection:
         connection.execute(
             "UPDATE job_item SET status = 'DLQ', error_message = %s, error_class = 'permanent'"

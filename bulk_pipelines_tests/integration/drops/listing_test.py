@@ -179,7 +179,8 @@ def test_a_look_keeps_its_time_whatever_it_lists(inbox: Inbox, ftp_server: Login
 
 
 def test_ten_thousand_old_imports_cost_a_look_nothing(inbox: Inbox, ftp_server: LoginServer) -> None:
-    """As `move` leaves them: each in a folder of its own. Two listings, a second of settling, and what is taken."""
+    """The old imports lie as `move` leaves them, each in a folder of its own. A look costs two listings, a second of
+    settling, and what is taken."""
     place = ftp_server.place()
     assert place.folder is not None
     for number in range(10_000):

@@ -99,7 +99,7 @@ def test_the_contents_a_file_had_before_are_told_to_its_import(inbox: Inbox, eng
 
 
 def test_a_marker_of_an_earlier_version_says_nothing_of_the_next(inbox: Inbox) -> None:
-    """That one is being uploaded under the same name."""
+    """The next version is being uploaded under the same name, and the marker that lies there is older."""
     inbox.set(marker=".done", after=After.LEAVE)
     path = inbox.drop("users.csv")
     marker = inbox.drop("users.csv.done", "")
@@ -193,7 +193,7 @@ def test_files_with_a_long_history_are_more_jobs(inbox: Inbox, engine: Engine) -
 
 
 def test_a_file_that_is_listed_twice_is_one(inbox: Inbox) -> None:
-    """As a folder may be listed that is written to meanwhile."""
+    """A folder may list a file twice if somebody writes to it meanwhile."""
     path = inbox.drop("users.csv")
 
     class Twice(LocalStorage):
@@ -216,7 +216,7 @@ def test_a_bucket_is_listed_whole_over_the_pages_of_its_server(inbox: Inbox, s3_
 
 
 def test_an_import_logs_in_with_the_password_of_its_source(inbox: Inbox, ftp_server: LoginServer) -> None:
-    """It reads the file by its own address: each server may have another password."""
+    """The import reads the file by an address that bears the password: each server may have another one."""
     place = ftp_server.place()
     inbox.set(where=place.url.replace(f"{USER}@", f"{USER}:{PASSWORD}@"))
     with locations.folder(inbox.source.where, Access()) as storage:

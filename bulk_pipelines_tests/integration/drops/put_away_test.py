@@ -181,7 +181,7 @@ def test_a_failed_import_that_was_tried_again_with_success(
 
 @pytest.mark.parametrize("after", [After.MOVE, After.DELETE])
 def test_a_file_that_was_left_out_of_a_good_import_is_no_success(inbox: Inbox, engine: Engine, after: After) -> None:
-    """Of many files that are one job, one may be none that can be read: it must not be deleted with the others."""
+    """One of many files that are one job may be none that can be read: it must not be deleted with the others."""
     inbox.set(after=after)
     inbox.drop("users-1.csv")
     inbox.drop("users-2.csv")
@@ -222,7 +222,7 @@ def test_a_file_is_not_deleted_while_ranges_of_its_import_are_dead_letters(inbox
 
 
 def test_a_file_whose_job_is_gone_does_not_hold_up_the_next_version(inbox: Inbox, engine: Engine) -> None:
-    """Its source was out of the configuration for so long that retention removed the job."""
+    """The file's source was out of the configuration for so long that retention removed the job."""
     path = inbox.drop("users.csv")
     inbox.look()
     inbox.end_jobs(JobEvent.COMPLETE)
@@ -273,7 +273,7 @@ def test_a_version_that_comes_while_the_old_one_is_put_away(
 
 
 def test_a_marker_that_was_left_is_put_away_by_the_next_try(inbox: Inbox, engine: Engine) -> None:
-    """As when the first one was killed between the two."""
+    """The first try was killed after it had removed the file, and before it removed the marker."""
     inbox.set(after=After.DELETE, marker=".done")
     inbox.drop("users.csv").with_name("users.csv.done").write_text("")
     inbox.look()

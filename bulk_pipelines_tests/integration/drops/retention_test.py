@@ -78,7 +78,7 @@ def test_entries_go_in_bounded_pieces(inbox: Inbox, engine: Engine, monkeypatch:
 
 
 def test_without_a_look_that_saw_the_whole_source_nothing_is_forgotten(inbox: Inbox, engine: Engine) -> None:
-    """It was down for all the time, or taken out of the configuration: its files may be there all the same."""
+    """The source was down for all the time, or taken out of the configuration: its files may be there all the same."""
     loaded(inbox, "users.csv")
     days_pass(engine, 91)
     assert pruned(engine) == 0

@@ -168,7 +168,8 @@ def test_the_commands(engine: Engine, database_url: str, tmp_path: Path, monkeyp
 
 
 def test_a_file_that_went_away_before_it_was_complete_and_is_there_again(inbox: Inbox) -> None:
-    """As it was, with its old time: it was never taken, so it is taken now; or a glitch of a listing would lose it."""
+    """The file comes back with its old time. Since it was never taken, it is taken now; or a glitch of a listing would
+    lose it."""
     inbox.set(settle_seconds=3_600.0)
     path = inbox.drop("users.csv")
     inbox.look()

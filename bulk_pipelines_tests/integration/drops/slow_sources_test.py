@@ -36,7 +36,7 @@ def test_a_source_that_is_down_is_left_alone_for_longer_each_time(inbox: Inbox, 
 
 
 def test_the_delay_begins_when_the_source_has_failed_to_answer(inbox: Inbox, engine: Engine) -> None:
-    """Not when it was asked: a server that hangs would be asked again at once."""
+    """The delay does not begin when the source was asked, or a server that hangs would be asked again at once."""
 
     def hanging() -> Storage:
         time.sleep(1.0)

@@ -114,7 +114,8 @@ def test_an_unknown_kind_is_told_what_there_is(pool: Engine) -> None:
 
 
 def test_the_longest_texts_are_stored(pool: Engine) -> None:
-    """At the bounds nothing breaks further down: not the indexes either, whose entries have a bound of their own."""
+    """Texts that are as long as their bounds allow break nothing further down, not even the indexes, whose entries have
+    a bound of their own."""
     for number in range(3):
         longest = "".join(chr(0x10000 + 77 * place + number) for place in range(250))
         request = Request("work", longest, {}, idempotency_key=longest, request_id=longest)

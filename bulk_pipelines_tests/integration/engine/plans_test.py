@@ -30,7 +30,7 @@ ROWS = 1_000_000
 JOBS = 20
 """The first has half of the items."""
 GROUPS = 21 * 2
-"""Of owners and kinds: one owner has nearly all items."""
+"""How many groups of owners and kinds there are. One owner has nearly all items."""
 
 BATCH = 500
 HELD = 2_000
@@ -282,7 +282,8 @@ EXPECTED = {
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_plans(filled: Filled, mode: str) -> None:
-    """All queries on one table: filling it is what takes the time. With the values known, and as prepared for any."""
+    """The queries share one table, because filling it is what takes the time. They are planned with their values known,
+    and as prepared for any."""
     wrong = []
     for what, expected in EXPECTED.items():
         plan = Plan(filled.url, mode, expected.file, expected.name, expected.values(filled))

@@ -186,7 +186,7 @@ SECONDS = 2.5
 
 
 def use_up(url: str, threads: int) -> list[tuple[float, float]]:
-    """Between which moments each use was under way, by threads that do nothing else."""
+    """Use the limit by threads that do nothing else, and return between which moments each use was under way."""
     own = pools.connect(url, size=threads)
     one = Limiter(own, LIMIT)
     end = time.monotonic() + SECONDS

@@ -99,7 +99,8 @@ def test_progress_is_no_checkpoint(engine: Engine, tmp_path: Path) -> None:
 
 
 def taken_away(engine: Engine) -> bool:
-    """As if its worker had been silent for too long; a renewal may come between."""
+    """Take the item from its worker, as if that had been silent for too long. Return whether it was rescued: a renewal
+    may come between."""
     with pool.transaction(engine) as connection:
         connection.execute(ALL_RUN_OUT)
     return rescue.run_once(engine, QUICK, lambda: 0.0).items == 1

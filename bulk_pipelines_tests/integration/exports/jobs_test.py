@@ -145,7 +145,8 @@ def test_a_target_that_cannot_be_written(engine: Engine, tmp_path: Path) -> None
 
 
 def test_a_target_that_runs_full(engine: Engine, tmp_path: Path) -> None:
-    """Not tried again by itself: what is full stays full. Nothing takes up the room that is left."""
+    """The export is not tried again by itself, because what is full stays full, and no file takes up the room that is
+    left."""
     insert_users(engine, 20_000)
     job = started(engine, to=str(tmp_path / "out"))
     with files_of_at_most(1 << 20):

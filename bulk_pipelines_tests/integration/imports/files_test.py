@@ -70,7 +70,8 @@ def user_files(folder: Path, count: int) -> list[Path]:
     ("count", "name_length"), [pytest.param(980, 980, id="long names"), pytest.param(7_600, 0, id="short names")]
 )
 def test_an_import_of_very_many_files_ends(engine: Engine, tmp_path: Path, count: int, name_length: int) -> None:
-    """As many as a request can name; what it answers names some of them, those that were left out before others."""
+    """The request names as many files as it can. The result names some of them, those that were left out before
+    others."""
     folder = tmp_path
     while len(str(folder)) < name_length - 1:
         folder /= "x" * min(200, name_length - len(str(folder)) - 1)

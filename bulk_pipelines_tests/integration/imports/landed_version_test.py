@@ -65,7 +65,7 @@ def test_nothing_is_loaded_of_a_landed_file_that_was_replaced(imports: Imports) 
 
 
 def test_a_landed_file_that_was_landed_a_second_time_is_as_good(imports: Imports) -> None:
-    """As by a plan that was thought dead, and by people who bring a folder back from a backup."""
+    """A plan that was thought dead may land a file again, and people may bring a folder back from a backup."""
     job = imports.planned(ROWS)
     file = file_of_job(imports, job)
     write(file, ROWS)
@@ -83,7 +83,7 @@ def test_a_file_that_was_landed_before_versions_were_noted_is_judged_by_its_cont
 
 
 def test_a_landed_file_that_is_replaced_while_it_is_read(imports: Imports) -> None:
-    """In a folder, the reading goes on in the file that was opened."""
+    """A reader goes on in the file that it opened if that lies in a folder; elsewhere it notices the change."""
     file = file_of_job(imports, imports.planned(ROWS))
     with landing.opened(file) as source:
         assert source.read(0, 5) == ROWS[:5].encode()

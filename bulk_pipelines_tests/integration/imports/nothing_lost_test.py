@@ -176,7 +176,7 @@ def test_a_type_that_the_server_cannot_read(shop: Shop, imports: Imports) -> Non
 
 
 def test_a_declaration_that_is_older_than_its_word_for_empty_texts(shop: Shop, engine: Engine) -> None:
-    """It goes on to take an empty text for no value, and a check says so."""
+    """The older declaration goes on to take an empty text for no value, and a check says so."""
     shop.do("CREATE TABLE shop.found (id integer PRIMARY KEY, words tsvector)")
     declared = shop.declared("shop.found")
     older = replace(declared, columns=tuple(replace(column, takes_empty=False) for column in declared.columns))

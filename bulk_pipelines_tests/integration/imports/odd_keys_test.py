@@ -74,8 +74,8 @@ def test_a_record_is_not_refused_for_one_that_goes_again(
 @pytest.mark.parametrize("new", [0, 100])
 @pytest.mark.parametrize("mode", ["insert", "upsert", "validate"])
 def test_a_record_without_a_key_is_loaded_or_rejected(shop: Shop, imports: Imports, mode: str, new: int) -> None:
-    """Of a batch from which a trigger leaves out some rows, somebody must tell which ones are in the table. A trigger
-    may also give rows other keys."""
+    """If a trigger leaves out some rows of a batch, somebody must tell which ones are in the table. A trigger may also
+    give rows other keys."""
     shop.do(f"""CREATE TABLE shop.slots (id integer UNIQUE, v integer); SELECT bulk.trace_imports('shop.slots');
         CREATE FUNCTION shop.none() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN IF NEW.v = 8 THEN RETURN NULL; END IF; NEW.id = NEW.id + {new}; RETURN NEW; END $$;

@@ -24,7 +24,8 @@ def imports(engine: Engine, tmp_path: Path) -> Imports:
 def test_rows_that_refer_to_rows_of_their_own_table(
     shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, mode: str, provenance: bool
 ) -> None:
-    """In any order, within a batch and across batches; a row is rejected if the row that it names is."""
+    """The rows may stand in any order, within a batch and across batches; a row is rejected if the row that it names
+    is."""
     shop.do("CREATE TABLE shop.tree (id integer PRIMARY KEY, up integer REFERENCES shop.tree, said text NOT NULL)")
     if provenance:
         shop.do("SELECT bulk.trace_imports('shop.tree')")

@@ -77,7 +77,7 @@ def test_a_preview_proposes_no_comma_that_does_not_help(shop: Shop, tmp_path: Pa
 
 
 def test_a_preview_of_several_sheets_names_them(shop: Shop, tmp_path: Path) -> None:
-    """Also if the first of them, which it tries, is none of this table."""
+    """The preview names the sheets even if the first of them, which it tries, is none of this table."""
     book = openpyxl.Workbook()
     book.active.append(["Report"])
     book.create_sheet("Sales").append(["id", "who"])
@@ -130,7 +130,7 @@ HEADED = "id;who;total\n1;A;1.00;\n2;B;2.00;\n"
 
 @pytest.mark.parametrize("before", ["", "Report\n\n"])
 def test_records_that_end_with_a_delimiter(shop: Shop, tmp_path: Path, before: str) -> None:
-    """They have a field more than the header, which is empty."""
+    """The records have one field more than the header, which is empty."""
     path = tmp_path / "sales.csv"
     path.write_text(before + HEADED)
     found = looked_at(shop, path)

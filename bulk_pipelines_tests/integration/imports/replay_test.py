@@ -95,7 +95,7 @@ def test_an_unclosed_quote_hides_no_record_of_the_files_behind_it(engine: Engine
 
 @pytest.mark.usefixtures("taken")
 def test_files_of_all_formats_and_columns(engine: Engine, tmp_path: Path) -> None:
-    """Also records that no file of their format would begin with."""
+    """The replay also takes records that no file of their format would begin with."""
     files = [
         written(tmp_path / "1.csv", f"{HEAD}{TAKEN},One,reader\n"),
         written(tmp_path / "2.csv", f"role,email,name\nreader,{TAKEN},Two\nreader,only@x.org,Two\n"),

@@ -166,7 +166,7 @@ def test_rows_that_hidden_ones_hold_stay(engine: Engine, tmp_path: Path) -> None
 
 
 def test_a_row_of_a_partition_that_is_referred_to_stays(engine: Engine, tmp_path: Path) -> None:
-    """Also if the foreign key names the partition, and not its table."""
+    """The row stays even if the foreign key names the partition, and not its table."""
     with pool.transaction(engine) as connection:
         connection.execute(
             b"""

@@ -48,7 +48,8 @@ def test_a_table_that_does_not_fit_is_told_before_the_first_row(imports: Imports
 def test_a_role_that_could_not_find_refused_rows_is_told_before_the_first_row(
     imports: Imports, importer: Engine, revoked: str, said: str
 ) -> None:
-    """It would be noticed only when a batch has a conflict, and the whole range would be buried."""
+    """The lack of a right would else be noticed only when a batch has a conflict, and the whole range would be
+    buried."""
     database = importer.url.database
     prepare(
         imports.engine,

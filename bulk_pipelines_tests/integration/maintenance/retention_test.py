@@ -101,7 +101,7 @@ def test_the_parts_of_slices_are_pruned_before_the_jobs(engine: Engine) -> None:
 
 
 def test_a_part_that_fails_keeps_only_the_jobs(engine: Engine) -> None:
-    """Their parts are found by them: they wait until all have been gone through."""
+    """Jobs wait until all parts have been gone through, because the parts are found by their jobs."""
     key, fine = job(engine, days_over=400, items=1), Part("fine", lambda pool, chosen, dry_run: 3)
 
     def failing(pool: Engine, chosen: Settings, dry_run: bool) -> int:

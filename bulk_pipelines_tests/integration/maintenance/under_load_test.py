@@ -27,7 +27,8 @@ pytestmark = pytest.mark.long
 JOBS = 5
 ITEMS_EACH = 200_000
 LEAST_SHARE = 0.25
-"""Of the rate without retention: it may take its part of two processors, and must not stop the work."""
+"""The share of the rate without retention that must be left: retention may take its part of two processors, and must
+not stop the work."""
 LONGEST_STANDSTILL = 5.0
 
 KINDS = Kinds([Kind("noop", lambda lease, tools: Done({}), slices=SliceLimits(first_claim=500))])
@@ -74,7 +75,7 @@ def counts(engine: Engine) -> dict[int, int]:
 
 @dataclass
 class Watched:
-    """When how many items were done."""
+    """A record of how many items were done, and when."""
 
     seen: list[tuple[float, int]] = field(default_factory=list)
 

@@ -187,7 +187,7 @@ def test_a_kick_off_whose_time_is_over_leaves_the_rest_of_the_rows_to_the_next(s
 
 @pytest.mark.parametrize("offered", [False, True])
 def test_a_kick_off_leaves_the_job_to_whoever_is_to_launch_it(scene: Scene, offered: bool) -> None:
-    """It works beside the run that the job is to have, and when its time is over that run goes on."""
+    """A kick-off works beside the run that the job is to have, and when its time is over that run goes on."""
 
     def offers() -> list[str]:
         with transaction(scene.pool) as connection:

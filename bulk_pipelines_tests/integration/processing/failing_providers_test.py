@@ -83,7 +83,7 @@ def test_a_refusal_of_the_provider_itself_counts(scene: Scene) -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_not_kept(scene: Scene) -> None:
-    """When the provider is well again, it is asked again."""
+    """The provider is asked again when it is well."""
     scores: list[Any] = ["high", 0.97]
 
     def moody(_: Call) -> Any:

@@ -93,7 +93,7 @@ def test_a_query_and_a_change_that_come_between_each_other_do_not_wait_for_long(
 def test_a_reference_and_a_change_that_come_between_each_other_do_not_wait_for_long(
     scene: Scene, stranger: psycopg.Connection[Any]
 ) -> None:
-    """Of what is no table or view, one session holds what another one reads."""
+    """A reference that is neither a table nor a view is held by one session and read by another."""
     stranger.execute("CREATE MATERIALIZED VIEW public.stored AS SELECT title FROM wares")
     reference = Reference("stored", "", Columns(("title",), "title"))
 

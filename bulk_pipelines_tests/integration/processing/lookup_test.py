@@ -148,7 +148,7 @@ def test_the_next_variant_is_tried_when_the_first_finds_nothing(scene: Scene) ->
 
 
 def test_retries_begin_with_another_variant(scene: Scene) -> None:
-    """With one variant a try, the attempts go through them, and the row says which one found it."""
+    """The attempts go through the variants, one a try, and the row says which one found it."""
 
     def only_plain(call: Call) -> Any:
         return items(("x", 0.9, "1")) if call.params["q"] == "lamp" else {"items": []}

@@ -50,7 +50,8 @@ def old(imports: int, of_one: int) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["ftp", "plain_ftp", "sftp", "plain_sftp", "s3"])
 def test_what_was_put_aside_costs_nothing(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    """Of 300 old imports none is asked for; on S3, of 31 with 100 files each, only what the first answer holds."""
+    """The listing asks for none of 300 old imports; on S3 it reads, of 31 with 100 files each, only what the first
+    answer holds."""
     server = request.getfixturevalue(f"{kind}_server")
     place = server.bucket() if kind == "s3" else server.place()
     fill(place, [*(old(300, 1) if kind != "s3" else old(31, 100)), "in/new.csv", "new.csv"])
@@ -101,8 +102,8 @@ def test_a_hundred_thousand_old_files(request: pytest.FixtureRequest, tmp_path: 
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", one_of(["ftp", "plain_sftp", "sftp", "s3"]))
 def test_very_many_files_in_one_folder(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    """Not from FTP servers without MLSD: those have to be asked for the time of each. A tenth of them from S3, where
-    rclone goes through the whole bucket for each page."""
+    """FTP servers without MLSD are left out, because they have to be asked for the time of each file. S3 has a tenth of
+    the files, because rclone goes through the whole bucket for each page."""
     server = request.getfixturevalue(f"{kind}_server")
     place = server.bucket() if kind == "s3" else server.place()
     many = IMPORTS * OF_ONE_IMPORT // (10 if kind == "s3" else 1)

@@ -103,7 +103,7 @@ def place_of(name: str) -> st.SearchStrategy[Place]:
 
 
 def plain_array(value: str) -> str:
-    """As PostgreSQL writes a list of one."""
+    """Return a list of one value as PostgreSQL writes it."""
     return f'{{"{value}"}}' if " " in value else f"{{{value}}}"
 
 

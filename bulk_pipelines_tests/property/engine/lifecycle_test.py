@@ -70,7 +70,7 @@ WAITING = (ItemState.PENDING, ItemState.RETRY_WAIT)
 places = st.integers(0, 1_000)
 """Which of what there is; the rest of the division says."""
 lengths = st.sampled_from([FAR, FAR / 2])
-"""Of leases: workers that grow quicker ask for shorter ones."""
+"""The lengths of leases: workers that grow quicker ask for shorter ones."""
 leases_chosen = st.lists(places, min_size=1, max_size=6)
 outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Done, st.fixed_dictionaries({"mark": st.integers(0, 10**9)})),
@@ -216,7 +216,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(who=places, which=places, most=st.integers(1, 6), outcome=outcomes, draw=draws)
     def work(self, who: int, which: int, most: int, outcome: Outcome, draw: float) -> None:
-        """As a worker does when nothing comes between."""
+        """Claim items and settle them, as a worker does when nothing comes between."""
         before = len(self.held)
         self.claim(who, which, most)
         if given := self.held[before:]:
@@ -311,7 +311,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.any_expired())
     @rule(which=st.none() | places)
     def rescue(self, which: int | None) -> None:
-        """Of one job, or of all."""
+        """Rescue the items of one job, or of all."""
         model = None if which is None else self.model(which)
         found = rescue.run_once(self.pool, KINDS, lambda: 0.0, None if model is None else model.job_id)
         total = 0

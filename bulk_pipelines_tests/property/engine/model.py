@@ -20,9 +20,9 @@ class Thing:
     misses: int = 0
     deaths: int = 0
     due: bool = False
-    """In RETRY_WAIT: whether the wait is over."""
+    """Whether the wait is over, if the item is in RETRY_WAIT."""
     expired: bool = False
-    """In RUNNING: whether the lease has run out."""
+    """Whether the lease has run out, if the item is RUNNING."""
     owner: str | None = None
     result: dict[str, Any] | None = None
     checkpoint: dict[str, Any] | None = None

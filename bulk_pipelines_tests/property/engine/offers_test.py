@@ -51,7 +51,7 @@ def pool(server: Any, template: str) -> Iterator[Engine]:
 
 
 def expected(made: list[tuple[int, str, Waiting]], limit: DispatchLimits) -> list[str]:
-    """As few words as possible, and every job looked at."""
+    """Return the keys of the jobs that are to be offered, found in as few words as possible, by a look at every job."""
     at_work = [job for _, _, job in made if job.state in ("at work", "offered", "offered long ago")]
     kinds, owners = Counter(job.kind for job in at_work), Counter(job.owner for job in at_work)
     chosen: list[str] = []

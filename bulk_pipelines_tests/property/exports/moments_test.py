@@ -32,7 +32,7 @@ MOMENTS = st.one_of(st.sampled_from(EDGES), NEAR_EDGES, st.integers(FIRST, LAST)
     lambda moment: max(BEFORE_ALL, min(moment, INFINITY))
 )
 EXCEL = range(-2_203_891_200_000_000, 253_402_300_800_000_000)
-"""From March 1900 to the end of 9999."""
+"""The moments from March 1900 to the end of 9999."""
 
 
 def is_number(moment: int) -> bool:

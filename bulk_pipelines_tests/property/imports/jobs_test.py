@@ -211,7 +211,7 @@ def test_many_imports_end_as_the_model_says(
 
 
 def test_every_step_is_heard(imports: Imports) -> None:
-    """Or else the event would never come before it."""
+    """Each step must be heard, or its event would never come before it."""
     statements: list[str] = []
     found = [(IDS[0], EMAILS[0], "reader"), (IDS[1], EMAILS[1], "reader")] * 2 + [(IDS[0], EMAILS[2], "reader")] * 3
     quiet = Story(range_bytes=60, at_once=2, buried=[EMAILS[0]], on_error="continue", event=None, step=1)

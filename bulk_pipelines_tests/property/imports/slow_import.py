@@ -207,7 +207,8 @@ class Upsert:
         return next((row for row in before.values() if key_of(self.match_on, row) == wanted), None)
 
     def is_held(self, before: dict[str, Row], key: Key, each: Candidate, about: Row | None) -> bool:
-        """By a row that the record is not about. A row keeps its id, so the one in a record about it does not count."""
+        """Return whether a row that the record is not about holds the key. A row keeps its id, so the id in a record
+        about it does not count."""
         if key == self.asked.resource.keys[0] and about is not None:
             return False
         return any(key_of(key, row) == key_of(key, each.values) for row in before.values() if row is not about)

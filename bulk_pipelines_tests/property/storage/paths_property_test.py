@@ -83,7 +83,7 @@ def test_what_matches_lies_in_folders_that_are_reached(parts: list[str], names: 
 
 @given(st.lists(st.one_of(PATTERN, st.just("**")), min_size=1, max_size=4), st.lists(NAME, min_size=1, max_size=5))
 def test_two_stars_stand_for_any_number_of_parts(parts: list[str], names: list[str]) -> None:
-    """Against a plain recursive reading of the rule."""
+    """The pattern matches what a plain recursive reading of the rule matches."""
 
     def matches(parts: list[str], names: list[str]) -> bool:
         if not parts:
@@ -105,7 +105,7 @@ def test_two_stars_stand_for_any_number_of_parts(parts: list[str], names: list[s
     st.text("a:/@?#%[]. \\", max_size=8),
 )
 def test_a_password_is_never_shown(scheme: str, before: str, after: str, path: str) -> None:
-    """Also of addresses that are badly quoted: the word stands for any part of the password."""
+    """The address may be badly quoted; the word stands for any part of the password."""
     url = f"{scheme}://me:{before}S3CRET{after}@host/{path}"
     shown = addresses.redacted(url)
     assert "S3CRET" not in shown

@@ -59,8 +59,8 @@ LONG_HEADERS = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", LONG_HEADERS)
 def test_no_header_of_a_part_takes_long(kind: str) -> None:
-    """Its time grows with the square of its length: half a megabyte took half a minute, with which nothing else in the
-    process could go on."""
+    """The time for a header grows with the square of its length: half a megabyte took half a minute, with which nothing
+    else in the process could go on."""
     for count in (300, 100_000):
         beginning = b'--x\r\nContent-Disposition: form-data; name="file"; filename=' + LONG_HEADERS[kind] * count
         began = time.process_time()

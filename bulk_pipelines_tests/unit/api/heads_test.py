@@ -88,7 +88,8 @@ def test_the_head_is_that_of_the_body(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "most"), [("/streaming", 0), ("/stream", 1)])
 def test_a_stream_is_not_made(path: str, most: int) -> None:
-    """Of one that tells errors before its first byte, that byte is needed; then it is closed, and its place is free."""
+    """A stream that tells errors before its first byte must make that byte; then it is closed, and its place is
+    free."""
     counted = Counted()
     status, body, _ = asked(counted, "HEAD", path)
     assert (status, body) == (200, b"")

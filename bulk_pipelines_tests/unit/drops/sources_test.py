@@ -103,7 +103,7 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_file_that_is_named_and_missing_is_told(tmp_path: Path) -> None:
-    """Its sources would be forgotten, and the inbox be looked at in their place."""
+    """If it were not told, the sources of the file would be forgotten, and the inbox be looked at in their place."""
     with pytest.raises(InvalidInput, match=r"BULK_DROPS_FILE: .*/dorps.toml cannot be read: No such file"):
         sources.load(tmp_path / "dorps.toml", RESOURCES, tmp_path / "inbox")
     assert not (tmp_path / "inbox").exists()

@@ -79,7 +79,7 @@ def test_tables_that_have_no_form_in_csv(ada: Client) -> None:
 
 
 def test_a_table_of_many_batches_is_one_file(api: Api, ada: Client) -> None:
-    """Its header stands there once; nothing of it is held but some thousand rows."""
+    """The file has its header once, and the client holds only some thousand rows of it."""
     rows = 50_000
     ids = [f"{number:08x}-0000-4000-8000-{number:012x}" for number in range(rows)]
     users = pa.table(

@@ -82,7 +82,8 @@ def test_limits_of_an_owner_are_told_and_kept(engine: Engine, tmp_path: Path) ->
 
 
 def test_submissions_that_wait_for_their_owner_give_up(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one submission of an owner does not end, the others do not hold the connections that everybody needs."""
+    """While one submission of an owner does not end, the owner's others do not hold the connections that everybody
+    needs."""
     monkeypatch.setattr(quotas, "PATIENT_SECONDS", 1)
     client, eve = api.client("ada"), api.client("eve")
     place = sent(client, b"", {"Upload-Complete": "?0"}).headers["Location"]

@@ -111,7 +111,7 @@ def test_the_forms_of_a_request(api: Api, provider: ProviderServer) -> None:
 
 
 def test_rows_are_read_as_the_request_says(api: Api, provider: ProviderServer) -> None:
-    """In a form and in the address; expressions are for administrators, as they are for imports."""
+    """A form and the address may both say how; expressions are for administrators, as they are for imports."""
     rows, ada = "Nr;Produkt\n1;Käse\n".encode("cp1252"), api.client("ada")
     told = {"recipe": "products", "encoding": "cp1252", "map": '{"title": "Produkt"}', "constants": "brand=Acme"}
     form = ada.post("/api/jobs", data=told, files={"file": ("p.csv", rows)})

@@ -97,7 +97,7 @@ def test_other_kinds_of_jobs_are_shown_and_not_worked_here(api: Api) -> None:
 
 
 def test_readers_who_take_their_time_leave_the_others_served(api: Api, provider: ProviderServer) -> None:
-    """As many as hold a connection for long are refused beyond a few; when they go away, there is room again."""
+    """Readers that hold a connection for long are refused beyond a few; when these go away, there is room again."""
     key = sent_rows(api, products(*["lamp" * 200] * 5_000)).json()["jobId"]
     control.kick_off(api.engine, key, 0.1)
     until(lambda: control.kick_off(api.engine, key, 0.1).job.total_items == 5_000, "the rows are there", 60)

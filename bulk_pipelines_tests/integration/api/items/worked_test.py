@@ -116,7 +116,7 @@ def test_a_slice_is_bounded(api: Api, provider: ProviderServer, milliseconds: st
 
 
 def test_a_slice_ends_when_the_process_is_asked_to_stop(engine: Engine, database_url: str, tmp_path: Path) -> None:
-    """Its items go back, and no attempt is counted for those that were not begun."""
+    """The items of the slice go back, and no attempt is counted for those that were not begun."""
     with ProviderServer(prices, seconds=0.3) as server:
         with serving_here(engine, tmp_path / "home") as api:
             shop(api, server.url)

@@ -112,7 +112,7 @@ def test_other_buckets_begin_a_histogram_anew(engine: Engine) -> None:
 
 
 def test_jobs_that_fail_fast_are_counted_as_ended(engine: Engine) -> None:
-    """Such a job ends within the statement that settles its items."""
+    """A job that fails fast ends within the statement that settles its items."""
     job = worked(engine, engine_jobs.kind(lambda lease, tools: Bury("no"), fail_fast=True), 5)
     assert job.status == "FAILED"
     assert value(fresh(engine), "bulk_jobs_ended_total", kind="work", state="failed") == 1

@@ -89,7 +89,7 @@ def test_a_worker_forgets_the_claims_of_which_it_holds_nothing(pool: Engine) -> 
 
 
 def test_a_worker_forgets_no_claim_of_which_it_may_hold_something(pool: Engine) -> None:
-    """It claims again while the outcomes of the last claims are not written yet."""
+    """The worker claims again while the outcomes of its last claims are not written yet."""
     kinds = only(kind(slices=SliceLimits(first_claim=10, max_claim=10)))
     job = running(pool, 50, kinds=kinds)
     with Worker(pool, kinds, job, settler_limits=SettlerLimits(flush_at=1_000, flush_seconds=FAR)) as worker:

@@ -162,7 +162,8 @@ def test_a_hold_that_meets_a_rescue(
 
 @pytest.mark.parametrize("first", [rescue_in, rescue_and_claim_in])
 def test_a_renewal_passes_by_what_is_being_rescued(pool: Engine, first: Callable[[Any, Job], None]) -> None:
-    """It does not wait: a handler's own transaction may hold the row, and the other leases must be renewed in time."""
+    """A renewal does not wait: a handler's own transaction may hold the row, and the other leases must be renewed in
+    time."""
     job = running(pool, 3)
     given = claimed(pool, job)
     expire(pool, given[:1])
@@ -176,7 +177,7 @@ def test_a_renewal_passes_by_what_is_being_rescued(pool: Engine, first: Callable
 
 
 def test_a_rescue_and_a_claim_pass_by_what_a_transaction_of_data_holds(pool: Engine) -> None:
-    """Its lease runs out while its data are being written: they are not written a second time by somebody else."""
+    """The lease runs out while the item's data are being written: nobody else writes them a second time."""
     job = running(pool, 1)
     given = claimed(pool, job)
     expire(pool, given)

@@ -45,7 +45,7 @@ def walk(pool: Engine, job: Job, size: int, statuses: Iterable[str] = OPEN_ITEMS
 
 @pytest.mark.parametrize("size", [1, 3, 10, 29, 30, 31, 1_000])
 def test_every_row_once(pool: Engine, size: int) -> None:
-    """Among them many that were written at the same moment."""
+    """The pages show each open item once, although many were written at the same moment."""
     job = running(pool, 30)
     settled(pool, job, claimed(pool, job, 12), RetryLater("x", after=1_000))
     settled(pool, job, claimed(pool, job, 5), Done({"x": 1}))
@@ -177,7 +177,7 @@ def test_a_row_that_changes_before_it_is_shown_is_still_ahead(pool: Engine) -> N
 
 
 def test_a_change_that_is_committed_late_hides_nothing(pool: Engine) -> None:
-    """Its transaction began before the reader, whose pages have been past that time when it commits."""
+    """The transaction of the change began before the reader, whose pages have been past that time when it commits."""
     job = running(pool, 6)
     with transaction(pool) as connection:
         connection.execute("SELECT now()")
@@ -208,7 +208,8 @@ def every(pool: Engine, wanted: Wanted, size: int, statuses: Iterable[str] = OPE
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1_000])
 def test_the_items_of_all_owners_and_kinds(engine: Engine, size: int) -> None:
-    """Against a plain query of the same rows, with more owners and kinds than a page has rows."""
+    """The pages show what a plain query of the same rows finds, also when owners and kinds are more than the rows of a
+    page."""
     pool = engine  # a database without the jobs of other tests
     kinds = Kinds([kind(), replace(kind(), name="echo")])
     made = [

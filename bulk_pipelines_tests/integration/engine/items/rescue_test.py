@@ -75,7 +75,7 @@ def test_the_third_death_buries_it_and_says_why(pool: Engine) -> None:
 
 
 def test_one_that_gets_on_begins_anew(pool: Engine) -> None:
-    """Its workers were unlucky: between the deaths it came further."""
+    """An item that came further between the deaths of its workers was unlucky, and its deaths are counted anew."""
     job = running(pool, 1)
     for _ in range(6):
         make_due(pool, job)
@@ -195,7 +195,7 @@ def test_a_claim_goes_with_the_last_lease_of_it(pool: Engine) -> None:
 
 
 def test_a_claim_that_nobody_forgot_goes(pool: Engine) -> None:
-    """Its worker died when all of it was settled; others hold its items since."""
+    """The worker of the claim died when all of it was settled; others hold its items since."""
     job = running(pool, 2)
     given = claimed(pool, job, owner="dead")
     settled(pool, job, given, Unfinished())

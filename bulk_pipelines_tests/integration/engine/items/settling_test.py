@@ -102,7 +102,7 @@ def test_a_batch_of_all_kinds_moves_the_counters_once(pool: Engine) -> None:
 
 
 def test_the_job_is_written_once_for_a_batch(engine: Engine) -> None:
-    """Not by a trigger for each item: with many workers its row would be all they wait for."""
+    """No trigger writes the job for each item: with many workers its row would be all they wait for."""
     job = running(engine, 500)
     with transaction(engine) as connection:
         connection.execute(

@@ -61,7 +61,7 @@ def silent(pool: Engine, job: Job) -> tuple[bool, bool]:
 
 @pytest.mark.parametrize("died", [False, True])
 def test_a_job_whose_items_all_wait_is_not_silent_before_one_is_due(pool: Engine, died: bool) -> None:
-    """Its run waits as well, so nobody can beat: five such waits used to fail the job."""
+    """The run of the job waits as well, so nobody can beat. Five such waits used to fail the job."""
     job = put_off(pool, died=died)
     due_in(pool, job, 3_600)
     assert silent(pool, job) == (False, False)

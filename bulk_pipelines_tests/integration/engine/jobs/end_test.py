@@ -164,7 +164,8 @@ def test_one_job_whose_storage_is_away_does_not_hold_up_the_others(
 
 
 def test_what_is_overtaken_while_it_settles_is_not_ended_by_it(pool: Engine) -> None:
-    """It was paused and taken up again in the meantime: what it had settled is not all there is."""
+    """The job was paused and taken up again in the meantime: what the first attempt has put right is not all there
+    is."""
     job = ended(pool, [Done()])
     answers = iter([False, True])
     kinds = only(kind(done, reconcile=lambda _, __: next(answers)))

@@ -71,7 +71,7 @@ def test_those_of_a_status(pool: Engine, status: ItemState, left: ItemState) -> 
 
 
 def test_chosen_items(pool: Engine) -> None:
-    """Those among them that cannot be redriven, or are another job's, are left alone."""
+    """Items that cannot be redriven, or are another job's, are left alone if they are among the chosen ones."""
     job, other = over(pool), over(pool)
     kept = rows(pool, job)
     wanted = [kept["k0002"].item_id, kept["k0000"].item_id, rows(pool, other)["k0002"].item_id, 10**15]

@@ -97,7 +97,8 @@ def test_out_of_time(pool: Engine) -> None:
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])
 def test_out_of_time_in_the_middle_of_an_item(pool: Engine, has_checkpoints: bool) -> None:
-    """It is left where it can be gone on with; else it is finished: begun anew each time, it might never be."""
+    """An item that can be gone on with is left where it is. Any other is finished: begun anew each time, it might never
+    be."""
     now = [0.0]
 
     def work(lease: Lease, tools: Tools) -> Outcome:

@@ -127,7 +127,7 @@ def test_the_checkpoint_of_one_item_does_not_stop_the_next(pool: Engine) -> None
 
 
 def test_an_item_that_got_on_has_its_tries_anew(pool: Engine) -> None:
-    """Its last attempt wrote a checkpoint and then failed: that is not the end of it."""
+    """The item's last attempt wrote a checkpoint and then failed: that is not the item's end."""
 
     def work(lease: Lease, tools: Tools) -> Outcome:
         if lease.attempt_count == 2:

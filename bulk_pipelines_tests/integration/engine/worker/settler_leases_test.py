@@ -30,7 +30,7 @@ def renewed(pool: Engine, lease: Lease, before: object) -> Callable[[], bool]:
 
 
 def test_leases_are_renewed_in_time(pool: Engine) -> None:
-    """At a third of their length; those that are done with are left alone."""
+    """Leases are renewed when a third of their length is over; those that are done with are left alone."""
     clock = Clock()
     job, given, writer = holding(pool, 3, clock)
     before = {lease.item_id: row(pool, lease) for lease in given}

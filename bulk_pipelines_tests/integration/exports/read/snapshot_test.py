@@ -30,7 +30,7 @@ PAIRS = 1_000
 
 
 def cut_small(monkeypatch: pytest.MonkeyPatch, blocks: int = 8) -> None:
-    """Also small tables are read in parts."""
+    """Let small tables be read in parts, too."""
     monkeypatch.setattr(snapshot, "PART", blocks * 8192)
     monkeypatch.setattr(snapshot, "ROWS_WORTH_CUTTING", 0)
 

@@ -20,7 +20,7 @@ from bulk_pipelines_tests.scenes.privileges import modes_hold
 from bulk_pipelines_tests.servers.processes import Place, S3Server
 
 HONEST = ["local", "ftps", "ftpes", "plain_ftp", "sizeless_ftp", "silent_ftp", "plain_sftp", "vague_sftp"]
-"""They say what they must not read. rclone's servers show it as empty, and nobody can know."""
+"""Servers that say what they must not read. rclone's servers show it as empty, and nobody can know."""
 ALL = [*HONEST, "ftp", "sftp"]
 GOOD = ["a.csv", "in/b.csv", "ü ñ – 漢字.csv", "z%20?#.csv"]
 HOSTILE = [
@@ -168,7 +168,7 @@ def test_a_file_that_must_not_be_read_is_listed_or_left_out(place: Place, behind
 
 @pytest.mark.parametrize("place", [each for each in HONEST if each not in ("ftps", "ftpes")], indirect=True)
 def test_a_folder_whose_files_must_not_be_looked_at(place: Place, behind: Path) -> None:
-    """Its names can be read, and nothing else of them. (pyftpdlib's MLSD shows it as empty.)"""
+    """The folder's names can be read, and nothing else of its files. (pyftpdlib's MLSD shows the folder as empty.)"""
     put(behind, *GOOD, "in/closed/a.csv")
     with mode(behind / "in" / "closed", 0o400), modes_hold(), opened(place) as storage:
         keys, left_out = listed(storage)
@@ -178,7 +178,7 @@ def test_a_folder_whose_files_must_not_be_looked_at(place: Place, behind: Path) 
 
 @honest
 def test_a_source_that_must_not_be_read_is_an_error(place: Place, behind: Path) -> None:
-    """It is not an empty one: what was seen there before would be taken for gone."""
+    """A source that cannot be read does not count as empty: what was seen there before would be taken for gone."""
     put(behind, *GOOD)
     with mode(behind, 0o000), modes_hold(), opened(place) as storage, pytest.raises(Failure) as caught:
         listed(storage)

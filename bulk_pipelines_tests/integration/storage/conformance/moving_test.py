@@ -66,7 +66,7 @@ def test_taking_a_version_away(storage: Storage, to: str | None) -> None:
 def test_a_version_that_comes_while_another_is_taken_away(
     storage: Storage, again: Storage, to: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes after the file was looked at, and before it is moved: it is neither moved nor removed."""
+    """The newer version comes after the file was looked at, and before it is moved: it is neither moved nor removed."""
     storage.put("in/file", b"v1")
     version = storage.stat("in/file").version
     look = storage.stat
@@ -92,7 +92,7 @@ def test_a_version_that_comes_while_another_is_taken_away(
 def test_a_newer_version_survives_a_death_in_between(
     storage: Storage, again: Storage, to: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of who takes away, after a newer version was moved in the place of the one that was meant."""
+    """Whoever takes the file away dies after a newer version was moved in the place of the one that was meant."""
     storage.put("in/file", b"v1")
     version = storage.stat("in/file").version
     move = storage.move

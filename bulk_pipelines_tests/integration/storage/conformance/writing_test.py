@@ -82,7 +82,7 @@ def test_readers_meanwhile_see_one_whole_file(storage: Storage, again: Storage) 
 
 
 def test_unfinished_files_are_swept(storage: Storage) -> None:
-    """As a killed writer leaves them; on S3 there is nothing to see."""
+    """A killed writer leaves such a file; on S3 there is nothing to see of it."""
     left, other = paths.unfinished("in/file", "0123456789abcdef"), "in/.file.part"
     for name in (left, other):
         storage.put(name, b"half")

@@ -39,7 +39,7 @@ def storage(place: Place) -> Iterator[Storage]:
 
 @pytest.fixture
 def impatient(place: Place) -> Iterator[Storage]:
-    """Without obstore's own retries."""
+    """A storage that has none of obstore's own retries."""
     with locations.folder(place.url, without_retries(place.access)) as made:
         yield made
 
@@ -169,7 +169,7 @@ def test_a_large_write_that_fails_leaves_nothing(faulty_s3: FaultyProxy, impatie
 def test_a_large_write_that_is_not_completed_takes_its_parts_back(
     faulty_s3: FaultyProxy, impatient: Storage, refused: bool
 ) -> None:
-    """By the server, which has all parts; or by the writer, who is called off."""
+    """The server, which has all parts, does not complete the write; or its writer is called off."""
     if refused:
         faulty_s3.add(Fault("status", method="POST", match="uploadId"))
     with pytest.raises(Throttled if refused else KeyboardInterrupt), impatient.publish("big") as sink:
@@ -286,7 +286,7 @@ def test_a_removal_names_the_version(faulty_s3: FaultyProxy, place: Place, stora
 def test_a_server_that_does_not_know_the_condition(
     faulty_s3: FaultyProxy, storage: Storage, status: int, body: bytes
 ) -> None:
-    """It says so; or it has no ETags, so that the condition never holds."""
+    """The server says so; or it has no ETags, so that the condition never holds."""
     storage.put("file", b"v1")
     faulty_s3.add(Fault("status", method="DELETE", status=status, body=body, times=1))
     storage.take_away("file", storage.stat("file").version, "done/file")

@@ -131,7 +131,7 @@ def test_ten_megabytes_are_refused_by_their_size(text: str) -> None:
 
 @given(st.integers(10, 60), st.sampled_from("xé😀"))
 def test_the_bound_is_in_bytes(most: int, letter: str) -> None:
-    """As many letters as fit are taken, one more is not."""
+    """A text of all letters that fit is taken, and one letter more is refused."""
     room = (most - len('{"k":""}')) // len(letter.encode())
     payload.encode("input", {"k": letter * room}, most)
     with pytest.raises(InvalidInput, match="is larger than"):

@@ -101,7 +101,7 @@ def compare(found: tuple[list[list[str]], list[int], list[int]], raw: str, unclo
 
 
 def by_csv_module(raw: str) -> tuple[list[list[str]], list[int]]:
-    """Its rows that are not blank, and the line each begins on."""
+    """Return the rows that Python's csv finds and that are not blank, and the line that each begins on."""
     rows, lines = [], []
     reader = csv.reader(io.StringIO(raw, newline=""))
     begins = 1

@@ -11,7 +11,8 @@ ROUNDS = 2_000
 
 
 def test_a_signal_handler_may_ask_at_any_moment_of_the_wait() -> None:
-    """With threading.Event this hangs after some hundreds: the handler waits for a lock that its own thread holds."""
+    """The test hangs after some hundreds of rounds with threading.Event: the handler waits for a lock that its own
+    thread holds."""
     stop = Stop()
 
     asked = 0
