@@ -17,7 +17,7 @@ def quietly(suggest: Suggest) -> Suggest:
     def suggested(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[CompletionItem]:
         try:
             return suggest(context, parameter, begun)
-        except Exception:  # noqa: BLE001 - see above
+        except Exception:  # noqa: BLE001 - nobody has asked for an error
             return []
 
     return suggested

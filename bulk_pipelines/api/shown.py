@@ -10,7 +10,7 @@ class KeyMade:
     owner: str
     scope: str
     key: str
-    """It is shown once."""
+    """The key itself, which is shown this once."""
 
 
 @dataclass(frozen=True)

@@ -37,4 +37,4 @@ class ScanShown:
     put_away: int
     problem: str | None
     said: str
-    """All of it, in words."""
+    """A sentence that says all of this."""

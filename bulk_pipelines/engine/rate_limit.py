@@ -51,8 +51,8 @@ class Limit:
     lease_seconds: float = 60.0
     """A use whose process died counts as ended after this time."""
     break_after: int = 0
-    """After so many failures in a row nobody uses the limit for `break_seconds`, and then one failure is enough. 0:
-    failures do not matter."""
+    """How many failures in a row keep everybody from using the limit for `break_seconds`; after that, one failure is
+    enough. 0: failures do not matter."""
     break_seconds: float = 30.0
 
     def check(self) -> "Limit":

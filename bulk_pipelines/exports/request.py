@@ -27,7 +27,7 @@ class Format(StrEnum):
 
     @property
     def ending(self) -> str:
-        """How the name of such a file ends. The stream of Arrow has another ending than Arrow's file."""
+        """How the name of a file of this format ends. The stream of Arrow has another ending than Arrow's file."""
         return "arrows" if self is Format.ARROW else self.value
 
 
@@ -136,7 +136,8 @@ class ExportRequest:
 
     @property
     def kind_name(self) -> str:
-        """What the engine calls such exports. Those of queries are called as those of undeclared tables."""
+        """What the engine calls the kind of this export. Exports of queries are called as those of undeclared
+        tables."""
         return kind_name(written.UNDECLARED if self.query else self.resource)
 
     @property

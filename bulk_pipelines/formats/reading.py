@@ -242,4 +242,4 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 STANDARD = Reading()
-"""Nothing was told."""
+"""The reading of a file of which nothing was told."""

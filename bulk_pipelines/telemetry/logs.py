@@ -27,7 +27,7 @@ class Lines(logging.Formatter):
 
     @cached_property
     def formatter(self) -> logging.Formatter:
-        import structlog  # noqa: PLC0415 - see above
+        import structlog  # noqa: PLC0415 - most commands never write a line
         from structlog.dev import ConsoleRenderer, plain_traceback  # noqa: PLC0415
         from structlog.processors import JSONRenderer, TimeStamper, dict_tracebacks  # noqa: PLC0415
         from structlog.stdlib import ProcessorFormatter, add_log_level  # noqa: PLC0415

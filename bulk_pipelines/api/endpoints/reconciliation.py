@@ -21,7 +21,7 @@ from bulk_pipelines.processing.serving.offered import Service
 PREFIX = REFERENCES
 router = APIRouter(prefix=PREFIX, tags=["reconciliation"])
 WITH_KEY = [Depends(Needs(Scope.RECONCILE))]
-"""All but the manifests, which the specification shows to everybody, needs a key."""
+"""All endpoints but the manifests, which the specification shows to everybody, need a key."""
 KEY_OR_NONE: dict[str, list[dict[str, list[str]]]] = {"security": [{}]}
 """Adds to the description of an endpoint that it answers without a key, too."""
 

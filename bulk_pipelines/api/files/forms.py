@@ -17,7 +17,7 @@ LONGEST_BETWEEN = 2 << 10
 """How many bytes in a row may belong to no part's content. The parser keeps what it takes for a header, and the time in
 which it is understood grows with the square of its length."""
 SLICE = 2 << 10
-"""So many bytes are given to the parser at once: it does not ask whether a header has become too long."""
+"""How many bytes are given to the parser at once: it does not ask whether a header has become too long."""
 
 
 @dataclass

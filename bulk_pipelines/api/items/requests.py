@@ -53,7 +53,7 @@ class Address(FileAddress):
 
 @dataclass(frozen=True)
 class Options:
-    """By which recipe the rows of a file are worked, and how the file is read."""
+    """The recipe by which the rows of a file are worked, and how the file is read."""
 
     recipe: Recipe
     format: str | None

@@ -42,5 +42,5 @@ def entries_in(answer: paramiko.Message) -> Iterator[tuple[str, SFTPAttributes]]
         name = answer.get_string().decode(errors="surrogateescape")
         answer.get_string()  # a line as `ls` writes it, which is not needed
         about = SFTPAttributes()
-        about._unpack(answer)  # type: ignore[attr-defined] # as above
+        about._unpack(answer)  # type: ignore[attr-defined] # as paramiko's own listings read it
         yield name, about
