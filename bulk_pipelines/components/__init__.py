@@ -1,5 +1,6 @@
 """Dagster components: the parts of this project, configured in YAML, where they are called `bulk_pipelines.Table` and
-so on. `parts` makes their definitions; `frames` and the modules beside it put frames into other people's assets."""
+so on. `parts` makes their definitions; `frames` puts frames into other people's assets, with `frame_imports` for the
+way in, `frame_rows` for the way out, and `frame_types` for what counts as a frame."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,2 +1,12 @@
-"""What files are read and written by: writers of whole tables, readers of tables as rows, archives, encodings, and the
-options that tell how a file is read. Imports, exports and processing share them."""
+"""What files are read and written by. Imports, exports and processing share it.
+
+How a file is read begins with what people tell of it: `options` has the words for that, `flags` makes flags of the
+command line of them, and `reading` is what was told. `files` unpacks a file and knows its fields. A file that is a
+table becomes `rows`, batches of Arrow that can be cut: `parquet_rows` reads Parquet and Arrow, and `xlsx_rows` a sheet
+of the workbook that `xlsx_book` describes, in which `xlsx_scan` finds the cells; `sheets` remembers where the header
+was. `arrow_text` gives the values as they would stand in a CSV file, and `json_objects` refuses JSON that Python would
+take.
+
+Writers of whole tables are `parquet`, `arrow` and `xlsx`, which puts `xlsx_cells` into an `xlsx_package`. `ahead` makes
+what comes next in a thread.
+"""

@@ -1,5 +1,11 @@
-"""The resources. Users, articles and comments are declared in modules of their own names; tables that people adopt are
-declared in TOML files."""
+"""The resources: what is declared of the tables into which people import, and from which they export.
+
+A `declaration` has columns with `rules`, and the `reasons` for which a record can be rejected. `users`, `articles` and
+`comments` are declared in modules of their own. Tables of other people are found and declared by `adoption`, from what
+`reflection` reads in the catalogue; `written` is a declaration as files and requests have it, in the form of
+`written_form`, and `library` has the files. `comparing` tells where a declaration and its table differ, and
+`documentation` describes them all.
+"""
 
 from typing import NoReturn
 

@@ -1,7 +1,9 @@
 """Every setting of the system, and the only place that reads the environment.
 
-A setting is one line of one of the groups of `Settings`: its variable, its default and what it does.
-`docs/settings.md` is made from it.
+A setting is one line of one of the groups of `Settings`: its variable, its default and what it does; `variables` knows
+how a text becomes a value. The groups are `installation`, `doors`, `telling`, `storage`, `keeping`, `distribution` and
+`engine`. `places` says where files lie, and `addresses` where people reach pages. `docs/settings.md` is made from the
+groups.
 """
 
 import os

@@ -12,6 +12,8 @@ PACKAGE = CHECKOUT / "bulk_pipelines"
 PAGE = (CHECKOUT / "docs" / "architecture.md").read_text()
 PLACES = sorted(set(re.findall(r"`([a-z0-9_/]+/[a-z0-9_]+\.py)(?::([A-Za-z_]+))?`", PAGE)))
 PACKAGES = [path.parent for path in sorted(PACKAGE.rglob("__init__.py"))]
+ROOMS = set(re.findall(r"^\| `([a-z]+)\.py`", PAGE, re.MULTILINE))
+"""The rooms that the page explains for all slices."""
 
 
 def names_in(path: Path) -> set[str]:
@@ -48,6 +50,19 @@ def test_a_package_says_what_it_is_and_names_only_what_it_has(package: Path) -> 
     known = {path.stem for path in [*package.iterdir(), *PACKAGE.iterdir()]}
     for name in re.findall(r"`([a-z_][a-z0-9_.]*)`", said):
         assert name.split(".")[0] in known, f"the docstring of {package.name} names {name}"
+
+
+@pytest.mark.parametrize("package", [pytest.param(each, id=str(each.relative_to(PACKAGE))) for each in PACKAGES[1:]])
+def test_a_package_leads_through_its_modules(package: Path) -> None:
+    """A package names its modules, except for the rooms that have the same name in every slice. If its modules are all
+    alike, it says in their place what there is "a module for each" of."""
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in package.glob("*.py")} | {
+        path.parent.name for path in package.glob("*/__init__.py")
+    }
+    named = set(re.findall(r"`([a-z_0-9]+)`", said))
+    if "a module for each" not in " ".join(said.split()):
+        assert modules - named - ROOMS - {"__init__"} == set(), f"the docstring of {package.name} leaves them out"
 
 
 def test_no_word_is_explained_twice() -> None:

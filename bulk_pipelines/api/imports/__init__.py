@@ -1,2 +1,3 @@
-"""Imports over HTTP: `requests` reads what is asked, `resumption` takes files in parts, `answers` says what came of
-them."""
+"""Imports over HTTP: `requests` reads what is asked, `tables` declares a table that nobody has declared, `submitting`
+makes the job, `resumption` takes files in parts, `previewing` looks at a file of which nothing is kept, and `answers`
+says what came of it."""

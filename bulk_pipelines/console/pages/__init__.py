@@ -1,4 +1,4 @@
-"""The pages of the console, one module for each."""
+"""The pages of the console, a module for each."""
 
 from bulk_pipelines.console.pages import (
     control,

@@ -1,1 +1,3 @@
-"""The files of a distribution: their data, where they go, and the `registry` of those that there are for `reuse`."""
+"""The files of a distribution. `data` has the query that makes them, in which `placeholders` finds the parameters, and
+`contents` reads the files of one claim. `target` is where they go, `file_urls` where people can open them, and the
+`registry` knows those that there are, for `reuse`."""

@@ -1,1 +1,2 @@
-"""What the engine measures: `catalogue` declares each metric that is kept, `recording` gathers and writes them."""
+"""What the engine measures: `catalogue` declares each metric that is kept, `recording` gathers and writes them, and
+`ends` adds to them when a job ends."""

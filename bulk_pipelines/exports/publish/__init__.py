@@ -1,1 +1,2 @@
-"""The last stage of an export. The file is written under a temporary name, and gets its own name when it is whole."""
+"""The last stage of an export. `target` says where the file goes, and `writing` writes it under a temporary name; it
+gets its own name when it is whole. `recount` counts its rows from the file alone."""

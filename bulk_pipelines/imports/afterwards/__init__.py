@@ -1,2 +1,2 @@
-"""What people do with an import that is over: download its records by their `outcomes`, replay its rejects,
-mend them first (`mending`), undo it. `commands` offers that on the command line."""
+"""What people do with an import that is over: download its records by their `outcomes`, mend its rejects (`mending`)
+and import them again (`replaying`), or take the import back (`undo`). `commands` offers that on the command line."""

@@ -1,1 +1,2 @@
-"""A folder of this machine as a storage."""
+"""A folder of this machine as a storage. `storage` keeps the promises, and `beneath` reaches files below the folder
+without following links. `stats` and `errors` read what the system answers."""
