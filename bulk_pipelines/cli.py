@@ -209,8 +209,8 @@ def prune(dry_run: bool) -> None:
 
 def upkeep(name: str, *options: str) -> None:
     """Make one pass, and print a short table of what it did."""
-    from bulk_pipelines.engine.jobs import progress_bar
     from bulk_pipelines.output import table
+    from bulk_pipelines.terminal import progress_bar
     from bulk_pipelines.up import home
 
     with progress_bar.steps(quiet=output.chosen(output.QUIET)) as told:

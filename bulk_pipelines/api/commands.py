@@ -64,7 +64,7 @@ def create(owner: str, scope: str, admin: bool, expires: datetime | None) -> Non
     from bulk_pipelines.api.owners import keys
     from bulk_pipelines.api.owners.keys import Scope
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         key, text = keys.create(connection, owner, Scope.ADMIN if admin else Scope(scope), expires, commanding.actor())
@@ -111,7 +111,7 @@ def revoke(key_id: str) -> None:
     """Refuse a key from now on."""
     from bulk_pipelines.api.owners import keys
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         key = keys.revoke(connection, key_id, commanding.actor())

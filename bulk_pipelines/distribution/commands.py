@@ -41,7 +41,7 @@ def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> Non
     """
     from bulk_pipelines.distribution import kind, submission
     from bulk_pipelines.distribution.request import inputs_of
-    from bulk_pipelines.engine.jobs import commanding
+    from bulk_pipelines.terminal import commanding
 
     submitted = submission.submit(
         connected(),
@@ -64,8 +64,9 @@ def run(job_key: str) -> None:
     """
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.distribution import answer
-    from bulk_pipelines.engine.jobs import commanding, progress_bar, redrive, watching
+    from bulk_pipelines.engine.jobs import redrive
     from bulk_pipelines.engine.states import JobState
+    from bulk_pipelines.terminal import commanding, progress_bar, watching
 
     key = answered_key(sys.stdin.read()) if job_key == "-" else job_key
     pool = connected()

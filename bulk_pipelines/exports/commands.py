@@ -48,12 +48,12 @@ def command(
     """
     from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.exports import printing, submission
     from bulk_pipelines.exports.publish import target
     from bulk_pipelines.exports.report import watching
     from bulk_pipelines.exports.request import STDOUT, TARGET, ExportRequest
+    from bulk_pipelines.terminal import commanding
 
     given = {name: value for name, value in options.items() if value is not None}
     to_stdout = given.get(TARGET) == STDOUT

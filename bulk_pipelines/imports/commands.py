@@ -108,8 +108,8 @@ def declaration_of(resource: str | None, table: str | None) -> "Resource":
 def submit(request: "ImportRequest", idempotency_key: str | None, priority: int) -> None:
     """Submit an import, and follow it to its end."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
+    from bulk_pipelines.terminal import commanding
 
     pool = connected()
     click.get_current_context().find_root().obj.ready()

@@ -103,8 +103,8 @@ def show(item_id: int) -> None:
 def redrive(not_found: bool, **wanted: object) -> None:
     """Try dead letters again, with fresh budgets; the relay launches their jobs."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.engine.jobs import dlq as letters
+    from bulk_pipelines.terminal import commanding, progress_bar
 
     pool, asked = connected(), chosen(wanted)
     with transaction(pool) as connection:
@@ -126,8 +126,8 @@ def redrive(not_found: bool, **wanted: object) -> None:
 @output.shows(Discarded)
 def discard(yes: bool, **wanted: object) -> None:
     """Give dead letters up for good."""
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.engine.jobs import dlq as letters
+    from bulk_pipelines.terminal import commanding
 
     if not yes:
         output.confirm("They will never be tried again. Discard them?")
@@ -141,7 +141,8 @@ def discard(yes: bool, **wanted: object) -> None:
 def pause(job_key: str) -> None:
     """Stop working a job at the next slice border; `bulk resume` goes on with it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, jobs
+    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         show_state(jobs.pause(connection, job_key, commanding.actor()))
@@ -153,7 +154,8 @@ def pause(job_key: str) -> None:
 def resume(job_key: str) -> None:
     """Go on with a paused job; the relay launches it."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, jobs
+    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         show_state(jobs.resume(connection, job_key, commanding.actor()))
@@ -164,7 +166,8 @@ def resume(job_key: str) -> None:
 @output.shows(JobControlled)
 def cancel(job_key: str) -> None:
     """Cancel a job: what waits is cancelled now, what is in work ends at the next slice border."""
-    from bulk_pipelines.engine.jobs import commanding, jobs
+    from bulk_pipelines.engine.jobs import jobs
+    from bulk_pipelines.terminal import commanding
 
     show_state(jobs.cancel(connected(), job_key, commanding.actor()))
 

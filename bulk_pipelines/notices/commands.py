@@ -50,9 +50,9 @@ def group() -> None:
 def add(address: str, owner: str, types: tuple[str, ...], silent_hours: float, **options: float) -> None:
     """Send notices to ADDRESS. The secret that signs them is shown once."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.notices import subscriptions
     from bulk_pipelines.notices.request import HOUR, EventType
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         made = subscriptions.add(
@@ -108,8 +108,8 @@ def as_text(line: SubscriptionLine) -> str:
 def remove(subscription_id: str) -> None:
     """Send no more notices to a subscription."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.notices import subscriptions
+    from bulk_pipelines.terminal import commanding
 
     with transaction(connected()) as connection:
         subscriptions.remove(connection, commanding.actor(), subscription_id)

@@ -44,12 +44,15 @@ def failure(context: dg.OpExecutionContext, pool: Engine, job: Job, report: Mapp
 
 
 def reason(job: Job, letters: Sequence[DeadLetter]) -> str:
-    """Say why the run fails in one line. If something can be tried again, a second line says how."""
+    """Say why the run fails in one line, which names the first dead letter. If something can be tried again, a second
+    line says how."""
     if job.status is JobState.FAILED:
         said = f"job {job.job_key} failed: {job.last_error or 'no reason was recorded'}"
+        if letters and letters[0].error_message not in said:  # the error of a job with one item is that item's
+            said += f"; the first one is {words(letters[0])}"
     else:
         said = f"job {job.job_key} ended with dead letters: {job.dlq_items:,} of {counted(job.total_items, 'item')}"
-        said += f", the first one {words(letters[0])}" if letters else "; retention has removed them"
+        said += f"; the first one is {words(letters[0])}" if letters else "; retention has removed them"
     again = "\nExecute this run again, from the beginning or from failure, to try the dead letters again."
     return said + (again if letters else "")
 

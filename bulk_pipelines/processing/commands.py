@@ -50,11 +50,11 @@ def process(
     Ctrl-C cancels.
     """
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, progress_bar, watching
     from bulk_pipelines.engine.states import JobState
     from bulk_pipelines.processing import submission
     from bulk_pipelines.processing.recipes import library
     from bulk_pipelines.processing.request import ProcessingRequest
+    from bulk_pipelines.terminal import commanding, progress_bar, watching
 
     request = ProcessingRequest.parse(
         library.chosen_by(settings.current(), recipe),
@@ -210,8 +210,8 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
     dry_run: bool,
 ) -> None:
     """Try rows again that failed, or for which nothing was found: all of them, or those that the options name."""
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing import control
+    from bulk_pipelines.terminal import commanding
 
     chosen = control.Chosen.parse(statuses, items, where, error, error_class)
     count = control.reprocess(
@@ -232,8 +232,8 @@ def reprocess(  # noqa: PLR0913, PLR0917 - one for each option
 @output.shows(KickOffShown)
 def kickoff(job_key: str, seconds: float) -> None:
     """Work a job here and now for some seconds, beside whoever works it elsewhere, and show how far it is, as JSON."""
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing import control
+    from bulk_pipelines.terminal import commanding
 
     kicked = control.kick_off(connected(), job_key, seconds, by=commanding.actor())
     output.show(KickOffShown(**kicked.as_json()))

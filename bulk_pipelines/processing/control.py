@@ -22,7 +22,7 @@ from bulk_pipelines.engine.worker.drain import Drained, End
 from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.engine.worker.stopping import Stop
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.processing import conditions, work
+from bulk_pipelines.processing import conditions, types, work
 from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.kind import kinds_of
 from bulk_pipelines.processing.review import deciding
@@ -117,7 +117,7 @@ def found(pool: Engine, job: Job, chosen: Chosen, *, keep_attempts: bool = False
             "item_keys": None if chosen.item_keys is None else list(chosen.item_keys),
             "item_ids": None if chosen.item_ids is None else list(chosen.item_ids),
             "attempts": recipe.attempts if keep_attempts else None,
-            "not_found_attempts": recipe.not_found_attempts,
+            "not_found_attempts": types.not_found_attempts(recipe),
             "error_like": chosen.error_like,
             "error_class": chosen.error_class,
             "input": json.dumps(dict(chosen.where)),

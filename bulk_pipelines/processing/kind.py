@@ -9,12 +9,10 @@ from bulk_pipelines.engine.limits import Limits, limits_of
 from bulk_pipelines.processing import completion, types, work
 from bulk_pipelines.processing.match import one_to_one
 from bulk_pipelines.processing.providers import requests_made
+from bulk_pipelines.processing.recipes.declaration import MOST_ATTEMPTS
 from bulk_pipelines.processing.recipes.types import RecipeType
 from bulk_pipelines.processing.request import kind_name
 from bulk_pipelines.settings.engine import EngineSettings
-
-MOST_TRIES = 20
-"""The budget of a kind without a job: more than any recipe has."""
 
 
 def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
@@ -27,7 +25,8 @@ def kind_of(recipe_type: RecipeType, limits: Limits) -> Kind:
         count=requests_made.write,
         reconcile=one_to_one.reconcile if recipe_type.unique is not None else recipe_type.reconcile,
         finish=completion.finish,
-        retry=replace(limits.retry, max_attempts=MOST_TRIES, not_found_attempts=MOST_TRIES),
+        # The budget of a kind without a job is as large as that of any recipe.
+        retry=replace(limits.retry, max_attempts=MOST_ATTEMPTS, not_found_attempts=MOST_ATTEMPTS),
         slices=replace(
             limits.slices,
             max_claim=most,
@@ -43,10 +42,9 @@ def adapted(job: Job, kind: Kind) -> Kind:
     recipe = work.recipe_of_job(job)
     recipe_type = types.find(recipe.type)
     together = recipe_type.look_all is not None
-    missing = recipe.not_found_attempts or recipe_type.not_found_attempts
     return replace(
         kind,
-        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=missing),
+        retry=replace(kind.retry, max_attempts=recipe.attempts, not_found_attempts=types.not_found_attempts(recipe)),
         concurrency=1 if together else recipe.at_once,
     )
 

@@ -11,9 +11,9 @@ from bulk_pipelines import output
 from bulk_pipelines.client import Distribution, Export, Import, Job
 from bulk_pipelines.client.following import Followed, News
 from bulk_pipelines.counted import counted
-from bulk_pipelines.engine.jobs import progress_bar
-from bulk_pipelines.engine.jobs.progress_bar import Gauge, Glance, Show
 from bulk_pipelines.errors import Conflict
+from bulk_pipelines.terminal import progress_bar
+from bulk_pipelines.terminal.progress_bar import Gauge, Glance, Show
 
 F = TypeVar("F", bound=Followed)
 

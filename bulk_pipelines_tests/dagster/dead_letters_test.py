@@ -95,7 +95,7 @@ def test_a_job_that_ends_with_some_dead_letters_fails_its_run_and_running_it_aga
     assert not scene.is_materialized(job_key)
     reason = failed.description.splitlines()[0]
     assert reason == (
-        f"job {job_key} ended with dead letters: 12 of 17 items, the first one 00005 (permanent): cannot be done"
+        f"job {job_key} ended with dead letters: 12 of 17 items; the first one is 00005 (permanent): cannot be done"
     )
     shown = failed.metadata
     assert (shown["dead_letters"].value, shown["items"].value, shown["succeeded"].value) == (12, 17, 5)

@@ -140,7 +140,7 @@ def test_the_check_counts_the_file_not_what_was_said_of_it(installation: Install
     assert (check.metadata["rows_in_the_file"].value, check.metadata["rows_of_the_query"].value) == (2, 5)
 
 
-def test_a_failed_export_fails_its_run_and_says_why(installation: Installation) -> None:
+def test_a_failed_export_fails_its_run_and_says_why_and_running_it_again_redrives(installation: Installation) -> None:
     insert_users(installation.engine, 5)
     installation.folder.write_text("not a folder")
     job = installation.submit()
@@ -150,11 +150,16 @@ def test_a_failed_export_fails_its_run_and_says_why(installation: Installation) 
     (event,) = [each for each in result.all_events if each.event_type_value == "STEP_FAILURE"]
     failure = event.step_failure_data.user_failure_data
     assert failure is not None
-    assert str(installation.folder) in str(failure.description)
+    assert str(failure.description).count(str(installation.folder)) == 1, "the reason is told once"
     run = installation.instance.get_run_by_id(result.run_id)
     assert run is not None
     assert run.tags["dagster/max_retries"] == "0"
     assert not result.get_asset_materialization_events()
+
+    installation.folder.unlink()
+    assert installation.run(job).success
+    assert found(installation.engine, job).status is JobState.COMPLETED
+    assert names_in(installation.folder) == [f"users-{job.job_key}.csv"]
 
 
 def test_a_cancelled_export_is_no_failure_and_leaves_nothing(installation: Installation) -> None:

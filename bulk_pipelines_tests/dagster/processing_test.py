@@ -79,8 +79,12 @@ def test_rows_that_failed_fail_the_run_and_another_run_tries_them_again(
         scene.shop(server.url)
         job = scene.submitted(source=scene.products("lamp"))
         result = run(instance, job)
-        assert not result.success
-        assert "1 of 1 row failed" in str(scene.job(job.job_key).last_error)
+        (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
+        given = failed.step_failure_data.user_failure_data
+        assert given is not None
+        reason = str(given.description)
+        assert "1 of 1 row failed" in reason
+        assert "the first one is 000000001 (permanent): shop answered 400" in reason
         broken[0] = False
         assert run(instance, job).success
     assert [row["Outcome"] for row in scene.grid(job)] == ["matched"]

@@ -215,7 +215,7 @@ def test_a_run_that_ends_with_dead_letters_fails_once_and_is_redriven(
         " FROM dagster.event_logs WHERE run_id = %s AND dagster_event_type = 'STEP_FAILURE'"
     )
     ((said,),) = place.rows(failure, failed["id"])
-    assert said.startswith(f"job {key} ended with dead letters: 1 of 1 item, the first one "), said
+    assert said.startswith(f"job {key} ended with dead letters: 1 of 1 item; the first one is "), said
     assert "nobody may add it" in said
     with pool.single(place.server.url()) as connection:
         connection.execute(MENDED)

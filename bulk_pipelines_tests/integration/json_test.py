@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from bulk_pipelines import output
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import commanding, jobs
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.exports import submission as exports
 from bulk_pipelines.exports.request import ExportRequest
@@ -26,6 +26,7 @@ from bulk_pipelines.processing.intake import planning
 from bulk_pipelines.processing.recipes import library
 from bulk_pipelines.processing.request import ProcessingRequest
 from bulk_pipelines.settings import current
+from bulk_pipelines.terminal import commanding
 from bulk_pipelines_tests.scenes import exports as export_scenes
 from bulk_pipelines_tests.scenes.furnished import Furnished
 from bulk_pipelines_tests.scenes.whole_imports import begun, worked

@@ -22,10 +22,10 @@ from bulk_pipelines.api.owners.sessions import Session
 from bulk_pipelines.api.serving.tracing import Trace
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import payload
-from bulk_pipelines.engine.jobs import commanding
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import Forbidden, Unauthenticated
+from bulk_pipelines.terminal import commanding
 
 REMEMBERED_SECONDS = 1.0
 """The time for which a key that was found valid is not looked up again: a revoked key may work for that long."""

@@ -106,11 +106,11 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
     """Import the rejected records again, as an import of its own."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.plan.land import landing
     from bulk_pipelines.imports.request import RequestedFile
     from bulk_pipelines.storage.access import access_of
+    from bulk_pipelines.terminal import commanding
 
     chosen = settings.current()
     pool = connected()
@@ -134,9 +134,9 @@ def undo(job_key: str, yes: bool) -> None:
     """Remove the rows that an import in the mode insert added, after showing how many there are. Rows that were changed
     since, or that other rows refer to, stay."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.engine.jobs import commanding, progress_bar
     from bulk_pipelines.imports import submission
     from bulk_pipelines.imports.afterwards import undo as undoing
+    from bulk_pipelines.terminal import commanding, progress_bar
 
     pool = connected()
     with transaction(pool) as connection:

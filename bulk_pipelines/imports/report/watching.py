@@ -7,14 +7,15 @@ from sqlalchemy import Engine
 from bulk_pipelines.counted import counted
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import jobs, progress_bar
+from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.progress_bar import Gauge
-from bulk_pipelines.engine.jobs.watching import Work
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.progress import Progress
 from bulk_pipelines.imports.report.shown import ImportShown
+from bulk_pipelines.terminal import progress_bar
+from bulk_pipelines.terminal.progress_bar import Gauge
+from bulk_pipelines.terminal.watching import Work
 
 GOOD = {JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}
 

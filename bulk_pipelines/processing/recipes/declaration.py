@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from bulk_pipelines import settings
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.processing.recipes import forms, templates
 from bulk_pipelines.processing.recipes.checking import Fields, checked_name
 from bulk_pipelines.processing.recipes.forms import Form
 
+MOST_ATTEMPTS = 20
 QUERY = "query"
 """The name that stands for the text of the variant in the templates of a request."""
 
@@ -77,8 +79,9 @@ class Recipe:
     floor: float
     """The least score of a candidate that is worth a look."""
     attempts: int
+    """How often a row that fails is tried; the settings decide when the recipe does not say it."""
     not_found_attempts: int
-    """How often a row is tried for which nothing is found; 0 leaves it to the type of recipe."""
+    """How often a row is tried for which nothing is found; 0 leaves it to the type of recipe and to the settings."""
     per_try: int
     """How many variants one attempt asks for; 0 means all."""
     at_once: int
@@ -105,8 +108,8 @@ class Recipe:
                 threshold=fields.number("threshold", 0.0, most=1.0),
                 margin=fields.number("margin", 0.0, most=1.0),
                 floor=fields.number("floor", 0.0, most=1.0),
-                attempts=fields.whole("attempts", 5, least=1, most=20),
-                not_found_attempts=fields.whole("not_found_attempts", 0, most=20),
+                attempts=fields.whole("attempts", attempts_by_settings(), least=1, most=MOST_ATTEMPTS),
+                not_found_attempts=fields.whole("not_found_attempts", 0, most=MOST_ATTEMPTS),
                 per_try=fields.whole("per_try", 0, most=100),
                 at_once=fields.whole("at_once", 4, least=1, most=64),
                 matched_share=fields.number("matched_share", 0.0, most=1.0),
@@ -150,6 +153,11 @@ class Recipe:
             if name not in known:
                 raise InvalidInput("variants", f"{self.name} has no variant {name!r}; it has {', '.join(known)}")
         return tuple(known[name] for name in names)
+
+
+def attempts_by_settings() -> int:
+    """Return how often a row that fails is tried by a recipe that does not say it."""
+    return min(settings.current().engine.max_attempts_error, MOST_ATTEMPTS)
 
 
 def rotated(things: tuple[Any, ...], attempt: int) -> tuple[Any, ...]:

@@ -89,5 +89,6 @@ class RecipeType:
     """Whether a recipe matches no entry with two rows of a job; None if no recipe of this type can ask for that."""
     load: Callable[[Engine, Recipe], None] | None = None
     """Loads what the recipe needs, before the rows of a job are persisted."""
-    not_found_attempts: int = 2
-    """How often a row is tried for which nothing is found, unless the recipe says it."""
+    not_found_attempts: int | None = None
+    """How often a row is tried for which nothing is found, unless the recipe says it. None leaves it to the settings.
+    """

@@ -47,8 +47,8 @@ def list_rows(job_key: str, outcome: str, after: str, size: int) -> None:
 @output.shows(DecisionShown)
 def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
     """Decide about a row: accept or reject the candidate ENTRY, say that none is right, or leave it open again."""
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing.review import deciding
+    from bulk_pipelines.terminal import commanding
 
     decided = deciding.decide(connected(), job_key, row, verdict, entry, commanding.actor()).as_json()
     output.show(DecisionShown(**decided), json.dumps(decided, ensure_ascii=False))
@@ -59,8 +59,8 @@ def decide(job_key: str, row: str, verdict: str, entry: str | None) -> None:
 @output.shows(DecisionsApplied)
 def apply(job_key: str) -> None:
     """Apply all decisions to the rows of a job, as they are applied to the rows of later jobs."""
-    from bulk_pipelines.engine.jobs import commanding
     from bulk_pipelines.processing.review import deciding
+    from bulk_pipelines.terminal import commanding
 
     changed = deciding.apply(connected(), job_key, commanding.actor())
     output.show(DecisionsApplied(changed), f"{counted(changed, 'row')} changed")

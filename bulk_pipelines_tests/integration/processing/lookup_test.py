@@ -46,6 +46,19 @@ def test_every_outcome_is_kept_apart_with_its_evidence(scene: Scene) -> None:
     assert [each["id"] for each in by_title["twins"].result["evidence"]["candidates"]] == ["a", "b"]  # type: ignore[index]
 
 
+def test_the_settings_say_how_often_a_row_is_tried_when_the_recipe_does_not(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_MAX_ATTEMPTS_ERROR", "2")
+    monkeypatch.setenv("BULK_MAX_ATTEMPTS_NOT_FOUND", "3")
+    with ProviderServer(by_word) as server:
+        scene.shop(server.url, "break_after = 0\nkeep_nothing_days = 0")
+        job = scene.done(source=scene.products("down", "gone"))
+    failed, missed = scene.rows(job)
+    assert (failed.status, failed.attempt_count) == ("DLQ", 2)
+    assert (missed.status, missed.not_found_count) == ("NOT_FOUND", 3)
+
+
 def test_the_envelope_goes_with_the_row_and_to_the_provider(scene: Scene) -> None:
     with ProviderServer(by_word) as server:
         scene.shop(server.url)

@@ -21,6 +21,9 @@ from bulk_pipelines.engine.worker.slices import SliceLimits
 from bulk_pipelines.errors import ErrorClass, InvalidInput
 from bulk_pipelines.exports import definitions as exports
 from bulk_pipelines.imports import definitions as imports
+from bulk_pipelines.notices import definitions as notices
+from bulk_pipelines.processing import definitions as processing
+from bulk_pipelines.processing.types import TYPES
 from bulk_pipelines.resources import RESOURCES
 from bulk_pipelines.settings.engine import EngineSettings
 
@@ -152,14 +155,18 @@ def test_the_delays_after_each_class_of_error(error_class: ErrorClass) -> None:
 
 # What the kinds make of them, as Dagster's steps and the sweeper get them.
 
-KINDS: list[Callable[[], Kind]] = [
+LONG: list[Callable[[], Kind]] = [
     *(lambda resource=each: imports.pipeline(resource).kind for each in RESOURCES),
     *(lambda resource=each: exports.pipeline(resource).kind for each in RESOURCES),
-    lambda: distribution.pipeline().kind,
 ]
+"""Kinds one item of which may take long."""
+ROWS: list[Callable[[], Kind]] = [lambda each=each: processing.pipeline(each).kind for each in TYPES.values()]
+"""Kinds whose jobs have recipes, which decide how often a row is tried: see `lookup_test.py`."""
+OTHERS: list[Callable[[], Kind]] = [lambda: notices.pipeline().kind, lambda: distribution.pipeline().kind]
+"""Kinds that decide for themselves how often an item is tried that fails: see docs/engine.md."""
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda made: made().name)
+@pytest.mark.parametrize("kind", [*LONG, *ROWS, *OTHERS], ids=lambda made: made().name)
 def test_each_kind_takes_the_settings(kind: Callable[[], Kind], monkeypatch: pytest.MonkeyPatch) -> None:
     before = kind()
     variables = {
@@ -175,17 +182,20 @@ def test_each_kind_takes_the_settings(kind: Callable[[], Kind], monkeypatch: pyt
     for name, value in variables.items():
         monkeypatch.setenv(f"BULK_{name}", value)
     now = kind()
-    assert (now.retry.not_found_attempts, now.retry.max_deaths) == (7, 17)
+    assert now.retry.max_deaths == 17
+    if kind not in ROWS:
+        assert now.retry.not_found_attempts == 7
+    if kind in LONG:
+        assert now.retry.max_attempts == 77
     assert now.retry.backoff(ErrorClass.DIED).base == 0.05
     assert now.slices.target_seconds == 9.0
     assert slices.lease_seconds(now.slices, 10_000) > slices.lease_seconds(before.slices, 10_000)
     assert now.settling.flush_at == 9
-    if now.name != "distribution":  # it has settings of its own for these two
-        assert now.retry.max_attempts == 77
+    if now.name != "distribution":  # it has a setting of its own
         assert slices.lease_seconds(now.slices, None) > slices.lease_seconds(before.slices, None)
 
 
-@pytest.mark.parametrize("kind", KINDS[:-1], ids=lambda made: made().name)
+@pytest.mark.parametrize("kind", LONG, ids=lambda made: made().name)
 def test_what_takes_long_is_claimed_one_by_one(kind: Callable[[], Kind], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BULK_CLAIM_MIN", "50")
     assert [slices.claim_size(kind().slices, seconds) for seconds in (None, 0.0, 100.0)] == [1, 1, 1]

@@ -11,10 +11,11 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.jobs import commanding, dispatch, jobs
+from bulk_pipelines.engine.jobs import dispatch, jobs
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import BulkError, Conflict
+from bulk_pipelines.terminal import commanding
 
 LOOK_SECONDS = 0.25
 GRACE_SECONDS = 1.0

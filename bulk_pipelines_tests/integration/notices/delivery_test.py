@@ -11,34 +11,15 @@ from sqlalchemy import Engine
 
 from bulk_pipelines import cli
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
-from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.outcomes import Bury, Done, Outcome
 from bulk_pipelines.engine.states import JobState
-from bulk_pipelines.engine.worker import drain
-from bulk_pipelines.engine.worker.runner import Worker
-from bulk_pipelines.engine.worker.tools import Tools
 from bulk_pipelines.errors import InvalidInput, Permanent, Transient
 from bulk_pipelines.notices import outbox, sending, subscriptions
 from bulk_pipelines.notices.outbox import Emptied
 from bulk_pipelines.notices.request import EventType
 from bulk_pipelines.settings import Settings
-from bulk_pipelines_tests.scenes import engine_jobs
-from bulk_pipelines_tests.scenes.engine_jobs import only, running
-from bulk_pipelines_tests.scenes.notices import ME, Receiver, delivered, subscribed, verify
+from bulk_pipelines_tests.scenes.notices import ME, Receiver, delivered, ended, subscribed, verify
 from bulk_pipelines_tests.servers.web_server import Answer, Handler, status
-
-
-def ended(engine: Engine, dead: int = 0, *, items: int = 4, owner: str = "me") -> Job:
-    def handle(lease: Lease, tools: Tools) -> Outcome:
-        return Bury("no") if lease.input["n"] < dead else Done()
-
-    kinds = only(engine_jobs.kind(handle))
-    job = running(engine, items, kinds=kinds, owner=owner)
-    with Worker(engine, kinds, job) as worker:
-        drain.drain(worker)
-    return engine_jobs.found(engine, job)
 
 
 def test_an_end_is_told_signed_and_once(engine: Engine) -> None:

@@ -13,9 +13,9 @@ from rich.table import Column
 from sqlalchemy import Engine
 
 from bulk_pipelines.counted import counted as in_words
-from bulk_pipelines.engine.jobs import watching
-from bulk_pipelines.engine.jobs.watching import Sight, Work
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.terminal import watching
+from bulk_pipelines.terminal.watching import Sight, Work
 
 LINE_SECONDS = 10.0
 CANCELLING = "cancelling"

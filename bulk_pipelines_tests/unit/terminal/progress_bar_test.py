@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import pytest
 from rich.console import Console
 
-from bulk_pipelines.engine.jobs import progress_bar
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.engine.jobs.progress_bar import Gauge, Glance
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.terminal import progress_bar
+from bulk_pipelines.terminal.progress_bar import Gauge, Glance
 from bulk_pipelines_tests.scenes.some_job import SOME_JOB
 
 
