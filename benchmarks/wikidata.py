@@ -160,7 +160,7 @@ def peers_answer(call: Call, row: Named) -> str | None:
 
 
 def peer(url: str, folder: Path, rows: Sequence[Named], wiki: Wikimedia) -> tuple[dict[int, str | None], float, int]:
-    """The same of the other side: three threads, each with one row at a time."""
+    """Measure the other side: three threads, each with one row at a time."""
     found: dict[int, str | None] = {}
     with wiki.server(ANSWER_SECONDS) as server:
         (folder / "bench.toml").write_text(RECIPES.format(address=server.url))

@@ -63,7 +63,7 @@ def another_run_works(tools: Tools) -> None:
 
 
 def lasting(lease: Lease, tools: Tools) -> Outcome:
-    """Many small steps, each with its checkpoint; left in the middle when it is asked to."""
+    """Work many small steps, each with its checkpoint, and leave in the middle when asked to."""
     begun = (lease.checkpoint or {"step": 0})["step"]
     for step in range(begun, lease.input["steps"]):
         if tools.stopping():

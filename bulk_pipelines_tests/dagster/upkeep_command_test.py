@@ -25,7 +25,7 @@ def bulk(*arguments: str) -> Result:
 
 
 def told(result: Result) -> dict[str, str]:
-    """The table: what, and how often."""
+    """Return the table that the command printed: what was done, and how often."""
     assert result.exit_code == 0, result.output
     rows = [line.rsplit("  ", maxsplit=1) for line in result.stdout.splitlines()]
     return {name.strip(): count.strip() for name, count in rows}

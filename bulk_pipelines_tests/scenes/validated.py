@@ -70,7 +70,8 @@ def outcome(
 
 
 def csv_of(*rows: dict[str, str]) -> bytes:
-    """One record with the columns of the first; every field in quotes, unless it is empty."""
+    """Return a CSV file with these records. Each has the columns of the first one, and every field is in quotes, unless
+    it is empty."""
     names = list(rows[0])
     lines = [",".join(names)] + [
         ",".join('"' + row[name].replace('"', '""') + '"' if row[name] else "" for name in names) for row in rows

@@ -87,7 +87,7 @@ class Crew:
                 print(f"--- {member.name}, exit code {member.process.returncode}:\n{member.log.read_text()}")
 
     def hire(self, count: int = 1, *, skew: float = 0.0, wait: bool = False) -> list[Member]:
-        """New processes, all up and ready."""
+        """Start new workers, and return them when all are up and ready."""
         started = [self.start(skew, wait) for _ in range(count)]
         for member in started:
             until(lambda member=member: member.said("ready") or not member.alive, f"{member.name} is ready")  # type: ignore[misc]

@@ -112,7 +112,7 @@ class Scene:
             return count(connection, "SELECT (SELECT count(*) FROM part) + (SELECT count(*) FROM mark)")
 
     def end_connections(self) -> int:
-        """Terminate every connection to the job's database; how many there were."""
+        """Terminate every connection to the job's database, and return how many there were."""
         ask = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
         with pool.single(self.server.url()) as connection:
             return len(connection.execute(ask, [self.pool.url.database]).fetchall())

@@ -41,7 +41,7 @@ def waiting_for_a_lock(scene: Scene, worker: str) -> int:
 
 
 def the_job_s_row_held(scene: Scene, job: Job) -> psycopg.Connection[Any]:
-    """Whoever moves the job's counters waits until this connection is closed."""
+    """Hold the job's row: whoever moves the job's counters waits until this connection is closed."""
     holder = pool.single(scene.url)
     holder.execute("BEGIN")
     holder.execute("SELECT FROM job WHERE job_id = %s FOR UPDATE", [job.job_id])

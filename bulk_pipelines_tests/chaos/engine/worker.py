@@ -54,7 +54,7 @@ def work(given: argparse.Namespace) -> None:
 
 
 def end_with_the_parent() -> None:
-    """A test that is killed leaves no workers behind: then its end of the pipe is closed."""
+    """End this process when the test is killed, which closes its end of the pipe: so it leaves no workers behind."""
     while os.read(0, 1024):
         pass
     os._exit(1)

@@ -24,7 +24,7 @@ def forget(scene: Scene, *, most: int = 1_000, dry_run: bool = False) -> int:
 
 
 def distributed(scene: Scene, count: int) -> list[str]:
-    """The names in the registry, in its order."""
+    """Make so many files, and return their names in the order of the registry."""
     scene.have(many(count), rows=1)
     scene.done(many(count))
     names = list(scene.registry())
@@ -33,7 +33,7 @@ def distributed(scene: Scene, count: int) -> list[str]:
 
 
 def remove(scene: Scene, names: list[str]) -> None:
-    """The files, behind the registry's back."""
+    """Delete the files with these names behind the registry's back."""
     found = scene.registry()
     with locations.folder(scene.place.url, scene.place.access) as storage:
         storage.delete(*(found[name].path.removeprefix(f"{scene.place.url}/") for name in names))

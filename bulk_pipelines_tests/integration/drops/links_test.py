@@ -67,7 +67,7 @@ def test_a_link_while_it_is_landed(drops: Drops, name: str, monkeypatch: pytest.
 
 
 def left_alone(drops: Drops, name: str) -> None:
-    """The other file is loaded, the secret is not, and nobody can read it in what was landed."""
+    """Check that the other file is loaded, that the secret is not, and that nobody can read it in what was landed."""
     other = "here" if name != "users.csv" else "deep"
     assert drops.users() == [f"reader{number}@{other}.example.org" for number in range(2)]
     landed = Path(drops.box.url).parent / "home" / "landed"

@@ -26,7 +26,7 @@ def inbox(engine: Engine, tmp_path: Path) -> Inbox:
 
 
 def loaded(inbox: Inbox, *names: str) -> None:
-    """Dropped, taken and imported; the files stay where they are."""
+    """Drop files, and have them taken and imported; the files stay where they are."""
     for name in names:
         inbox.drop(name)
     assert inbox.look().taken == len(names)

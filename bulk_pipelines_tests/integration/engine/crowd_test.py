@@ -165,7 +165,7 @@ def crowd(pool: Engine, given: list[Job], deeds: int, seed: int) -> list[Somebod
 
 
 def work_off(pool: Engine, job: Job) -> None:
-    """Everybody is gone: the silence is noticed, and what is left is done."""
+    """Do what is left when everybody is gone and the silence was noticed."""
     while found(pool, job).open_items and found(pool, job).status is not JobState.CANCELLED:
         with transaction(pool) as connection:
             connection.execute(ALL_RUN_OUT)

@@ -40,7 +40,7 @@ def many(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def nobody_exports(connection: psycopg.Connection[Any]) -> None:
-    """A connection that was closed is gone from PostgreSQL a moment later."""
+    """Check that nobody exports any more. A connection that was closed is gone from PostgreSQL a moment later."""
     until(lambda: exporting(connection) == 0, "no connection of an export is left", seconds=10)
     assert not [thread for thread in threading.enumerate() if thread.name == "export"]
 

@@ -14,7 +14,7 @@ CHOSEN = Settings(keep_items_days=30, keep_jobs_days=365)
 
 
 def job(engine: Engine, *, days_over: int | None, items: int) -> str:
-    """A job with its items that has been over for so many days; None: it is still at work."""
+    """Insert a job with its items that has been over for so many days; None: it is still at work."""
     with transaction(engine) as connection:
         row = connection.execute(
             """INSERT INTO job (kind, owner, origin, request_hash, status, started_at, planned_at, finished_at,

@@ -35,7 +35,7 @@ KINDS = Kinds([Kind("noop", lambda lease, tools: Done({}), slices=SliceLimits(fi
 
 
 def old_job(engine: Engine, status: str, item_status: str, items: int) -> int:
-    """Begun 40 days ago; over since, if its state says so."""
+    """Insert a job that began 40 days ago, and that was over at once if its state says so. Return its id."""
     counter = {"SUCCEEDED": "succeeded_items", "PENDING": "pending_items", "RETRY_WAIT": "retry_wait_items"}[
         item_status
     ]

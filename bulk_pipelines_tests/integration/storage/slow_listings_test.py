@@ -21,7 +21,7 @@ OF_ONE_IMPORT = 100
 
 @contextmanager
 def far(place: Place, server: LoginServer | S3Server, tmp_path: Path) -> Iterator[Storage]:
-    """The place, over the line."""
+    """Provide the storage of a place, reached over a slow line."""
     near = server.port if isinstance(server, LoginServer) else int(server.endpoint.rpartition(":")[2])
     with slow_line(near, ROUND_TRIP) as port:
         access = place.access

@@ -124,7 +124,7 @@ def pool(server: Any, template: str) -> Iterator[Engine]:
 
 
 def ended(pool: Engine, answers: Mapping[str, object], concurrency: int) -> dict[str, Any]:
-    """Every item of a job in which some answer as given, after one pass of a worker over all of them."""
+    """Return every item of a job in which some answer as given, after one pass of a worker over all of them."""
 
     def handle(lease: Lease, tools: Tools) -> Outcome:
         if lease.item_key not in answers:

@@ -100,7 +100,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @initialize(fail_fast=st.booleans(), count=st.integers(1, 8))
     def begin(self, fail_fast: bool, count: int) -> None:
-        """Something to work, so that no run is spent on empty tables."""
+        """Begin with something to work, so that no run is spent on empty tables."""
         self.submit(0, fail_fast, None)
         self.add(0, 0, 0, count)
         self.move_job(0, 0, JobEvent.START)
@@ -127,7 +127,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.any_open())
     @rule(who=places, which=places, first=st.integers(0, 12), count=st.integers(1, 8))
     def add(self, who: int, which: int, first: int, count: int) -> None:
-        """Some of the keys may be there already."""
+        """Add items to a job. Some of their keys may be there already."""
         model = self.model(which)
         keys = [f"k{number}" for number in range(first, first + count)]
         sizer = BatchSizer.within(BatchLimits(min_rows=1, start_rows=2))
@@ -167,7 +167,7 @@ class Lifecycle(RuleBasedStateMachine):
             self.held.append(Held(model, lease))
 
     def check_claim(self, model: Model, taken: list[Thing], most: int) -> None:
-        """A suspect alone; else as many as there are, due retries before what is pending."""
+        """Check that a suspect was taken alone; else as many as there are, due retries before what is pending."""
         ready = [thing for thing in model.things.values() if thing.claimable]
         if model.state is not JobState.RUNNING:
             assert taken == []
@@ -186,7 +186,8 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(who=places, which=leases_chosen, in_time=st.booleans(), outcome=outcomes, draw=draws)
     def settle(self, who: int, which: list[int], in_time: bool, outcome: Outcome, draw: float) -> None:
-        """Leases of one job: valid ones, or any that anybody ever had, rescued, taken by others, settled before."""
+        """Settle leases of one job: valid ones, or any that anybody ever had, rescued, taken by others, settled
+        before."""
         self.write_settlement(who, self.of_one_job(which, in_time), outcome, draw)
 
     def write_settlement(self, who: int, chosen: list[Held], outcome: Outcome, draw: float) -> None:
@@ -277,7 +278,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.any(ItemState.RUNNING))
     @rule(which=leases_chosen)
     def silence(self, which: list[int]) -> None:
-        """Leases run out: their workers are dead, or slow, and may still come back."""
+        """Let leases run out: their workers are dead, or slow, and may still come back."""
         self.expire(self.of_one_job(which, in_time=True))
 
     def expire(self, gone: list[Held]) -> None:
@@ -298,7 +299,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.any(ItemState.RETRY_WAIT))
     @rule(which=places)
     def time_passes(self, which: int) -> None:
-        """Every wait of a job is over."""
+        """Let every wait of a job be over."""
         model = self.model(which)
         with transaction(self.pool) as connection:
             connection.execute(
@@ -431,7 +432,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.any_planned())
     @rule(which=places)
     def finish(self, which: int) -> None:
-        """A worker thinks that it was the last one; the finalizer looks."""
+        """Try to end the job, as a worker does that thinks it was the last one, and as the finalizer does."""
         model = self.model(which)
         end.attempt(self.pool, KINDS, model.job_key)
         self.finished(model)
@@ -477,7 +478,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert model.count(*WAITING) == 0
 
     def teardown(self) -> None:
-        """The whole record, once more from its beginning: no gap, no term settled twice."""
+        """Check the whole record once more from its beginning: it has no gap, and no term is settled twice."""
         with transaction(self.pool) as connection:
             engine_log.check(connection)
 
@@ -510,7 +511,7 @@ class Lifecycle(RuleBasedStateMachine):
         return any(model.count(*states) for model in self.models)
 
     def of_one_job(self, which: list[int], in_time: bool) -> list[Held]:
-        """Each item and term once; in time: those that are valid, if there are any."""
+        """Return leases of one job, each once; if `in_time`, those that are valid, if there are any."""
         there = [held for held in self.held if held.valid or not in_time] or self.held
         first = there[which[0] % len(there)]
         mine = [held for held in there if held.model is first.model]

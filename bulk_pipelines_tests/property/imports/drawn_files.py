@@ -60,7 +60,7 @@ ARRAY_JUNK = [*JSON_JUNK, b"", b'{"name": "A\rn"}', b'{"name": "A\nn"}', b"{} {}
 
 @st.composite
 def records(draw: st.DrawFn, resource: Resource) -> dict[str, Any]:
-    """Most of them good, so that they have to be told apart by their keys."""
+    """Draw a record. Most are good, so that they have to be told apart by their keys."""
     record = {name: draw(st.sampled_from(GOOD[name])) for name in resource.column_names}
     if draw(st.integers(0, 3)) == 0:
         for name in draw(st.sets(st.sampled_from(resource.column_names), min_size=1, max_size=2)):

@@ -193,8 +193,8 @@ def is_accepted(drawn: Drawn, refused: Callable[[Row], bool]) -> bool:
 
 
 def compare_cut_short(engine: Engine, drawn: Drawn, job: Job) -> None:
-    """An import that was cancelled or aborted: each of its records counts once; what it has changed, it has changed
-    rightly."""
+    """Compare an import that was cancelled or aborted: each of its records counts once; what it has changed, it has
+    changed rightly."""
     every = {each.line: each for each in slow_import.candidates(drawn.asked())}
     came = found(engine, drawn, ended(engine, job))
     counts, rows = came["counts"], came["rows"]

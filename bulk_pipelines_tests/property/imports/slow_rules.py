@@ -115,7 +115,7 @@ def breaks(text: str, rule: Rule) -> bool:
 
 
 def filled(values: dict[str, Any], resource: Resource, made: str, now: datetime) -> dict[str, Any]:
-    """A new row: something stands in for what is missing, where the declaration says so."""
+    """Return a new row, in which something stands in for what is missing, where the declaration says so."""
     stand_ins = {Fill.NEW_ID: made, Fill.IMPORT_TIME: now, Fill.CHANGE_TIME: now, Fill.TRUE: True, Fill.EMPTY_LIST: []}
     return {
         column.name: stand_ins[column.fill] if values[column.name] is None and column.fill else values[column.name]

@@ -61,7 +61,7 @@ def check_reason(step: Step, before: int, limits: BatchLimits) -> None:
 
 
 def trajectory(limits: BatchLimits, seconds_of: Callable[[int], float], batches: int) -> list[int]:
-    """The sizes against a database that takes so long for so many rows."""
+    """Return the sizes of batches that a database gets which takes so long for so many rows."""
     sizer = BatchSizer.within(limits)
     sizes = []
     for _ in range(batches):

@@ -102,7 +102,7 @@ def test_a_circle_is_refused() -> None:
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """Objects and lists in turn, so deep, the outermost included."""
+    """Return objects and lists in turn, so many in each other, the outermost counted."""
     value: Any = 1
     for level in range(depth):
         value = [value] if level % 2 else {"x": value}

@@ -12,7 +12,7 @@ levels = st.floats(LIMITS.floor, 1)
 
 @st.composite
 def slices(draw: st.DrawFn) -> tuple[int, int, int]:
-    """Total, throttled, failed."""
+    """Draw how many items a slice has, how many of them were throttled, and how many failed."""
     total = draw(st.integers(0, 1_000))
     failed = draw(st.integers(0, total))
     return total, draw(st.integers(0, failed)), failed

@@ -35,7 +35,7 @@ few = settings(max_examples=examples(150), deadline=None, suppress_health_check=
 
 @contextmanager
 def small_steps(size: int) -> Iterator[None]:
-    """Reading and cutting in steps of so many bytes, so that every border is met."""
+    """Read and cut in steps of so many bytes within the block, so that every border is met."""
     with patch.object(cutting, "BLOCK", size), patch.object(blocks, "LEAST_READ", size):
         yield
 
@@ -50,7 +50,7 @@ def pieces(path: Path, found: Layout, size: tuple[int, int, int]) -> Iterator[Bl
 
 
 def read_csv(path: Path, found: Layout, size: tuple[int, int, int]) -> tuple[list[list[str]], list[int], list[int]]:
-    """The good rows, their lines, and the lines of the others."""
+    """Return the good rows, their lines, and the lines of the others."""
     rows, lines, faults = [], [], []
     for block in pieces(path, found, size):
         parsed = csv_parsing.parse(block, COLUMNS)
