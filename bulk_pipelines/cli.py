@@ -28,6 +28,7 @@ from bulk_pipelines.processing.review import commands as review
 from bulk_pipelines.remote import commands as remote
 from bulk_pipelines.remote import job_commands as remote_jobs
 from bulk_pipelines.telemetry import error_log, logs
+from bulk_pipelines.terminal.connecting import connected
 
 ADVERTISED = re.compile(r"\(Background on this error at: .*?\)")
 
@@ -229,14 +230,13 @@ def upkeep(name: str, *options: str) -> None:
 @output.shows(ScanShown, many=True)
 def scan(source: str | None) -> None:
     """Look at the sources now: complete files are taken, and files are put away whose imports are over."""
-    from bulk_pipelines.database import ready
     from bulk_pipelines.dropping import doors
     from bulk_pipelines.drops import scan as scanning
 
     chosen = settings.current()
     where = doors()
     found = scanning.configured(chosen, list(where.references), source)
-    pool = ready.opened(chosen, "bulk cli")
+    pool = connected()
     done = list(scanning.scan(pool, found, chosen, where, scanning.SECONDS))
     shown = [
         ScanShown(

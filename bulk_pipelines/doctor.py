@@ -200,7 +200,7 @@ def room(chosen: Settings) -> Finding:
         found = migrations.look_around(address.url(chosen))
     except BulkError as error:
         return Finding(subject, False, str(error), "mend that before `bulk migrate`, see docs/privileges.md")
-    said = [f"{found.own}, " + ("which has our tables" if found.settled else "which `bulk migrate` makes ready")]
+    said = [f"{found.own}, " + ("which has our tables" if found.is_ours else "which `bulk migrate` makes ready")]
     if found.former:
         said.append(f"the tables of an older version in {found.former} will be moved there by `bulk migrate`")
     if found.others:

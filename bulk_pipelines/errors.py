@@ -5,10 +5,13 @@ BulkError
     UnsafePath             a name that could leave its folder, or an address that must not be called
     OverLimit              larger, slower or more tightly compressed than allowed
     BadCompression         not what it was said to be, damaged or cut off
+    Unfit                  a file does not fit as it is read; names the options that would help
+    DigestMismatch         content that was sent is not what its digest says
   Conflict                 the request contradicts what is already there
     IdempotencyConflict    the key was used before, for another request
     InFlight               the first request with this key is still arriving
     WrongState             the job's state does not allow what was asked
+    TakenOver              another request goes on with this upload
   NotFound                 what was asked for does not exist
     UnknownJob             no job has this key
     Gone                   it was there, and is not there any more
@@ -28,12 +31,15 @@ BulkError
       Missing              see above
       Refused              credentials are missing, wrong or not enough; a certificate is not trusted
       Full                 the target has no room left
+      NotSatisfiable       the range that was asked for begins behind the end of the object
+      Undecoded            the bytes are no picture of a known format
       UnsafePath           see above
       OverLimit            see above
       BadCompression       see above
 LeaseLost                  somebody else holds the item now: the work is dropped, never shown
 
-The errors of jobs are in `engine.errors`, those of storages in `storage.errors`. A handler may raise any of them;
+The errors of jobs are in `engine.errors`, those of storages in `storage.errors`; an error that one module raises stands
+in that module. A handler may raise any of them;
 `engine.worker.retry` decides by its `error_class` whether the item is tried again.
 """
 

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines import output, suggestions
 from bulk_pipelines.api.shown import KeyMade, KeyShown
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from bulk_pipelines.api.owners.keys import Key
     from bulk_pipelines.engine.jobs.audit import Entry
 
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 class Expiry(click.ParamType[datetime]):

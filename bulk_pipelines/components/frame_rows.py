@@ -100,7 +100,7 @@ def of_export(pool: Engine, job_key: str) -> pa.RecordBatchReader:
     if job.kind not in export_kinds():
         resources.refuse_kind(job_key, job.kind, "export")
     check_ended(job)
-    request = ExportRequest.parse(job.params)
+    request = ExportRequest.from_params(job.params)
     if request.format not in READ:
         raise Conflict(
             f"the file of {job_key} is {request.format}, which holds no types: a frame is read from"

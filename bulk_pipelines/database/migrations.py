@@ -69,7 +69,7 @@ def apply(url: str, directory: Path = MIGRATIONS) -> list[str]:
     with backend(url) as yoyo, alone(yoyo.connection):
         done = []
         if missing(yoyo, directory):
-            settle_in(yoyo.connection, own, directory)
+            make_ready(yoyo.connection, own, directory)
             # What a migration names is ours, even where a table of people has the same name.
             yoyo.connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", [own])
             yoyo.ensure_internal_schema_updated()
@@ -107,7 +107,7 @@ def holder(connection: Connection) -> str:
     return f"process {row[0]} of the server, {row[1] or 'without a name'}" if row else "it has just ended"
 
 
-def settle_in(connection: Connection, own: str, directory: Path) -> None:
+def make_ready(connection: Connection, own: str, directory: Path) -> None:
     """See to it that our schema is there, and has what an older version has made elsewhere."""
     names = [str(migration.id) for migration in migrations(directory)]
     with connection.transaction():
@@ -151,7 +151,7 @@ class Surroundings:
     and which tables of people have the names of ours."""
 
     own: str
-    settled: bool
+    is_ours: bool
     former: str | None
     others: list[str]
     alike: list[str]
@@ -164,9 +164,9 @@ def look_around(url: str, directory: Path = MIGRATIONS) -> Surroundings:
     with backend(url) as yoyo:
         connection = yoyo.connection
         applied_names(connection)
-        settled = has_marks(connection, own)
+        is_ours = has_marks(connection, own)
         former = None
-        if not settled:
+        if not is_ours:
             schemas.exists(connection, own)
             former = moving.former_home(connection, [each.stem for each in files], own)
             refuse_second_home(connection, own, former)
@@ -176,7 +176,7 @@ def look_around(url: str, directory: Path = MIGRATIONS) -> Surroundings:
         alike = queries.text("homes", "named_alike"), {"own": own, "names": names, "former": former}
         return Surroundings(
             own,
-            settled,
+            is_ours,
             former,
             [name for (name,) in connection.execute(*others)],
             [name for (name,) in connection.execute(*alike)],

@@ -2,22 +2,14 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.counted import counted
 from bulk_pipelines.distribution.shown import DistributionShown, DistributionSubmitted, SampleShown
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.group(name="distribute")

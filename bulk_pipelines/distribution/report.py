@@ -1,7 +1,6 @@
 """What became of a job: figures, and the files that people ask about."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from psycopg.rows import class_row
 
@@ -60,7 +59,7 @@ def of_job(connection: Connection, job: Job) -> Figures:
     assert totals is not None, "sums always make a row"
     return Figures(
         totals,
-        duration(job),
+        job.seconds_at_work,
         files(connection, "shown_files", job, SHOWN_FILES),
         files(connection, "slowest_files", job, SHOWN_SLOWEST),
     )
@@ -72,10 +71,3 @@ def files(connection: Connection, query: str, job: Job, most: int) -> list[File]
         File(stored(wanted).shown, *(result[name] for name in ("path", "size", "rows", "reused", "seconds")))
         for wanted, result in rows
     ]
-
-
-def duration(job: Job) -> float:
-    """Return the seconds from the start of the job's first run to the job's end, or to now while it is open."""
-    if job.started_at is None:
-        return 0.0
-    return ((job.finished_at or datetime.now(UTC)) - job.started_at).total_seconds()

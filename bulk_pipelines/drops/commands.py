@@ -7,19 +7,12 @@ import click
 
 from bulk_pipelines import output, settings
 from bulk_pipelines.drops.shown import DropRetried, DropShown
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from bulk_pipelines.drops.sources import DropSource
 
 STATES = ["watched", "taken", "done", "duplicate", "failed", "vanished", "unmatched"]
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 def known_sources() -> "list[DropSource]":

@@ -5,8 +5,9 @@ from typing import Any, TextIO
 
 import click
 
-from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines import output, suggestions
 from bulk_pipelines.exports.report.shown import ExportShown
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.command(name="export")
@@ -46,7 +47,6 @@ def command(
     """Write the rows of users, articles, comments, any table or a SELECT to a file, whole or not at all.
     Ctrl-C cancels.
     """
-    from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.exports import printing, submission
@@ -66,7 +66,7 @@ def command(
     if to_stdout and (idempotency_key is not None or priority):
         raise InvalidInput(TARGET, "an export to standard output is no job: leave the key and the priority out")
     target.require_folder(given.get(TARGET, ""))
-    pool = ready.opened(settings.current(), "bulk cli")
+    pool = connected()
     with transaction(pool) as connection:
         source = submission.source(connection, resource, table, None if query is None else query.read())
     request = ExportRequest.parse(given | source)

@@ -71,7 +71,7 @@ def wind_up(pool: Engine, job_key: str, reached: Callable[[Point], None] = work.
 def removed(job: Job, found: Progress, reached: Callable[[Point], None]) -> bool:
     """Remove the export's file and unfinished files; False when it has to be tried again later. What can never be
     removed counts as removed."""
-    request = ExportRequest.parse(job.params)
+    request = ExportRequest.from_params(job.params)
     try:
         with target.opened(request, job.job_key, settings.current()) as place:
             if place.is_ours:

@@ -101,7 +101,7 @@ def row_count(resource: Resource) -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext, database: Database) -> dg.AssetCheckResult:
         with transaction(database.engine) as connection:
             job = jobs.find(connection, job_to_check(context, asset_name(resource.name)))
-        request = ExportRequest.parse(job.params)
+        request = ExportRequest.from_params(job.params)
         counted = (job.result or {}).get("rows")
         try:
             with target.opened(request, job.job_key, settings.current()) as place:

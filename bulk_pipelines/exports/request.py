@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Self, TypeVar
 
 from bulk_pipelines import resources
@@ -117,6 +118,11 @@ class ExportRequest:
         )
         return replace(request, to=checked_target(text(TARGET, params.get(TARGET) or ""), request.suffix))
 
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> "ExportRequest":
+        """Return the request of a job. However often this is called, a process parses a request once."""
+        return parsed(json.dumps(params, sort_keys=True))
+
     def __post_init__(self) -> None:
         if self.query and self.declaration is None:
             raise InvalidInput(QUERY, "it is not known which columns it has")
@@ -136,8 +142,7 @@ class ExportRequest:
 
     @property
     def kind_name(self) -> str:
-        """What the engine calls the kind of this export. Exports of queries are called as those of undeclared
-        tables."""
+        """What the engine calls exports of this request. Those of queries are called as those of undeclared tables."""
         return kind_name(written.UNDECLARED if self.query else self.resource)
 
     @property
@@ -167,11 +172,17 @@ class ExportRequest:
         }
 
     def as_params(self) -> dict[str, Any]:
-        """Return the request as a job keeps it; `parse` takes it back."""
+        """Return the request as a job keeps it; `from_params` takes it back."""
         params = self.shown() | {TARGET: self.to}
         if self.query:
             return params | {DECLARATION: {"columns": [column_of_query(each) for each in self.declared.columns]}}
         return params if self.declared.built_in else params | {DECLARATION: written.as_dict(self.declared)}
+
+
+@lru_cache(maxsize=64)
+def parsed(text: str) -> ExportRequest:
+    """Parse the JSON that a job keeps of a request."""
+    return ExportRequest.parse(json.loads(text))
 
 
 def declaration_of(given: object) -> Resource | None:

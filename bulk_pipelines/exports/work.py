@@ -66,7 +66,7 @@ def unheard(_: Point) -> None:
 def handle(lease: Lease, tools: Tools, reached: Callable[[Point], None] = unheard) -> Outcome:
     """Work the item. `reached` is called at each point of the try."""
     reached(Point.BEGUN)
-    request = ExportRequest.parse(tools.job.params)
+    request = ExportRequest.from_params(tools.job.params)
     with target.opened(request, tools.job.job_key, settings.current()) as place:
         if lease.attempt_count > 1:
             result = published_before(place, tools)

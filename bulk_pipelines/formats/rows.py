@@ -53,7 +53,7 @@ def written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[by
     head = bytes(memoryview(whole.serialize()))
     yield HEAD.pack(MAGIC, len(head)) + head
     for batch in batches:
-        for piece in cut(batch, whole):
+        for piece in pieces_of(batch, whole):
             data = memoryview(piece.serialize())
             first = piece.column(0)[0].as_py()
             yield BATCH_HEAD.pack(len(data), piece.num_rows, first)
@@ -64,8 +64,8 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
-def cut(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into ones that have not too many rows and bytes, and write out the values of dictionaries."""
+def pieces_of(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the batch as ones that have not too many rows and bytes, and write out the values of dictionaries."""
     if not batch.num_rows:
         return
     longest = sum(longest_of(values.dictionary) for values in batch.columns if isinstance(values, pa.DictionaryArray))

@@ -9,18 +9,13 @@ import click
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.formats.flags import reading_options, with_reading
 from bulk_pipelines.imports.files_first import FilesFirst
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from bulk_pipelines.imports.request import ImportRequest, Options
     from bulk_pipelines.resources.declaration import Resource
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 @click.group(name="import", cls=FilesFirst)

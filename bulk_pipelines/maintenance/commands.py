@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bulk_pipelines import output, settings, suggestions
+from bulk_pipelines import output, suggestions
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.maintenance.shown import Discarded, JobControlled, LetterShown, Redriven
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from bulk_pipelines.engine.jobs.dlq import DeadLetter, Wanted
     from bulk_pipelines.engine.jobs.jobs import Job
 
@@ -23,12 +22,6 @@ MOST_NAMED = 5
 """How many jobs are named in one line at most."""
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 class Age(click.ParamType[float]):

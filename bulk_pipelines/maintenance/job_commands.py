@@ -11,17 +11,12 @@ from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.maintenance import job_answers
 from bulk_pipelines.maintenance.job_answers import JobLine, JobShown
 from bulk_pipelines.settings import addresses
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 WATCH_SECONDS = 1.0
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 MOMENTS = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])

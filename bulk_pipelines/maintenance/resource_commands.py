@@ -6,6 +6,7 @@ import click
 
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.maintenance.shown import Adopted, Apart, ResourceChecked, ResourceShown, SamplesMade
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.group(name="resources")
@@ -32,12 +33,11 @@ def show_all() -> None:
 @output.shows(Adopted)
 def adopt(table: str, name: str | None, provenance: bool, again: bool) -> None:
     """Write the declaration of a table, as the catalogue knows it, to a file to edit and to keep in git."""
-    from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.resources import adoption
 
     chosen = settings.current()
-    with transaction(ready.opened(chosen, "bulk cli")) as connection:
+    with transaction(connected()) as connection:
         resource, path = adoption.adopt(connection, chosen, table, name, provenance=provenance, again=again)
     shown = Adopted(
         resource.name,
@@ -54,10 +54,10 @@ def adopt(table: str, name: str | None, provenance: bool, again: bool) -> None:
 @output.shows(SamplesMade)
 def sample() -> None:
     """Make the tables of users, articles and comments, to try the program with. An embedded database has them."""
-    from bulk_pipelines.database import ready, samples
+    from bulk_pipelines.database import samples
     from bulk_pipelines.database.pool import transaction
 
-    with transaction(ready.opened(settings.current(), "bulk cli")) as connection:
+    with transaction(connected()) as connection:
         made = samples.make(connection)
     output.show(SamplesMade(made), f"made {', '.join(made)}" if made else "the tables are there already")
 
@@ -68,13 +68,12 @@ def sample() -> None:
 def check(names: tuple[str, ...]) -> None:
     """Say where declarations and tables differ; exit with status 1 if any import could not work."""
     from bulk_pipelines import resources
-    from bulk_pipelines.database import ready
     from bulk_pipelines.database.pool import transaction
     from bulk_pipelines.errors import InvalidInput
     from bulk_pipelines.resources import comparing
 
     chosen = [resources.find(name) for name in names] or [each for each in resources.known() if not each.built_in]
-    pool = ready.opened(settings.current(), "bulk cli")
+    pool = connected()
     shown = []
     for resource in chosen:
         found = []

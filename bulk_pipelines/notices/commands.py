@@ -1,22 +1,12 @@
 """`bulk notify …`: who is told of what. What a command needs is imported when it runs."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from bulk_pipelines import output, settings
 from bulk_pipelines.notices.shown import NoticeTried, SubscriptionLine, SubscriptionMade, SubscriptionRemoved
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+from bulk_pipelines.terminal.connecting import connected
 
 KNOWN = ["job.ended", "job.failed", "job.dead_letters", "job.error_rate", "source.down", "source.silent"]
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 @click.group(name="notify")

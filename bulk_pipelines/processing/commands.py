@@ -10,15 +10,10 @@ from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.formats.flags import reading_options, with_reading
 from bulk_pipelines.processing.recipes.suggested import recipes_and_files
 from bulk_pipelines.processing.shown import KickOffShown, ProcessShown, Reprocessed
+from bulk_pipelines.terminal.connecting import connected
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-
-
-def connected() -> "Engine":
-    from bulk_pipelines.database import ready
-
-    return ready.opened(settings.current(), "bulk cli")
 
 
 @click.command()

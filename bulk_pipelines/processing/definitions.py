@@ -56,7 +56,7 @@ def metadata(pool: Engine, job: Job) -> Metadata:
         drawn = report.picture(report.scores(connection, job.job_id))
         shape = grid.of_job(connection, job.job_key)
         rows = grid.first_rows(connection, shape, SHOWN_ROWS)
-    seconds = report.seconds(job)
+    seconds = job.seconds_at_work
     shown: dict[str, dg.MetadataValue | str | int | float] = {
         "recipe": f"{recipe.name} ({recipe.digest})",
         "state": job.status.value,

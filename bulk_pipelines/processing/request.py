@@ -1,8 +1,10 @@
 """The request for a job of processing: a recipe, and the rows to work."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -92,18 +94,26 @@ class ProcessingRequest:
         }
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Self:
-        recipe, told, packed = params["recipe"], params["format"], params["compression"]
-        return cls(
-            Recipe.parse(recipe["name"], recipe["given"]),
-            params["source"],
-            params["query"],
-            None if told is None else Format(told),
-            None if packed is None else Compression(packed),
-            params.get("version", ""),
-            params.get("within"),
-            Reading.from_params(params.get("reading")),
-        )
+    def from_params(cls, params: Mapping[str, Any]) -> "ProcessingRequest":
+        """Return the request of a job. However often this is called, a process parses a request once."""
+        return parsed(json.dumps(params, sort_keys=True))
+
+
+@lru_cache(maxsize=16)
+def parsed(text: str) -> ProcessingRequest:
+    """Parse the JSON that a job keeps of a request."""
+    params = json.loads(text)
+    recipe, told, packed = params["recipe"], params["format"], params["compression"]
+    return ProcessingRequest(
+        Recipe.parse(recipe["name"], recipe["given"]),
+        params["source"],
+        params["query"],
+        None if told is None else Format(told),
+        None if packed is None else Compression(packed),
+        params.get("version", ""),
+        params.get("within"),
+        Reading.from_params(params.get("reading")),
+    )
 
 
 def file_address(source: str) -> str:

@@ -1,6 +1,5 @@
 """The rows of a job are worked: each is looked up as the job's recipe says, and the engine is told what came of it."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,14 +35,9 @@ AGAIN = "again"
 """The field of a checkpoint that says when somebody wanted the row to be tried again."""
 
 
-@lru_cache(maxsize=8)
-def recipe_of(params: str) -> Recipe:
-    return ProcessingRequest.from_params(json.loads(params)).recipe
-
-
 def recipe_of_job(job: Job) -> Recipe:
     """Return the recipe as it was when the job was submitted."""
-    return recipe_of(json.dumps(job.params, sort_keys=True))
+    return ProcessingRequest.from_params(job.params).recipe
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def prepare(leases: Sequence[Lease], tools: Tools) -> None:
     tools.prepared = Prepared(decisions)
     if kind.look_all is None:
         return
-    open_ = [each for each in readable if each.item_id not in decisions or not decisions[each.item_id].settles]
+    open_ = [each for each in readable if each.item_id not in decisions or not decisions[each.item_id].decides]
     with suppress(Stopped):  # the rows then have no finding, and are given back
         found = kind.look_all(recipe, tries_of(open_, tools.job, recipe), desk(tools, declared())) if open_ else {}
         tools.prepared = Prepared(decisions, dict(found))
@@ -131,7 +125,7 @@ def looked_up(recipe: Recipe, tried: Try, tools: Tools) -> outcomes.Outcome:
     assert isinstance(tools.prepared, Prepared), "each claim is prepared"
     decision = tools.prepared.decisions.get(tried.item_id, Decision())
     try:
-        looked = None if decision.settles else look(recipe, tried, tools)
+        looked = None if decision.decides else look(recipe, tried, tools)
     except Stopped:
         return Unfinished()
     found = None if looked is None else looked.finding

@@ -65,6 +65,19 @@ def test_a_package_leads_through_its_modules(package: Path) -> None:
         assert modules - named - ROOMS - {"__init__"} == set(), f"the docstring of {package.name} leaves them out"
 
 
+def words_of(page: str) -> list[str]:
+    return re.findall(r"^\| ([a-z][^|]*?) \|", page, re.MULTILINE)
+
+
+WORDS = words_of(PAGE.split("## The words")[1])[1:]
+
+
 def test_no_word_is_explained_twice() -> None:
-    words = re.findall(r"^\| ([a-z][^|]*?) \|", PAGE.split("## The words")[1], re.MULTILINE)[1:]
-    assert words == sorted(set(words), key=str.lower)
+    assert sorted(set(WORDS), key=str.lower) == WORDS
+
+
+def test_the_first_page_explains_words_of_the_glossary() -> None:
+    first = (CHECKOUT / "docs" / "index.md").read_text().split("These words")[1].split("[All other words]")[0]
+    told = words_of(first)[1:]
+    assert told
+    assert set(told) <= set(WORDS)

@@ -21,6 +21,10 @@ BROKEN = {
     "orchestration imports a slice": ("orchestration/later.py", "import bulk_pipelines.imports.later"),
     "columns import the engine": ("columns/later.py", "import bulk_pipelines.engine"),
     "a stage of imports knows a later one": ("imports/plan/later.py", "import bulk_pipelines.imports.load"),
+    "a stage of an import's plan knows a later one": (
+        "imports/plan/inspect/later.py",
+        "import bulk_pipelines.imports.plan.cut",
+    ),
     "a stage of exports knows a later one": ("exports/read/later.py", "import bulk_pipelines.exports.publish"),
     "the API imports the console": ("api/later.py", "import bulk_pipelines.console"),
     "a slice imports the console": ("imports/later.py", "import bulk_pipelines.console"),
@@ -45,6 +49,7 @@ ALLOWED = {
 }
 
 STAGES = [f"imports/{name}" for name in ("plan", "records", "validate", "load", "reconcile")]
+STAGES += [f"imports/plan/{name}" for name in ("land", "inspect", "cut")]
 STAGES += [f"exports/{name}" for name in ("read", "formats", "publish")]
 STAGES += ["console/pages"]
 
@@ -63,7 +68,7 @@ def kept(place: Path, file: str, text: str) -> bool:
     shutil.copy(ROOT / "pyproject.toml", place)
     linter = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
     done = subprocess.run([sys.executable, "-c", linter, "--no-cache"], cwd=place, capture_output=True, text=True)
-    assert "6 kept, 0 broken" in done.stdout or "5 kept, 1 broken" in done.stdout, done.stdout + done.stderr
+    assert "7 kept, 0 broken" in done.stdout or "6 kept, 1 broken" in done.stdout, done.stdout + done.stderr
     return done.returncode == 0
 
 

@@ -124,7 +124,7 @@ def details_of(door: Door, job: Job) -> Details:
                 batches = picture.thinned(picture.batches(connection, job.job_id))
                 return Details(shown.asked(job.params), runs, worth_showing(files), len(files), list(batches))
             case "export":
-                given = ExportRequest.parse(job.params).shown()
+                given = ExportRequest.from_params(job.params).shown()
                 result, _ = exports.file_of(connection, job)
                 return Details(shown.asked(given), runs, exported=exported(job, result))
             case "distribution":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import Engine
@@ -34,6 +34,7 @@ WORKER = "persist"
 COPY_LINES = 512
 """How many lines are sent to COPY at a time."""
 
+T = TypeVar("T")
 OPEN_JOBS = [state for state in JobState if state not in FINISHED_JOBS]
 
 
@@ -44,6 +45,18 @@ class Encoded:
     key: str
     input: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What the tries of a batch go by while the database is away."""
+
+    clock: Callable[[], float] = time.perf_counter
+    sleep: Callable[[float], None] = time.sleep
+    random: Random = random_module.random
+
+
+PATIENCE = Patience()
 
 
 def checked(items: Iterable[Item], max_bytes: int = payload.MAX_BYTES) -> Iterator[Encoded]:
@@ -103,61 +116,23 @@ def add_items(
     job_id: int,
     items: Iterable[Item],
     sizer: BatchSizer,
-    *,
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
-    random: Random = random_module.random,
+    patience: Patience = PATIENCE,
 ) -> int:
     """Add all items, with one transaction for each batch, and return how many are new.
 
     When it runs again after a crash, it adds the items that are missing.
     """
+
+    def add(connection: Connection, piece: list[Encoded]) -> int:
+        return add_batch(connection, job_id, piece)
+
     remaining = checked(items)
-    added = failures = 0
-    recorded = len(sizer.steps)
+    added = 0
     batch: list[Encoded] = []
     while batch or (batch := next_batch(remaining, sizer)):
-        piece = batch[: sizer.rows]
-        begun = clock()
-        try:
-            added += add_sized(pool, job_id, piece, sizer, recorded, clock)
-        except (Unavailable, psycopg.OperationalError):
-            failures += 1
-            if failures > OUTAGE_RETRIES:
-                raise
-            recording.of(pool).rolled_back("persist")
-            sizer.observe(Sample(len(piece), sum(each.bytes for each in piece), clock() - begun, failed=True))
-            sleep(OUTAGE.delay(failures, random))
-        else:
-            batch = batch[len(piece) :]
-            failures = 0
-            recorded = len(sizer.steps)
-    return added
-
-
-def add_sized(
-    pool: Engine,
-    job_id: int,
-    batch: list[Encoded],
-    sizer: BatchSizer,
-    recorded: int,
-    clock: Callable[[], float],
-) -> int:
-    """Add one batch, and judge its size by the time it took. The steps of the trajectory since the last batch, failures
-    included, are recorded in the same transaction."""
-    begun = clock()
-    with transaction(pool) as connection:
-        connected = clock()
-        added = add_batch(connection, job_id, batch)
-        sample = Sample(
-            rows=len(batch),
-            bytes=sum(each.bytes for each in batch),
-            seconds=clock() - connected,
-            waited_seconds=connected - begun,
-        )
-        sizer.observe(sample)
-        record(connection, job_id, WORKER, sizer.steps[recorded:])
-    persisted(pool, sample)
+        written, new = write(pool, job_id, batch, sizer, add, patience)
+        batch = batch[written:]
+        added += new
     return added
 
 
@@ -175,6 +150,10 @@ def copy_items(
     the caller. So the number of the job's items says how far an earlier try came. When somebody else adds items to the
     job at the same time, this raises `Conflict`.
     """
+
+    def copy(connection: Connection, batch: list[Encoded]) -> None:
+        copy_batch(connection, job_id, batch, there)
+
     remaining = iter(items)
     there = before
     with ThreadPoolExecutor(1, "intake") as ahead:
@@ -182,21 +161,37 @@ def copy_items(
         while batch := coming.result():
             # The next batch is made while the server writes this one.
             coming = ahead.submit(next_batch, remaining, sizer)
-            copy_sized(pool, job_id, batch, there, sizer)
+            write(pool, job_id, batch, sizer, copy, PATIENCE, whole=True)
             there += len(batch)
     return there
 
 
-def copy_sized(pool: Engine, job_id: int, batch: list[Encoded], before: int, sizer: BatchSizer) -> None:
-    """Add one batch, and judge its size by the time it took. While the database is away, it is tried again."""
-    size, recorded, failures = sum(each.bytes for each in batch), len(sizer.steps), 0
+def write(
+    pool: Engine,
+    job_id: int,
+    batch: list[Encoded],
+    sizer: BatchSizer,
+    written: Callable[[Connection, list[Encoded]], T],
+    patience: Patience,
+    *,
+    whole: bool = False,
+) -> tuple[int, T]:
+    """Write the first items of a batch in one transaction, as many as the sizer allows, and let the sizer judge the
+    time. Return how many items these are, and what `written` returned.
+
+    While the database is away, this is tried again with as many items as the sizer allows by then, or with the `whole`
+    batch: of a try whose commit was not answered, `copy_batch` recognises the same batch alone. The steps of the
+    trajectory since the last batch, failures included, are recorded in the same transaction."""
+    recorded, failures = len(sizer.steps), 0
     while True:
-        begun = time.perf_counter()
+        piece = batch if whole else batch[: sizer.rows]
+        size = sum(each.bytes for each in piece)
+        begun = patience.clock()
         try:
             with transaction(pool) as connection:
-                connected = time.perf_counter()
-                copy_batch(connection, job_id, batch, before)
-                sample = Sample(len(batch), size, time.perf_counter() - connected, connected - begun)
+                connected = patience.clock()
+                result = written(connection, piece)
+                sample = Sample(len(piece), size, patience.clock() - connected, connected - begun)
                 sizer.observe(sample)
                 record(connection, job_id, WORKER, sizer.steps[recorded:])
         except (Unavailable, psycopg.OperationalError):
@@ -204,11 +199,11 @@ def copy_sized(pool: Engine, job_id: int, batch: list[Encoded], before: int, siz
             if failures > OUTAGE_RETRIES:
                 raise
             recording.of(pool).rolled_back("persist")
-            sizer.observe(Sample(len(batch), size, time.perf_counter() - begun, failed=True))
-            time.sleep(OUTAGE.delay(failures, random_module.random))
+            sizer.observe(Sample(len(piece), size, patience.clock() - begun, failed=True))
+            patience.sleep(OUTAGE.delay(failures, patience.random))
         else:
             persisted(pool, sample)
-            return
+            return len(piece), result
 
 
 def persisted(pool: Engine, sample: Sample) -> None:

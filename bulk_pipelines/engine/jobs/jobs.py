@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg.rows import kwargs_row
@@ -76,6 +76,13 @@ class Job:
     @property
     def finished(self) -> bool:
         return self.finished_at is not None
+
+    @property
+    def seconds_at_work(self) -> float:
+        """How long it is since the job's first run began, up to the job's end; 0 before that."""
+        if self.started_at is None:
+            return 0.0
+        return ((self.finished_at or datetime.now(UTC)) - self.started_at).total_seconds()
 
     @property
     def seconds_in_all(self) -> float | None:

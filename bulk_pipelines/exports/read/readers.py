@@ -34,7 +34,7 @@ class Reader(Protocol[P_co]):
     def cancel(self) -> None: ...
 
 
-class Stopped(Exception):
+class Unwanted(Exception):
     """Nobody wants the rest of the rows any more, so the reader ends."""
 
 
@@ -79,7 +79,7 @@ class Belt(Generic[P]):
             while self.full(part) and not self.stopped:
                 self.changed.wait()
             if self.stopped:
-                raise Stopped
+                raise Unwanted
             self.pieces[part].append(piece)
             self.held[part] += piece.nbytes
             self.ahead += piece.nbytes if part != self.turn else 0

@@ -91,7 +91,7 @@ def planned(
             with listening(connection, cancelled), held(engine, request, cancelled):
                 plan = made(connection, request, preview)
             whole = connections == 1 or request.order or request.query
-            yield (plan if whole else cut(connection, plan)), connection
+            yield (plan if whole else in_parts(connection, plan)), connection
 
 
 def held(engine: Engine, request: ExportRequest, cancelled: Callable[[], bool]) -> AbstractContextManager[None]:
@@ -134,8 +134,9 @@ def asked_with(request: ExportRequest, ask: Callable[[], int]) -> int:
         raise InvalidInput("where", f"{conditions}: {error.diag.message_primary}") from None
 
 
-def cut(connection: Connection, plan: Plan) -> Plan:
-    """Cut the plan into parts if that is worth it. The rows of a filter that finds few are best read in one go."""
+def in_parts(connection: Connection, plan: Plan) -> Plan:
+    """Return a plan that reads the table in parts, if that is worth it. The rows of a filter that finds few are best
+    read in one go."""
     if plan.expected_rows < ROWS_WORTH_CUTTING:
         return plan
     block = int(single(connection, "SELECT current_setting('block_size')"))

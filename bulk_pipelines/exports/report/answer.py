@@ -29,7 +29,7 @@ def progress_of(connection: Connection, job_ids: Iterable[int]) -> dict[int, Pro
 
 def as_json(job: Job, found: Progress, *, admin: bool) -> dict[str, Any]:
     """Return the export as other programs are shown it. Where its file lies is for administrators only."""
-    request = ExportRequest.parse(job.params)
+    request = ExportRequest.from_params(job.params)
     file = job.result if job.status is JobState.COMPLETED else None
     rows, size = (file["rows"], file["bytes"]) if file else (found.rows, found.bytes)
     return {

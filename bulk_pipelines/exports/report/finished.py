@@ -47,7 +47,7 @@ def opened(job: Job, settings: Settings) -> Iterator[Finished]:
     result: dict[str, Any] | None = job.result
     if job.status is not JobState.COMPLETED or result is None:
         raise WrongState(job.job_key, job.status, "be downloaded: it has no file")
-    request = ExportRequest.parse(job.params)
+    request = ExportRequest.from_params(job.params)
     with target.opened(request, job.job_key, settings) as place:
         try:
             entry = place.storage.stat(place.key)

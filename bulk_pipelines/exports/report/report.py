@@ -31,7 +31,7 @@ class Report:
 
 
 def report(pool: Engine, job: Job) -> Report:
-    request = ExportRequest.parse(job.params)
+    request = ExportRequest.from_params(job.params)
     with transaction(pool) as connection:
         result, _ = completion.file_of(connection, job)
     if job.result is None or result is None:

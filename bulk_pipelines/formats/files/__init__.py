@@ -1,3 +1,3 @@
 """Files as people have them. `archives` unpacks them, `encodings` makes them UTF-8, `workbooks` chooses a sheet,
-`fields` knows what is alike among their names, `values` and `expressions` make values from those that are there, and
-`unfit` says that one does not fit."""
+`csv_ends` and `json_ends` find where records end, `fields` knows what is alike among their names, `values` and
+`expressions` make values from those that are there, and `unfit` says that a file does not fit."""

@@ -5,8 +5,9 @@ import click
 
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.counted import counted
-from bulk_pipelines.imports.commands import connected, follow
+from bulk_pipelines.imports.commands import follow
 from bulk_pipelines.imports.report.shown import ImportShown, RejectShown, RejectsShown, UndoShown, why
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.command()

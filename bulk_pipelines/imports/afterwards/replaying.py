@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from bulk_pipelines.formats.files import csv_ends
 from bulk_pipelines.imports.load.rejects import Rejected
-from bulk_pipelines.imports.plan.cut import csv_ends
 from bulk_pipelines.imports.plan.import_file import ImportFile
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.request import RequestedFile

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bulk_pipelines.counted import counted
-from bulk_pipelines.imports.plan.cut.csv_ends import Positions
+from bulk_pipelines.formats.files.csv_ends import Positions
 from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
 from bulk_pipelines.imports.plan.inspect.layout import BOM
 from bulk_pipelines.imports.records import parsed

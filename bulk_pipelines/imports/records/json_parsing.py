@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.json
 
 from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.formats.files import json_ends
+from bulk_pipelines.formats.files.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.formats.files.fields import mentions
-from bulk_pipelines.imports.plan.cut import json_ends
-from bulk_pipelines.imports.plan.cut.csv_ends import NEWLINE, RETURN, array_of
 from bulk_pipelines.imports.plan.inspect.layout import Format
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from bulk_pipelines.columns.arrow import Bytes, Mask
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.imports.plan.cut.csv_ends import Positions, array_of
-from bulk_pipelines.imports.plan.cut.json_ends import BACKSLASH, COMMA, DEEPER, QUOTE, SPACE, STRUCTURAL, string_quotes
+from bulk_pipelines.formats.files.csv_ends import Positions, array_of
+from bulk_pipelines.formats.files.json_ends import BACKSLASH, COMMA, DEEPER, QUOTE, SPACE, STRUCTURAL, string_quotes
 from bulk_pipelines.resources.declaration import Resource
 
 COLON = ord(":")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.imports.plan.cut.csv_ends import Positions
+from bulk_pipelines.formats.files.csv_ends import Positions
 from bulk_pipelines.imports.records.blocks import Block
 
 LONGEST_SHOWN = 200

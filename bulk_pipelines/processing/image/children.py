@@ -45,7 +45,7 @@ class Seen:
     thumbnail: bytes
 
 
-class Unknown(Permanent):
+class Undecoded(Permanent):
     """The bytes are no picture of a known format."""
 
 
@@ -148,7 +148,7 @@ class Children:
                 raise
             self.give_back(child, spent=bool(seen.found.get("spent")))
         if "error" in seen.found:
-            raise (Unknown if seen.found.get("unknown") else Permanent)(str(seen.found["error"]))
+            raise (Undecoded if seen.found.get("unknown") else Permanent)(str(seen.found["error"]))
         return seen
 
     def child(self) -> Child:

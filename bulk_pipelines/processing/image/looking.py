@@ -15,7 +15,7 @@ from bulk_pipelines.engine.rate_limit import Stopped
 from bulk_pipelines.errors import Failure, InvalidInput
 from bulk_pipelines.processing import results
 from bulk_pipelines.processing.image import children, doubles, fetching, licences, options
-from bulk_pipelines.processing.image.children import Children, Unknown
+from bulk_pipelines.processing.image.children import Children, Undecoded
 from bulk_pipelines.processing.image.fetching import Place
 from bulk_pipelines.processing.image.options import FORMATS, Options, options_of
 from bulk_pipelines.processing.intake import collections, sources
@@ -126,7 +126,7 @@ def looked(chosen: Options, tried: Try, looking: Looking) -> Looked:
             answer |= seen(chosen, name_of(text), data, looking, again=tried.attempt > 1)
         except Missing as error:
             return Looked(Finding(Outcome.NO_MATCH, reason=str(error)))
-        except Unknown as error:
+        except Undecoded as error:
             if looking.place.listed and end_of(name_of(text)) not in PICTURES:
                 return Looked(Finding(Outcome.SKIPPED, reason=str(error)))
             raise

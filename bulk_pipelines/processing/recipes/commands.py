@@ -8,9 +8,9 @@ import click
 
 from bulk_pipelines import output, settings, suggestions
 from bulk_pipelines.formats.flags import reading_options, with_reading
-from bulk_pipelines.processing.commands import connected
 from bulk_pipelines.processing.recipes.suggested import recipes_and_files
 from bulk_pipelines.processing.shown import RecipesChecked, RecipeShown, TriedRow
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.group()

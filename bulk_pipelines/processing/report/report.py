@@ -4,12 +4,10 @@ import base64
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection
-from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import ItemState
 from bulk_pipelines.processing.providers import requests_made
 from bulk_pipelines.processing.providers.requests_made import PUT_OFF
@@ -127,10 +125,3 @@ def picture(bins: list[int]) -> str:
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="132">{bars}{labels}</svg>'
     encoded = base64.b64encode(svg.encode()).decode()
     return f"![rows by score](data:image/svg+xml;base64,{encoded})"
-
-
-def seconds(job: Job) -> float:
-    """Return the seconds since the job's first run began, up to its end."""
-    if job.started_at is None:
-        return 0.0
-    return ((job.finished_at or datetime.now(UTC)) - job.started_at).total_seconds()

@@ -6,8 +6,8 @@ import click
 
 from bulk_pipelines import output, suggestions
 from bulk_pipelines.counted import counted
-from bulk_pipelines.processing.commands import connected
 from bulk_pipelines.processing.shown import DecisionsApplied, DecisionShown, ReviewRow, ThresholdsShown
+from bulk_pipelines.terminal.connecting import connected
 
 
 @click.group()

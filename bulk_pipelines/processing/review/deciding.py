@@ -131,7 +131,7 @@ def write(
     result: Mapping[str, Any],
     by: Actor,
 ) -> None:
-    if not decision.settles and not decision.rejected:
+    if not decision.decides and not decision.rejected:
         connection.execute(queries.text("reviews", "forget_decision"), values)
         return
     evidence = result["evidence"]

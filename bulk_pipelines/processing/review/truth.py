@@ -45,7 +45,7 @@ class Decision:
     at: datetime | None = None
 
     @property
-    def settles(self) -> bool:
+    def decides(self) -> bool:
         """Whether the row is decided, so that nothing need be looked up."""
         return self.verdict is not Verdict.OPEN
 
@@ -144,7 +144,7 @@ def noted(
     evidence: dict[str, Any], before: Mapping[str, Any], decision: Decision, taken: Sequence[str]
 ) -> dict[str, Any]:
     """Return the evidence with the decision in it, and with what was found before it."""
-    decided = decision.settles or bool(decision.rejected)
+    decided = decision.decides or bool(decision.rejected)
     if not decided and not taken:
         return evidence
     kept = {

@@ -43,7 +43,7 @@ class Asking:
         return {question: said for found in self.threads.map(one, groups) for question, said in found.items()}
 
 
-def cut(every: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def groups_of(every: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (every[start : start + size] for start in range(0, len(every), size))
 
 

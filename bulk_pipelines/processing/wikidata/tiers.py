@@ -13,7 +13,7 @@ from bulk_pipelines.processing.providers.asking import Desk
 from bulk_pipelines.processing.recipes.declaration import Recipe
 from bulk_pipelines.processing.recipes.types import Looked, RecipeType, Try
 from bulk_pipelines.processing.wikidata import options, questions, rows
-from bulk_pipelines.processing.wikidata.asking import Asking, Said, cut, packed
+from bulk_pipelines.processing.wikidata.asking import Asking, Said, groups_of, packed
 from bulk_pipelines.processing.wikidata.entities import Entity
 from bulk_pipelines.processing.wikidata.judging import World
 from bulk_pipelines.processing.wikidata.options import Options, options_of
@@ -102,7 +102,9 @@ def identifiers(asking: Asking, some: list[Row]) -> bool:
     chosen, found = asking.options, False
     for pid, _ in chosen.identifiers:
         values = list(dict.fromkeys(row.identifiers[pid] for row in some if pid in row.identifiers))
-        said = asking.ask(chosen.sparql, list(cut(values, IDENTIFIERS)), questions.identified(pid), f"identifier {pid}")
+        said = asking.ask(
+            chosen.sparql, list(groups_of(values, IDENTIFIERS)), questions.identified(pid), f"identifier {pid}"
+        )
         for row in some:
             if pid in row.identifiers:
                 for each in items(row, said[row.identifiers[pid]]):
@@ -119,7 +121,7 @@ def labels(asking: Asking, some: list[Row]) -> bool:
     asked = {id(row): spelled(row) for row in some}
     every = list(dict.fromkeys(name for each in asked.values() for name in each))
     place = f"labels {','.join(chosen.languages)}"
-    said = asking.ask(chosen.sparql, list(cut(every, NAMES)), questions.labels(chosen.languages), place)
+    said = asking.ask(chosen.sparql, list(groups_of(every, NAMES)), questions.labels(chosen.languages), place)
     return meet(some, asked, said, chosen.sparql)
 
 
@@ -137,7 +139,7 @@ def titles(asking: Asking, some: list[Row]) -> bool:
     every = list(dict.fromkeys(name for each in asked.values() for name in each))
     found = False
     for wiki in asking.options.titles:
-        said = asking.ask(wiki, list(cut(every, TITLES)), questions.titles, "titles")
+        said = asking.ask(wiki, list(groups_of(every, TITLES)), questions.titles, "titles")
         found = meet(some, asked, said, wiki, titled=True) or found
     return found
 
@@ -208,7 +210,7 @@ def learn(asking: Asking, some: Sequence[Row], *, claims: bool, most: int = FOUN
     every = list(dict.fromkeys(each for ids in wanted.values() for each in ids))
     place = f"entities {','.join(chosen.languages)} {','.join(chosen.wanted)}"
     said = asking.ask(
-        chosen.provider, list(cut(every, IDS)), questions.of_entities(chosen.languages, chosen.wanted), place
+        chosen.provider, list(groups_of(every, IDS)), questions.of_entities(chosen.languages, chosen.wanted), place
     )
     for row in some:
         for each in wanted[id(row)]:

@@ -160,7 +160,7 @@ LONG: list[Callable[[], Kind]] = [
     *(lambda resource=each: exports.pipeline(resource).kind for each in RESOURCES),
 ]
 """Kinds one item of which may take long."""
-ROWS: list[Callable[[], Kind]] = [lambda each=each: processing.pipeline(each).kind for each in TYPES.values()]
+ROWS: list[Callable[[], Kind]] = [*(lambda type_=each: processing.pipeline(type_).kind for each in TYPES.values())]
 """Kinds whose jobs have recipes, which decide how often a row is tried: see `lookup_test.py`."""
 OTHERS: list[Callable[[], Kind]] = [lambda: notices.pipeline().kind, lambda: distribution.pipeline().kind]
 """Kinds that decide for themselves how often an item is tried that fails: see docs/engine.md."""

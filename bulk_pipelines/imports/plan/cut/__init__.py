@@ -1,2 +1,1 @@
-"""Cutting a landed file into `ranges` that end with a record, so that many workers can read it at once. `csv_ends` and
-`json_ends` find where records end."""
+"""Cutting a landed file into `ranges` that end with a record, so that many workers can read it at once."""

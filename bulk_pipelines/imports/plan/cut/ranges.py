@@ -9,7 +9,7 @@ import numpy as np
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows
-from bulk_pipelines.imports.plan.cut import csv_ends, json_ends
+from bulk_pipelines.formats.files import csv_ends, json_ends
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 

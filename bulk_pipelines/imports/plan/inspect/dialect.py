@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bulk_pipelines.imports.plan.cut import csv_ends
+from bulk_pipelines.formats.files import csv_ends
 
 
 @dataclass(frozen=True)

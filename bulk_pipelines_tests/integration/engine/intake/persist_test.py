@@ -14,7 +14,7 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Reason
-from bulk_pipelines.engine.intake.persist import Item
+from bulk_pipelines.engine.intake.persist import Item, Patience
 from bulk_pipelines.engine.jobs import jobs, submission
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.submission import Request
@@ -60,7 +60,7 @@ def test_a_slow_database_gets_less(pool: Engine) -> None:
     # Opened, connected, written: three looks at the clock and a failure's one; each batch takes two seconds.
     ticking = itertools.count(0, 2)
     mine = sizer(start_rows=64, min_rows=4, waited_seconds=60)
-    persist.add_items(pool, job.job_id, inputs(100), mine, clock=lambda: float(next(ticking)))
+    persist.add_items(pool, job.job_id, inputs(100), mine, Patience(clock=lambda: float(next(ticking))))
     assert [step.reason for step in mine.steps[:3]] == [Reason.SLOW] * 3
     assert [row_count for _, row_count, *_ in steps(pool, job)][:3] == [64, 32, 4]
     assert found(pool, job).total_items == 100
@@ -266,7 +266,9 @@ def test_an_outage_is_waited_out_with_smaller_batches(own_server: Server, own_po
         yield from inputs(1_500)[600:]
 
     mine = sizer(start_rows=512, quick_seconds=0)
-    assert persist.add_items(own_pool, job.job_id, given(), mine, sleep=come_back, random=lambda: 0.5) == 1_500
+    assert (
+        persist.add_items(own_pool, job.job_id, given(), mine, Patience(sleep=come_back, random=lambda: 0.5)) == 1_500
+    )
     assert slept == [0.25, 0.5]
     assert [step.reason for step in mine.steps].count(Reason.FAILED) == 2
     assert [reason for *_, reason in steps(own_pool, job)] == [str(step.reason) for step in mine.steps]
@@ -280,7 +282,7 @@ def test_an_outage_without_end_is_told(own_server: Server, own_pool: Engine) -> 
     own_server.stop()
     slept: list[float] = []
     with pytest.raises(Unavailable):
-        persist.add_items(own_pool, job.job_id, inputs(5), sizer(), sleep=slept.append, random=lambda: 1.0)
+        persist.add_items(own_pool, job.job_id, inputs(5), sizer(), Patience(sleep=slept.append, random=lambda: 1.0))
     assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     own_server.start()
     assert persist.add_items(own_pool, job.job_id, inputs(5), sizer()) == 5
@@ -292,7 +294,7 @@ def test_those_who_lost_the_database_together_come_back_apart(own_server: Server
     slept: list[list[float]] = [[], []]
     for each in slept:
         with pytest.raises(Unavailable):
-            persist.add_items(own_pool, job.job_id, inputs(5), sizer(), sleep=each.append)
+            persist.add_items(own_pool, job.job_id, inputs(5), sizer(), Patience(sleep=each.append))
     assert not set(slept[0]) & set(slept[1])
     bounds = [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert all(0 <= delay <= most for each in slept for delay, most in zip(each, bounds, strict=True))

@@ -67,7 +67,7 @@ def test_the_pieces_come_in_the_order_of_the_parts(parts: list[list[int]], count
     assert not exports_running()
 
 
-def test_a_lane_that_is_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "ROOM", 10)
     reader = Numbers([[Number(n, nbytes=4) for n in range(100)]])
     pieces = taken(reader, 1)
@@ -78,7 +78,7 @@ def test_a_lane_that_is_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_lanes_do_not_run_ahead_through_small_parts(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_readers_do_not_run_ahead_through_small_parts(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(readers, "ROOM", 10)
     reader = Numbers([[Number(part, nbytes=4)] for part in range(100)])
     pieces = taken(reader, count)
@@ -90,7 +90,7 @@ def test_lanes_do_not_run_ahead_through_small_parts(monkeypatch: pytest.MonkeyPa
     assert [each.value for each in pieces] == list(range(1, 100))
 
 
-def test_a_failure_of_a_lane_is_raised_and_ends_all() -> None:
+def test_a_failure_of_a_reader_is_raised_and_ends_all() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bulk_pipelines.imports.plan.cut.csv_ends import Positions, array_of
+from bulk_pipelines.formats.files.csv_ends import Positions, array_of
 
 QUOTE, BACKSLASH, COMMA = b'"\\,'
 SPACE = b" \t\r\n"
