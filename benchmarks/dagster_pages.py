@@ -22,6 +22,7 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import kind, sample
 from bulk_pipelines.distribution import submission as distributing
+from bulk_pipelines.distribution.request import DistributionRequest
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.exports import submission as exporting
 from bulk_pipelines.exports.request import ExportRequest
@@ -221,7 +222,7 @@ def one_job_of_each(place: Installation) -> None:
                 exporting.submit(connection, ExportRequest.parse({"resource": resource}), sender)
             sample.fill(connection, sample.Sample(indexes=2, days=1))
         inputs = sample.Sample(indexes=2, days=1).inputs()
-        distributing.submit(engine, kind.kind_of(settings.current()), inputs, sender)
+        distributing.submit(engine, kind.kind_of(settings.current()), DistributionRequest.parse(inputs), sender)
         # Each refers to the one before.
         for file in ("users.csv", "articles.ndjson", "comments.json"):
             resource = file.partition(".")[0]

@@ -29,7 +29,7 @@ from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.distribution import request, sample, submission
 from bulk_pipelines.distribution.files import data
 from bulk_pipelines.distribution.kind import kind_of
-from bulk_pipelines.distribution.request import Input
+from bulk_pipelines.distribution.request import DistributionRequest, Input
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.worker import drain
@@ -86,7 +86,7 @@ def ours(bench: Bench, place: Place) -> float:
     settings = Settings(distribution_url=f"{place.url}/exports", distribution_concurrency=THREADS)
     kind = kind_of(settings, place.access)
     engine = pool.connect(bench.url, size=settings.pool_size)
-    job = submission.submit(engine, kind, [each.as_json() for each in bench.wanted], Sender("bench", "api")).job
+    job = submission.submit(engine, kind, DistributionRequest(tuple(bench.wanted)), Sender("bench", "api")).job
     begun = time.perf_counter()
     with pool.transaction(engine) as connection:
         job = jobs.start(connection, job.job_key)

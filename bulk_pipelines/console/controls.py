@@ -12,8 +12,7 @@ from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JOB_MOVES, JobEvent, JobState, sources
 from bulk_pipelines.errors import NotFound
-from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.afterwards import undo
+from bulk_pipelines.imports.afterwards import replays, undo
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage.access import access_of
 
@@ -69,12 +68,12 @@ def try_again(door: Door, job: Job, by: Actor) -> Done:
 
 def replay(door: Door, job: Job, by: Actor) -> Done:
     chosen = door.settings
-    submitted = submission.replay(door.pool, job.job_key, landing.place(chosen), access_of(chosen), by)
+    submitted = replays.replay(door.pool, job.job_key, landing.place(chosen), access_of(chosen), by)
     return "The rejected records run again, as this import.", submitted.job.job_key
 
 
 def take_back(door: Door, job: Job, by: Actor) -> Done:
-    removed = submission.take_back(door.pool, job, by)
+    removed = undo.undo(door.pool, job, by)
     return f"{several(removed, 'row')} taken back.", None
 
 
@@ -126,7 +125,7 @@ def told_of_redrive(_: Door, job: Job) -> str:
 
 def told_of_undo(door: Door, job: Job) -> str:
     with transaction(door.pool) as connection:
-        found = undo.count(connection, submission.undoable(job), job.job_id)
+        found = undo.count(connection, undo.undoable(job), job.job_id)
     return (
         f"From the table, {several(found.free, 'row')} that this import added will be removed. {number(found.changed)} "
         f"that were changed since, and {number(found.referred_to)} that other rows refer to, stay."

@@ -32,13 +32,13 @@ def submit(request: BinaryIO, idempotency_key: str | None, priority: int) -> Non
     The relay of `bulk up` launches the job; `bulk distribute run` works it at once.
     """
     from bulk_pipelines.distribution import kind, submission
-    from bulk_pipelines.distribution.request import inputs_of
+    from bulk_pipelines.distribution.request import DistributionRequest, inputs_of
     from bulk_pipelines.terminal import commanding
 
     submitted = submission.submit(
         connected(),
         kind.kind_of(settings.current()),
-        inputs_of(request.read()),
+        DistributionRequest.parse(inputs_of(request.read())),
         commanding.sender(idempotency_key, priority),
     )
     output.show(DistributionSubmitted(submitted.job.job_key, str(submitted.job.status)))

@@ -15,7 +15,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import kind, report, sample, submission
 from bulk_pipelines.distribution.files import file_urls, target
 from bulk_pipelines.distribution.report import Figures, File
-from bulk_pipelines.distribution.request import KIND
+from bulk_pipelines.distribution.request import KIND, DistributionRequest
 from bulk_pipelines.distribution.sample import Sample
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kind
@@ -162,7 +162,7 @@ def submit_distribution(context: dg.OpExecutionContext, database: Database, conf
     submitted = submission.submit(
         database.engine,
         kind.kind_of(settings.current()),
-        config.inputs,
+        DistributionRequest.parse(config.inputs),
         config.sender,
     )
     inputs = submitted.job.total_items

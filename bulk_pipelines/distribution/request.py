@@ -1,4 +1,4 @@
-"""Checking the inputs of a request. Each input names one file, and no two inputs of a request name the same one."""
+"""The request for a distribution. Each of its inputs names one file, and no two of them name the same one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, Self
 
 from bulk_pipelines.engine.intake import payload
 from bulk_pipelines.engine.intake.persist import Encoded
+from bulk_pipelines.engine.jobs.submission import digest_of
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.storage import paths
 
@@ -48,6 +49,23 @@ class Input:
 
     def as_json(self) -> dict[str, Any]:
         return dict(zip(FIELDS, (self.index_key, number_of(self.effective_date), self.asof), strict=True))
+
+
+@dataclass(frozen=True)
+class DistributionRequest:
+    """The inputs of a distribution, in their order."""
+
+    inputs: tuple[Input, ...]
+
+    @classmethod
+    def parse(cls, given: object) -> Self:
+        """Make a request of a list of objects, `{indexKey, effectiveDate, asofindicator}` each."""
+        return cls(tuple(checked(given)))
+
+    @property
+    def identity(self) -> bytes:
+        """What equal requests have in common."""
+        return digest_of(each.name for each in self.inputs)
 
 
 def number_of(day: date) -> int:

@@ -29,8 +29,8 @@ def submit(connection: Connection, request: ExportRequest, sender: Sender) -> Su
     """Submit an export. The same key with the same request names the job that is there already."""
     if not request.query:
         adoption.refuse_unmade(connection, request.declared)
-    wanted = sender.asks(request.kind_name, request.as_params())
-    return submission.submit(connection, known_kinds(), wanted, persist.checked([("file", {})]))
+    asked = sender.asks(request.kind_name, request.as_params())
+    return submission.submit(connection, known_kinds(), asked, persist.checked([("file", {})]))
 
 
 def export_job(connection: Connection, job_key: str, owner: str | None = None) -> Job:

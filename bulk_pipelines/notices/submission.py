@@ -16,6 +16,6 @@ PRIORITY = 50
 
 
 def submit(connection: Connection, notices: Iterable[Notice]) -> Submitted:
-    request = Request(KIND, OWNER, {}, origin="sensor", priority=PRIORITY)
+    asked = Request(KIND, OWNER, {}, origin="sensor", priority=PRIORITY)
     items = persist.checked((each.key, each.as_input()) for each in notices)
-    return submission.submit(connection, KINDS, request, items)
+    return submission.submit(connection, KINDS, asked, items)

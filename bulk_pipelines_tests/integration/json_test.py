@@ -20,6 +20,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.exports import submission as exports
 from bulk_pipelines.exports.request import ExportRequest
 from bulk_pipelines.imports import submission as imports
+from bulk_pipelines.imports.afterwards import replays
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.processing import submission as processing
 from bulk_pipelines.processing.intake import planning
@@ -94,7 +95,7 @@ class House:
         path = self.file("mended.csv", "id,email,name,role,active\n,mended@example.org,M,reader,true\n")
         with transaction(self.engine) as connection:
             file = RequestedFile.of(path)
-            job = imports.replay_mended(
+            job = replays.replay_mended(
                 connection, self.key("rejected"), [file], commanding.actor(), KEY + "replay"
             ).job
         worked(self.engine, begun(self.engine, job))

@@ -17,7 +17,7 @@ from bulk_pipelines.distribution.files import data, target
 from bulk_pipelines.distribution.files.data import Query
 from bulk_pipelines.distribution.files.reuse import ReusePolicy
 from bulk_pipelines.distribution.kind import kind_with
-from bulk_pipelines.distribution.request import Input
+from bulk_pipelines.distribution.request import DistributionRequest, Input
 from bulk_pipelines.distribution.work import Distributor
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.jobs.jobs import Job
@@ -112,9 +112,8 @@ class Scene:
             connection.execute("UPDATE index_data SET close = %s WHERE index_key = %s", [close, index_key])
 
     def submit(self, inputs: Sequence[Given], **options: Any) -> Job:
-        return submission.submit(
-            self.pool, self.kind, inputs, Sender(**{"owner": "me", "origin": "api", **options})
-        ).job
+        request, sender = DistributionRequest.parse(inputs), Sender(**{"owner": "me", "origin": "api", **options})
+        return submission.submit(self.pool, self.kind, request, sender).job
 
     def job(self, job_key: str) -> Job:
         with transaction(self.pool) as connection:

@@ -14,6 +14,7 @@ from bulk_pipelines.api.owners.keys import Scope
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.distribution import submission as distributions
 from bulk_pipelines.distribution.kind import kind_of
+from bulk_pipelines.distribution.request import DistributionRequest
 from bulk_pipelines.distribution.sample import Sample, fill
 from bulk_pipelines.engine.items import leases
 from bulk_pipelines.engine.jobs import jobs
@@ -140,7 +141,7 @@ class Furnished:
         inputs = Sample(4, 2).inputs()
         nowhere = [{"indexKey": "NOWHERE", "effectiveDate": 20240101, "asofindicator": "CLS"}]
         for name, wanted in (("distributed", inputs), ("undistributed", [*inputs[:3], *nowhere])):
-            job = distributions.submit(self.engine, kind, wanted, Sender("ada", "api")).job
+            job = distributions.submit(self.engine, kind, DistributionRequest.parse(wanted), Sender("ada", "api")).job
             with transaction(self.engine) as connection:
                 jobs.start(connection, job.job_key)
             with Worker(self.engine, Kinds([kind]), job) as worker:

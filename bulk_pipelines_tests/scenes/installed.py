@@ -82,15 +82,35 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
+    """The wheel beside the packages of this environment, which stand for those that it depends on."""
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
     [packages] = environment.glob("lib/python*/site-packages")
-    # The packages that we depend on are those of this environment. Python follows a .pth file in the new environment
-    # only, so the one that leads to the checkout has no effect.
+    # Python follows a .pth file in the new environment only, so the one that leads to the checkout has no effect.
     (packages / "dependencies.pth").write_text("\n".join({sysconfig.get_path(each) for each in ("purelib", "platlib")}))
+    install(environment, "--no-deps", "--no-index", wheel)
+    yield from in_use(environment, tmp_path)
+
+
+@pytest.fixture
+def alone(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
+    """The wheel in an environment that has nothing else but what pip fetches for it, in the versions of the lock."""
+    environment, versions = tmp_path / "environment", tmp_path / "versions"
+    venv.create(environment, symlinks=True)
+    locked = (CHECKOUT / "requirements.lock").read_text().splitlines()
+    versions.write_text("\n".join(line.rstrip(" \\") for line in locked if line and not line.startswith((" ", "#"))))
+    install(environment, "--constraint", versions, wheel)
+    yield from in_use(environment, tmp_path)
+
+
+def install(environment: Path, *what: str | Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
-    made = Installed(environment, tmp_path / "an empty folder", free_port())
+    subprocess.run([*pip, "install", "--quiet", "--disable-pip-version-check", *what], check=True)
+
+
+def in_use(environment: Path, folder: Path) -> Iterator[Installed]:
+    """Yield the installation, and stop afterwards what it has started."""
+    made = Installed(environment, folder / "an empty folder", free_port())
     made.folder.mkdir()
     yield made
     if made.home.exists():

@@ -16,7 +16,7 @@ from bulk_pipelines.api.reading import read
 from bulk_pipelines.api.submissions import LOOK_AGAIN, shown_at_once
 from bulk_pipelines.database.pool import Connection
 from bulk_pipelines.distribution import answer, kind, submission
-from bulk_pipelines.distribution.request import MOST, inputs_of
+from bulk_pipelines.distribution.request import MOST, DistributionRequest, inputs_of
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 
 router = APIRouter(prefix="/jobs", tags=["distribution"])
@@ -124,7 +124,8 @@ def submit(door: Door, sender: Sender, body: bytes) -> tuple[Submitted, Admissio
     def admit(connection: Connection, inputs: int) -> None:
         admission.admit_new(connection, sender, inputs)
 
-    submitted = submission.submit(door.pool, kind.kind_of(door.settings), inputs_of(body), sender, admit)
+    asked = DistributionRequest.parse(inputs_of(body))
+    submitted = submission.submit(door.pool, kind.kind_of(door.settings), asked, sender, admit)
     return submitted, admission
 
 

@@ -31,7 +31,7 @@ from bulk_pipelines.engine.jobs import jobs, listing
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.jobs.listing import Wanted
 from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.afterwards import outcomes, undo
+from bulk_pipelines.imports.afterwards import outcomes, replays, undo
 from bulk_pipelines.imports.afterwards.outcomes import Outcome
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Download
@@ -236,7 +236,7 @@ async def replay_import(
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         chosen = door.settings
         submitted = await run_in_threadpool(
-            submission.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
+            replays.replay, door.pool, job_id, landing.place(chosen), access_of(chosen), caller.actor
         )
         return await answers.submitted(
             request, door.pool, submitted.job, created=submitted.created, prefer=prefer, headers={}
@@ -270,10 +270,10 @@ def undo_import(
     """Removes the rows that an import in the mode insert added, except those that were changed since or that other rows
     refer to."""
     job = import_of(door, job_id, caller.actor.sees)
-    resource = submission.undoable(job)
+    resource = undo.undoable(job)
     with transaction(door.pool) as connection:
         found = undo.count(connection, resource, job.job_id)
-    removed = found.free if dry_run else submission.take_back(door.pool, job, caller.actor)
+    removed = found.free if dry_run else undo.undo(door.pool, job, caller.actor)
     return Undone(removed=removed, changed=found.changed, referred_to=found.referred_to, dry_run=dry_run)
 
 

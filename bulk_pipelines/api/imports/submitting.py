@@ -12,6 +12,7 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.submission import Sender, Submitted
 from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.afterwards import replays
 from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.imports.sent import receiving
 from bulk_pipelines.imports.sent.receiving import Content
@@ -57,7 +58,7 @@ def mended(
 
     def submit(connection: Connection, _: Mended, content: Content, sender: Sender) -> Submitted:
         file = RequestedFile(content.url, content.bytes, name=content.name)
-        return submission.replay_mended(
+        return replays.replay_mended(
             connection,
             job_key,
             [file],

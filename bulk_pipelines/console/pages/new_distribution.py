@@ -1,5 +1,7 @@
 """A new distribution: its inputs are pasted, or read from a file into the same field."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -10,7 +12,7 @@ from bulk_pipelines.api.owners.callers import Caller
 from bulk_pipelines.console import frame
 from bulk_pipelines.console.access import Sent, Viewer
 from bulk_pipelines.distribution import kind, pasted, submission
-from bulk_pipelines.distribution.request import Input, checked
+from bulk_pipelines.distribution.request import DistributionRequest, Input
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import BulkError
 
@@ -28,7 +30,7 @@ def form(
     caller: Caller,
     text: str = "",
     *,
-    inputs: list[Input] | None = None,
+    inputs: Sequence[Input] | None = None,
     wrong: str | None = None,
     status: int = 200,
 ) -> Response:
@@ -42,22 +44,22 @@ async def start(request: Request, door: TheDoor, sent: Sent) -> Response:
     text = sent.form.one("inputs")
     try:
         given = pasted.inputs_of(text)
-        wanted = await run_in_threadpool(checked, given)
+        wanted = await run_in_threadpool(DistributionRequest.parse, given)
         if sent.form.one("act") == "check":
-            return form(request, sent.caller, text, inputs=wanted)
-        job = await run_in_threadpool(submitted, door, sent.caller, given)
+            return form(request, sent.caller, text, inputs=wanted.inputs)
+        job = await run_in_threadpool(submitted, door, sent.caller, wanted)
     except BulkError as error:
         return form(request, sent.caller, text, wrong=str(error), status=400)
     return frame.onward(f"/console/jobs/{job.job_key}", "The distribution is submitted.")
 
 
-def submitted(door: Door, caller: Caller, given: list[object]) -> Job:
+def submitted(door: Door, caller: Caller, wanted: DistributionRequest) -> Job:
     owner = caller.actor.name
     sender, admission = caller.sender(owner), Admission(door, owner)
     return submission.submit(
         door.pool,
         kind.kind_of(door.settings),
-        given,
+        wanted,
         sender,
         lambda connection, items: admission.admit_new(connection, sender, items),
     ).job

@@ -1,2 +1,3 @@
-"""What people do with an import that is over: download its records by their `outcomes`, mend its rejects (`mending`)
-and import them again (`replaying`), or take the import back (`undo`). `commands` offers that on the command line."""
+"""What people do with an import that is over. `outcomes` downloads its records, `replays` runs its rejects again, as
+files that `replaying` writes or as `mending` has changed them, and `undo` takes its rows back. `commands` offers that
+on the command line."""

@@ -107,7 +107,7 @@ def records(job_key: str, outcome: str, to: str | None, number: int | None) -> N
 def replay(job_key: str, source: str | None, idempotency_key: str | None) -> None:
     """Import the rejected records again, as an import of its own."""
     from bulk_pipelines.database.pool import transaction
-    from bulk_pipelines.imports import submission
+    from bulk_pipelines.imports.afterwards import replays
     from bulk_pipelines.imports.plan.land import landing
     from bulk_pipelines.imports.request import RequestedFile
     from bulk_pipelines.storage.access import access_of
@@ -117,11 +117,11 @@ def replay(job_key: str, source: str | None, idempotency_key: str | None) -> Non
     pool = connected()
     click.get_current_context().find_root().obj.ready()
     if source is None:
-        submitted = submission.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
+        submitted = replays.replay(pool, job_key, landing.place(chosen), access_of(chosen), commanding.actor())
     else:
         file = RequestedFile.of(source)
         with transaction(pool) as connection:
-            submitted = submission.replay_mended(connection, job_key, [file], commanding.actor(), idempotency_key)
+            submitted = replays.replay_mended(connection, job_key, [file], commanding.actor(), idempotency_key)
     again = "" if submitted.created else ", submitted before"
     output.note(f"import {submitted.job.job_key} of the records that {job_key} rejected{again}")
     follow(pool, submitted.job.job_key, submitted_before=not submitted.created)
@@ -142,7 +142,7 @@ def undo(job_key: str, yes: bool) -> None:
     pool = connected()
     with transaction(pool) as connection:
         job = submission.import_job(connection, job_key)
-        resource = submission.undoable(job)
+        resource = undoing.undoable(job)
         found = undoing.count(connection, resource, job.job_id)
     output.note(
         f"{counted(found.free, 'row')} of {job_key} can be taken back from {resource.table}; "
@@ -155,7 +155,7 @@ def undo(job_key: str, yes: bool) -> None:
     if found.free:
         words, quiet = ("row taken back", "rows taken back"), output.chosen(output.QUIET)
         with progress_bar.counted(words[0], found.free, more=words[1], quiet=quiet) as taken:
-            removed = submission.take_back(pool, job, commanding.actor(), taken)
+            removed = undoing.undo(pool, job, commanding.actor(), taken)
     lines = [f"{counted(removed, 'row')} taken back"] if found.free else []
     if removed < found.free:
         lines.append(

@@ -16,8 +16,8 @@ from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict, InvalidInput
-from bulk_pipelines.imports import progress, submission
-from bulk_pipelines.imports.afterwards import replaying
+from bulk_pipelines.imports import progress
+from bulk_pipelines.imports.afterwards import replaying, replays
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.load.rejects import Rejected
 from bulk_pipelines.imports.plan.import_file import ImportFile
@@ -175,7 +175,7 @@ def submit(pool: Engine, job: Job, mended: Mended, storage: Storage, by: Actor) 
     ]
     with transaction(pool) as connection:
         key = f"mended {job.job_key} {digest}"
-        return submission.replay_mended(connection, job.job_key, written, by, key).job
+        return replays.replay_mended(connection, job.job_key, written, by, key).job
 
 
 def found(connection: Connection, job: Job, line: int, files: Sequence[ImportFile]) -> Record:

@@ -6,12 +6,16 @@ from functools import partial
 
 import psycopg
 from psycopg import errors, sql
+from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces, queries
-from bulk_pipelines.database.pool import Begin, Connection
+from bulk_pipelines.database.pool import Begin, Connection, transaction
+from bulk_pipelines.engine.jobs.audit import Actor, Tally
+from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.load import conflicts, refusals, tables
+from bulk_pipelines.imports.request import ImportRequest
 from bulk_pipelines.resources import reflection
 from bulk_pipelines.resources.declaration import Resource
 
@@ -27,6 +31,31 @@ class Undoable:
     free: int
     changed: int
     referred_to: int
+
+
+def undo(pool: Engine, job: Job, by: Actor | None, told: Callable[[int], None] = lambda _: None) -> int:
+    """Take an import back: remove the rows that it added and nobody has changed or needs since. Return how many went.
+    `told` is called with how many went at a time."""
+    tally = Tally(by, "undo")
+    total = 0
+    for removed in take_back(
+        lambda: transaction(pool),
+        undoable(job),
+        job.job_id,
+        lambda connection, count: tally.add(connection, job.job_id, count),
+    ):
+        total += removed
+        told(removed)
+    return total
+
+
+def undoable(job: Job) -> Resource:
+    """Return the resource of an import that can be taken back; raise `Conflict`, which says why, if it cannot."""
+    request = ImportRequest.from_params(job.params)
+    check(request.mode, request.declared)
+    if not job.finished:
+        raise Conflict(f"job {job.job_key} is {job.status}: cancel it first, or wait for its end")
+    return request.declared
 
 
 def check(mode: Mode, resource: Resource) -> None:

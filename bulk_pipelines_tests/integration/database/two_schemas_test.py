@@ -7,7 +7,7 @@ import pytest
 
 from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.engine.jobs.jobs import Job
-from bulk_pipelines.imports import submission
+from bulk_pipelines.imports.afterwards import undo
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines_tests.scenes.import_jobs import Imports
 
@@ -47,9 +47,9 @@ def test_what_the_first_has_loaded_is_not_taken_back_by_the_second(inside: In) -
     first = loaded(inside("first"), "ann", "bob")
     second = inside("second")
     job = loaded(second, "eve")
-    assert submission.take_back(second.engine, job, None) == 1
+    assert undo.undo(second.engine, job, None) == 1
     assert set(second.users().values()) == {"ann", "bob"}
-    assert submission.take_back(inside("first").engine, first, None) == 2
+    assert undo.undo(inside("first").engine, first, None) == 2
 
 
 def test_what_was_loaded_before_the_schema_was_dropped_is_not_taken_back(inside: In, empty_database_url: str) -> None:
@@ -59,5 +59,5 @@ def test_what_was_loaded_before_the_schema_was_dropped_is_not_taken_back(inside:
         migrations.apply(empty_database_url)
     anew = inside("bulk")
     job = loaded(anew, "eve")
-    assert submission.take_back(anew.engine, job, None) == 1
+    assert undo.undo(anew.engine, job, None) == 1
     assert set(anew.users().values()) == {"ann", "bob"}

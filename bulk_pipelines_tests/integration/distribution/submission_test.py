@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bulk_pipelines.distribution import submission
+from bulk_pipelines.distribution.request import DistributionRequest
 from bulk_pipelines.engine.errors import IdempotencyConflict
 from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.errors import InvalidInput
@@ -31,9 +32,10 @@ def test_a_refused_request_leaves_nothing(scene: Scene) -> None:
 
 
 def test_a_key_used_again_answers_with_the_first_job(scene: Scene) -> None:
-    first = submission.submit(scene.pool, scene.kind, many(3), Sender("me", "api", idempotency_key="k"))
-    again = submission.submit(scene.pool, scene.kind, many(3), Sender("me", "api", idempotency_key="k"))
-    other = submission.submit(scene.pool, scene.kind, many(3), Sender("you", "api", idempotency_key="k"))
+    asked = DistributionRequest.parse(many(3))
+    first = submission.submit(scene.pool, scene.kind, asked, Sender("me", "api", idempotency_key="k"))
+    again = submission.submit(scene.pool, scene.kind, asked, Sender("me", "api", idempotency_key="k"))
+    other = submission.submit(scene.pool, scene.kind, asked, Sender("you", "api", idempotency_key="k"))
     assert (first.created, again.created, other.created) == (True, False, True)
     assert again.job.job_key == first.job.job_key != other.job.job_key
     assert again.job.total_items == 3

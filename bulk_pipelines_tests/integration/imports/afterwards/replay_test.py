@@ -17,6 +17,7 @@ from bulk_pipelines.engine.jobs.submission import Sender
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports import retention, submission, work
+from bulk_pipelines.imports.afterwards import replays
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
@@ -47,7 +48,7 @@ def mend(engine: Engine) -> None:
 
 def replayed(engine: Engine, job: Job) -> Job:
     chosen = settings.current()
-    again = submission.replay(engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
+    again = replays.replay(engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
     return worked(engine, begun(engine, again))
 
 
@@ -134,8 +135,8 @@ def test_what_a_person_has_mended_is_imported_and_tied_to_the_first_import(
     mended = written(tmp_path / "fix.csv", said.stdout.replace("king", "admin"))
     file = RequestedFile.of(str(mended))
     with transaction(engine) as connection:
-        again = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1").job
-        repeated = submission.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1")
+        again = replays.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1").job
+        repeated = replays.replay_mended(connection, job.job_key, [file], Actor("me", "cli"), "fix 1")
     assert (repeated.created, repeated.job.job_key) == (False, again.job_key)
     again = worked(engine, begun(engine, again))
     assert (again.status, again.params["replay_of"]) == (JobState.COMPLETED_WITH_ERRORS, job.job_key)
@@ -152,9 +153,9 @@ def test_records_are_not_mended_while_the_import_goes_on_or_by_another_owner(eng
         request = Options("users").request((file,))
         job = submission.submit(connection, request, Sender("ada", "api")).job
         with pytest.raises(Conflict, match="is SUBMITTED: wait for its end"):
-            submission.replay_mended(connection, job.job_key, [file], Actor("ada", "api", admin=False))
+            replays.replay_mended(connection, job.job_key, [file], Actor("ada", "api", admin=False))
         with pytest.raises(UnknownJob):
-            submission.replay_mended(connection, job.job_key, [file], Actor("bob", "api", admin=False))
+            replays.replay_mended(connection, job.job_key, [file], Actor("bob", "api", admin=False))
 
 
 def test_no_reject_is_left_out_of_a_replay_because_retention_removes_it_meanwhile(
@@ -168,7 +169,7 @@ def test_no_reject_is_left_out_of_a_replay_because_retention_removes_it_meanwhil
         "WHERE job_id = %(job_id)s AND line > ", lambda: retention.remove_rejects(engine, job.job_id), number=2
     )
     with listening(engine, prune) as pool:
-        again = submission.replay(pool, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
+        again = replays.replay(pool, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli")).job
     assert retention.remove_rejects(engine, job.job_id) == 0, "it has removed them in the middle"
     assert (worked(engine, begun(engine, again)).result or {})["rejected"] == 10
 

@@ -29,10 +29,10 @@ ELSEWHERE = {
     "README.md": {
         "make demo": "the whole story takes a minute: make test-long runs its parts, and each release its whole",
         "make test": "it would run this test",
-        "python3 -m venv ~/bulk": "dagster/wheel_test.py installs the wheel and uses it",
+        "python3 -m venv ~/bulk": "dagster/projects/wheel_test.py installs the wheel and uses it",
     },
     "api.md": {"": "integration/api/docs_test.py runs all of the page on a server, and remote_test.py its last block"},
-    "embedding.md": {"dg scaffold": "dagster/component_test.py does the same in a project of dg"},
+    "embedding.md": {"dg scaffold": "dagster/projects/component_test.py does the same in a project of dg"},
 }
 """Blocks that are not run here, by their beginnings, and why. `docs/deployment.md` has a unit of systemd besides, which
 is no block of commands: there is no systemd here."""

@@ -13,7 +13,8 @@ from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import Conflict
-from bulk_pipelines.imports import submission, winding_up
+from bulk_pipelines.imports import winding_up
+from bulk_pipelines.imports.afterwards import replays
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of
@@ -65,7 +66,7 @@ def test_an_import_whose_landed_file_was_removed_ends(imports: Imports, is_cance
 
 def replay(imports: Imports, job: Job) -> tuple[Job, bool]:
     chosen = settings.current()
-    found = submission.replay(imports.engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli"))
+    found = replays.replay(imports.engine, job.job_key, landing.place(chosen), access_of(chosen), Actor("me", "cli"))
     return found.job, found.created
 
 

@@ -2,6 +2,7 @@
 and used in an empty folder."""
 
 import csv
+import os
 import shutil
 import signal
 import subprocess
@@ -14,13 +15,15 @@ import pytest
 
 from bulk_pipelines.settings import CHECKOUT
 from bulk_pipelines.up import processes
-from bulk_pipelines_tests.scenes.installed import SLOW, Installed, built, installed, wheel
+from bulk_pipelines_tests.scenes.installed import SLOW, Installed, alone, built, installed, wheel
 from bulk_pipelines_tests.scenes.waiting import until
 
-__all__ = ["installed", "wheel"]
+__all__ = ["alone", "installed", "wheel"]
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
+FETCHED = os.environ.get("DEPENDENCIES") == "index"
+"""Whether pip fetches what the wheel depends on, as it does for a user."""
 VERSION = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
 USERS = "email,name,role\nann@example.org,Ann,author\nbob@example.org,Bob,king\n"
 
@@ -33,7 +36,15 @@ def test_the_wheel_is_the_same_from_the_checkout_and_from_the_source_archive(whe
     assert contents(built(CHECKOUT, "wheel", tmp_path)) == contents(wheel)
 
 
-def test_the_wheel_works_alone(installed: Installed) -> None:
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param("installed", marks=pytest.mark.skipif(FETCHED, reason="DEPENDENCIES=index: pip fetches them")),
+        pytest.param("alone", marks=pytest.mark.skipif(not FETCHED, reason="DEPENDENCIES=index lets pip fetch them")),
+    ],
+)
+def test_the_wheel_works_alone(environment: str, request: pytest.FixtureRequest) -> None:
+    installed: Installed = request.getfixturevalue(environment)
     assert str(CHECKOUT / "bulk_pipelines") not in installed.python("import bulk_pipelines as b; print(b.__file__)")
     assert str(CHECKOUT) not in installed.python(
         "import sys; print([each for each in sys.path if '.venv' not in each])"

@@ -15,8 +15,7 @@ from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
-from bulk_pipelines.imports import submission
-from bulk_pipelines.imports.afterwards import outcomes
+from bulk_pipelines.imports.afterwards import outcomes, replays
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.plan.land import landing
@@ -163,7 +162,7 @@ def test_rejects_are_run_again_as_they_stood(engine: Engine, tmp_path: Path, way
         connection.execute("DELETE FROM users WHERE email = 'user1@example.org'")
     chosen = settings.current()
     by = Actor("me", "cli", admin=True)
-    again = submission.replay(engine, first.job_key, landing.place(chosen), access_of(chosen), by).job
+    again = replays.replay(engine, first.job_key, landing.place(chosen), access_of(chosen), by).job
     second = worked(engine, begun(engine, again))
     assert list(rejected(engine, second).values()) == [["invalid_role"]] * 3, second.last_error
     if way != "zip of many":
