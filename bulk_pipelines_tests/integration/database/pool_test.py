@@ -36,7 +36,8 @@ def test_idle_connections_of_a_restarted_server_heal(engine: Engine, server: Ser
         one.execute("SELECT 1")
         two.execute("SELECT 1")
     with pool.single(server.url()) as admin:
-        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test'")
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        admin.execute(ended, [engine.url.database])
     with pool.transaction(engine) as one, pool.transaction(engine) as two:
         assert one.execute("SELECT 1").fetchone() == two.execute("SELECT 1").fetchone() == (1,)
 

@@ -157,7 +157,8 @@ def test_an_error_in_the_middle_breaks_the_answer_off(api: Api) -> None:
                 received = wire.recv(1 << 16)
                 until(lambda: exporting(connection, "AND wait_event = 'ClientWrite'") > 0, "it waits", PATIENCE)
                 connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bulk export'"
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE application_name = 'bulk export' AND datname = current_database()"
                 )
                 while piece := wire.recv(1 << 20):
                     received += piece
