@@ -35,7 +35,8 @@ def fresh(server: Server, template: str) -> Iterator[str]:
     """Provide the address of a copy of the template, with sessions as SESSIONS wants them."""
     name = f"test_{uuid.uuid4().hex[:16]}"
     with admin(server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # The copy of files takes half the time of a copy through the log, which is for larger databases.
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     with sessions.as_asked(server, name) as url:
         yield url
     with admin(server) as connection, suppress(errors.InvalidCatalogName):  # the test may have dropped it
