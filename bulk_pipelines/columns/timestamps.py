@@ -63,9 +63,9 @@ def within_range(times: Column) -> Column:
     return compute.if_else(inside, times, pa.scalar(None, times.type))
 
 
-def with_years(text: Column, times: Column) -> Column:
+def with_years(text: Column, times: Column, endings: Column | None = None) -> Column:
     """Return the texts of dates or times, in which years before the first and after 9999 stand as PostgreSQL reads
-    them."""
+    them. `endings` are the offsets behind them, if times without a zone are the clock of one."""
     is_date = pa.types.is_date(times.type)
     numbers = times.cast(pa.date32()).cast(pa.int32()) if is_date else times.cast(pa.int64())
     moments = compute.fill_null(numbers, 0).to_numpy().astype(f"M8[{'D' if is_date else times.type.unit}]")
@@ -74,7 +74,8 @@ def with_years(text: Column, times: Column) -> Column:
     if not odd.any():
         return text
     zone = "" if is_date or times.type.tz is None else "Z"
-    written = [with_era(str(each).replace("T", " "), zone) for each in moments[odd]]
+    zones = [zone] * len(text) if endings is None else endings.to_pylist()
+    written = [with_era(str(moments[row]).replace("T", " "), zones[row]) for row in np.flatnonzero(odd)]
     return compute.replace_with_mask(text, pa.array(odd), pa.array(written, pa.string()))
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from bulk_pipelines.columns import arrow
-from bulk_pipelines.columns.kinds import ColumnKind
+from bulk_pipelines.columns import arrow, uuids
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.arrow_text import text_of, uuid_text
+from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.formats.files.unfit import Unfit
@@ -216,7 +215,7 @@ def looked_at(
         how = {**known.recognised, **told}
         known = replace(known, format=how.pop("format", PACKED_TABLE), recognised=how)
         validated = judged(context, source, found, pool)
-        seen = with_records(with_mapping(known, request, found), context.resource, validated)
+        seen = with_records(with_mapping(known, request, found), validated)
         return Look(seen, context.resource, validated, found)
 
 
@@ -264,7 +263,7 @@ def judged(context: ImportContext, source: LandedFile, found: Layout, pool: Engi
     return validated
 
 
-def with_records(known: Preview, resource: Resource, validated: Validated) -> Preview:
+def with_records(known: Preview, validated: Validated) -> Preview:
     """Add the first records, and what was rejected."""
     codes = Counter(reason.code for reject in validated.rejects for reason in reject.reasons)
     rejects = tuple(
@@ -277,7 +276,7 @@ def with_records(known: Preview, resource: Resource, validated: Validated) -> Pr
     )
     return replace(
         known,
-        records=tuple(first_records(validated, resource, known)),
+        records=tuple(first_records(validated, known)),
         judged=validated.read,
         rejected=len(validated.rejects),
         reasons=dict(codes.most_common()),
@@ -285,13 +284,13 @@ def with_records(known: Preview, resource: Resource, validated: Validated) -> Pr
     )
 
 
-def first_records(validated: Validated, resource: Resource, known: Preview) -> Iterator[Mapping[str, str | None]]:
+def first_records(validated: Validated, known: Preview) -> Iterator[Mapping[str, str | None]]:
     """Yield the first good records with the columns that the file gives."""
     table = validated.good.slice(0, SHOWN)
     names = [each.column for each in known.columns]
     texts = {}
     for name in names:
-        written = uuid_text if resource.column(name).kind is ColumnKind.UUID else text_of
-        texts[name] = written(arrow.column(table, name)).to_pylist()
+        values = arrow.column(table, name)
+        texts[name] = (uuids.to_text if values.type == uuids.BINARY else text_of)(values).to_pylist()
     for place in range(table.num_rows):
         yield {name: shown(texts[name][place]) for name in names}
