@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 MAGIC = b"BULKROWS"
 HEAD = struct.Struct("<8sQ")
@@ -22,8 +21,6 @@ OWN = (pa.field(NUMBER, pa.int64()), pa.field(SURPLUS, pa.int32()))
 BATCH_ROWS = 8_192
 BATCH_BYTES = 16 << 20
 """About how many bytes a batch has at most: larger ones are cut."""
-MOST_BYTES = 64 << 20
-"""How much a batch may take if each of its values is as long as the longest of its dictionary."""
 
 
 class Source(Protocol):
@@ -46,45 +43,28 @@ class Place:
 
 
 def written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield the file in pieces. The batches have our own columns first, and then those of the schema."""
-    plain = [field.with_type(value_type(field.type)) for field in schema]
+    """Yield the file in pieces. The batches have our own columns first, and then those of the schema. Their values are
+    plain (`arrow_plain`)."""
     metadata: Any = schema.metadata
-    whole = pa.schema([*OWN, *plain], metadata)
+    whole = pa.schema([*OWN, *schema], metadata)
     head = bytes(memoryview(whole.serialize()))
     yield HEAD.pack(MAGIC, len(head)) + head
     for batch in batches:
-        for piece in pieces_of(batch, whole):
+        for piece in pieces_of(batch):
             data = memoryview(piece.serialize())
             first = piece.column(0)[0].as_py()
             yield BATCH_HEAD.pack(len(data), piece.num_rows, first)
             yield bytes(data)
 
 
-def value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-
-
-def pieces_of(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batch as ones that have not too many rows and bytes, and write out the values of dictionaries."""
+def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the batch as ones that have not too many rows and bytes."""
     if not batch.num_rows:
         return
-    longest = sum(longest_of(values.dictionary) for values in batch.columns if isinstance(values, pa.DictionaryArray))
-    parts = max(
-        -(-batch.num_rows // BATCH_ROWS), -(-batch.nbytes // BATCH_BYTES), batch.num_rows * longest // MOST_BYTES
-    )
+    parts = max(-(-batch.num_rows // BATCH_ROWS), -(-batch.nbytes // BATCH_BYTES))
     step = max(1, batch.num_rows // parts)
     for start in range(0, batch.num_rows, step):
-        piece = batch.slice(start, step)
-        plain: Any = [
-            values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values for values in piece.columns
-        ]
-        yield pa.RecordBatch.from_arrays(plain, schema=schema)
-
-
-def longest_of(dictionary: Any) -> int:
-    kind = dictionary.type
-    sized = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
-    return (pyarrow.compute.max(pyarrow.compute.binary_length(dictionary)).as_py() or 0) if sized else 0
+        yield batch.slice(start, step)
 
 
 def numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:

@@ -56,7 +56,7 @@ def opened(source: Source, shown: str, told: Told, limits: Limits, *, inside: bo
     read = parquet_rows.parquet if found is Format.PARQUET else parquet_rows.arrow
     try:
         file = io.BufferedReader(SeekableFile(source.size, source.read), BUFFER)
-        return peeked(found, told, read(cast(BinaryIO, file)))
+        return peeked(found, told, read(cast(BinaryIO, file), limits.ratio))
     except BulkError:
         raise
     except BROKEN as error:

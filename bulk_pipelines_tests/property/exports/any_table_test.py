@@ -176,7 +176,7 @@ def landed(path: Path, format_: Format) -> Path:
         return path
     target = path.with_suffix(".rows")
     with path.open("rb") as file:
-        target.write_bytes(b"".join(row_files.written(*parquet_rows.parquet(file))))
+        target.write_bytes(b"".join(row_files.written(*parquet_rows.parquet(file, 200.0))))
     return target
 
 

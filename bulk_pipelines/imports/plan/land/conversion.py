@@ -93,11 +93,10 @@ class Conversion:
         if self.format is not None and self.format is not found:
             raise InvalidInput("format", f"the file was said to be {self.format}, but it looks like {found}")
 
-    def table(
-        self, source: LandedFile, read: Callable[[BinaryIO], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-    ) -> Iterator[bytes]:
+    def table(self, source: LandedFile, read: Callable[[BinaryIO, float], parquet_rows.Table]) -> Iterator[bytes]:
         try:
-            schema, batches = read(cast(BinaryIO, io.BufferedReader(SeekableFile(source.size, source.read), PIECE)))
+            file = cast(BinaryIO, io.BufferedReader(SeekableFile(source.size, source.read), PIECE))
+            schema, batches = read(file, self.limits.ratio)
             yield from rows.written(schema, batches)
         except BulkError:
             raise
