@@ -13,6 +13,7 @@ from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats.arrow_nested import array_of
 from bulk_pipelines.formats.arrow_plain import is_list
 from bulk_pipelines.formats.arrow_text import text_of
+from bulk_pipelines.formats.arrow_values import is_utc
 from bulk_pipelines.resources.declaration import Column as Declared
 
 DIGITS = 6
@@ -48,7 +49,9 @@ def as_kind(values: Column, column: Declared) -> Column:
 
 def moments(values: Column, stored: Any, column: Declared) -> Column | None:
     """Return times as the kind holds them; one without a zone is in UTC. Return None if any of them is finer than the
-    column, or if PostgreSQL does not know it."""
+    column, if PostgreSQL does not know it, or if the column would lose its zone."""
+    if stored.tz is None and values.type.tz is not None and not is_utc(values.type.tz):
+        return None
     try:
         found = values.cast(pa.timestamp("us", tz=values.type.tz)).cast(stored)
     except pa.ArrowInvalid:
