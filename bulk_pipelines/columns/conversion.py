@@ -8,7 +8,10 @@ from bulk_pipelines.columns.kinds import ColumnKind
 
 FLAGS = pa.array(["true", "t", "1", "false", "f", "0"])
 TRUE_ONES = 3
-PLAIN_VALUES = r"^\s*\[\s*(?:[-+.0-9eE]+|true|false|null)(?:\s*,\s*(?:[-+.0-9eE]+|true|false|null))*\s*\]\s*$"
+PLAIN_VALUE = r"(?:\[\s*)*(?:[-+.0-9eE]+|true|false|null|NaN|-?Infinity)?\s*(?:\]\s*)*"
+PLAIN_VALUES = rf"^\s*\[\s*{PLAIN_VALUE}(?:,\s*{PLAIN_VALUE})*\]\s*$"
+# PostgreSQL has no array of empty arrays, and would read an empty one.
+EMPTY_INSIDE = r"\[\s*\]\s*[,\]]"
 # Texts that Arrow or `timestamps` would read in another way than PostgreSQL. Arrow takes hexadecimal digits for the
 # bits of a negative number; and `timestamps` cuts off what is finer than a microsecond. The characters, of which such
 # texts have at least one, are looked for first.
@@ -78,11 +81,12 @@ def plainly(text: Column, kind: ColumnKind) -> Column:
 
 
 def from_json_arrays(text: Column) -> Column:
-    """Write JSON arrays of strings and nulls, or of numbers and the like, as PostgreSQL writes arrays. Every other text
-    stays as it is."""
+    """Write JSON arrays as PostgreSQL writes arrays, also those of arrays. Every other text stays as it is. (Whether
+    brackets and commas stand where they should is left to PostgreSQL.)"""
     if not arrow.has_any(text, b"["):
         return text
     of_values = compute.fill_null(compute.match_substring_regex(text, PLAIN_VALUES), False)
+    of_values = compute.and_not(of_values, compute.fill_null(compute.match_substring_regex(text, EMPTY_INSIDE), False))
     if compute.any(of_values).as_py():
         braces = compute.replace_substring(compute.replace_substring(text, "[", "{"), "]", "}")
         text = compute.if_else(of_values, braces, text)
@@ -90,6 +94,10 @@ def from_json_arrays(text: Column) -> Column:
     if compute.any(of_strings).as_py():
         lists = text_lists.parse(compute.if_else(of_strings, text, pa.scalar(None, pa.string())), text_lists.WITH_NULLS)
         text = compute.if_else(of_strings, text_copy.lists(lists), text)
+    nested = compute.fill_null(compute.match_substring_regex(text, text_lists.NESTED), False)
+    if compute.any(nested).as_py():
+        written = [text_lists.as_array(each) for each in text.filter(nested).to_pylist()]
+        text = compute.replace_with_mask(text, nested, pa.array(written, pa.string()))
     return text
 
 

@@ -22,6 +22,8 @@ def array_of(element: str) -> str:
 
 VALID = array_of(STRING)
 WITH_NULLS = array_of(f"(?:{STRING}|null)")
+NESTED = rf'^{BLANK}\[{BLANK}\[.*"'
+"""How JSON arrays of arrays begin that hold strings. Few files have any, so each is read by itself."""
 LEAST_BLOCK = 1024
 
 
@@ -63,3 +65,30 @@ def with_null_inside(lists: Column) -> Mask:
     if values.null_count:
         mask[compute.list_parent_indices(lists).filter(values.is_null()).to_numpy()] = True
     return mask
+
+
+def as_array(text: str) -> str:
+    """Write a JSON array of arrays as PostgreSQL writes arrays. A text that is no such array stays as it is."""
+    try:
+        return written(json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number))
+    except (ValueError, TypeError, RecursionError):
+        return text
+
+
+class Number(str):
+    """A number of JSON, as it is written."""
+
+
+def written(value: object) -> str:
+    if isinstance(value, list):
+        if [] in value:
+            raise ValueError("PostgreSQL has no array of empty arrays")
+        return "{" + ",".join(map(written, value)) + "}"
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | Number):
+        return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, str):
+        value.encode()
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    raise TypeError("an object is no element of an array")

@@ -30,7 +30,8 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
         columns[column] = pa.repeat(pa.scalar(value), parsed.table.num_rows)
     if mapping.expressions:
         assert evaluate is not None
-        made, failed = evaluate(parsed.table, mapping.expressions)
+        fields = {name: arrow.column(parsed.table, name) for name in parsed.table.column_names}
+        made, failed = evaluate(pa.table({**fields, **parsed.texts}), mapping.expressions)
         columns |= made
         for row, (column, said) in failed.items():
             faults.add(int(parsed.records[row]), Reason("failed_expression", column, None, shown(said)))

@@ -2,11 +2,13 @@
 
 import codecs
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from bulk_pipelines.columns.arrow import Column
 from bulk_pipelines.formats.files.csv_ends import Positions
 from bulk_pipelines.imports.records.blocks import Block
 
@@ -38,6 +40,8 @@ class Parsed:
     records: Positions
     lines: Positions
     faults: dict[int, list[Reason]] = field(default_factory=dict)
+    texts: Mapping[str, Column] = field(default_factory=dict)
+    """The texts of fields that the table holds in another form, for the expressions that read them."""
 
     @property
     def count(self) -> int:

@@ -7,6 +7,7 @@ from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.counted import counted
 from bulk_pipelines.formats import arrow_sizes, rows
 from bulk_pipelines.formats.arrow_text import text_of
+from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
@@ -24,11 +25,15 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
         detail = f"{counted(width + int(surplus[row]), 'field')} instead of {width}"
         faults.add(row, Reason("malformed_record", detail=detail))
     columns: dict[str, Column] = {}
+    texts: dict[str, Column] = {}
+    read_by = [expression for _, expression in layout.mapping.expressions]
     given = zip(layout.mapping.fields, layout.mapping.columns, block.batch.columns[len(rows.OWN) :], strict=True)
     for field, column, found in given:
         values = without(found, layout.mapping.nulls)
         held = as_kind(values, resource.column(column)) if column else text_of(values)
         columns[field] = readable(held, column or field, faults)
+        if column and not pa.types.is_string(values.type) and any(mentions(each, field) for each in read_by):
+            texts[field] = text_of(values)
     if block.batch.nbytes > max_record_bytes:
         sizes = sizes_of(block.batch)
         for row in np.flatnonzero(sizes > max_record_bytes).tolist():
@@ -38,7 +43,8 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     kept[[row for row, found in faults.items() if any(reason.field is None for reason in found)]] = False
     records = np.flatnonzero(kept)
     table = pa.table(columns).filter(pa.array(kept)).combine_chunks()
-    return Parsed(table, records, lines[records], dict(faults))
+    texts = {field: values.filter(pa.array(kept)) for field, values in texts.items()}
+    return Parsed(table, records, lines[records], dict(faults), texts)
 
 
 def sizes_of(batch: pa.RecordBatch) -> Numbers:
