@@ -43,6 +43,8 @@ ELEMENTS = {
 def written(text: Column, type_name: str) -> Column | None:
     """Return the values in the binary form of a type, which is named without a length. Return None if some value is not
     written plainly, or if we do not know how to write the type."""
+    if pa.types.is_list(text.type):
+        return lists(text, ELEMENTS[type_name.removesuffix("[]")][0])
     if type_name.endswith("[]"):
         return arrays(text, type_name.removesuffix("[]"))
     writer = WRITERS.get(type_name)
@@ -144,6 +146,19 @@ def arrays(text: Column, element_type: str) -> Column | None:
     return None if values is None else values.take(different.indices)
 
 
+def element_type(type_name: str) -> pa.DataType | None:
+    """Return the type of the elements of lists that are written as they are, for arrays of such a type."""
+    known = ELEMENTS.get(type_name.removesuffix("[]")) if type_name.endswith("[]") else None
+    stored = None if known is None else conversion.STORED[known[1]]
+    return None if known is None or known[1] is ColumnKind.NUMERIC else stored
+
+
+def lists(values: Column, number: int) -> Column:
+    """Write lists as arrays; `number` is the one that PostgreSQL has for the type of their elements."""
+    written = binary_copy.lists(values, number)
+    return compute.if_else(values.is_valid(), written, MISSING) if values.null_count else written
+
+
 def each_array(text: Column, element_type: str) -> Column | None:
     found = array_texts.lists(text)
     if found is None:
@@ -154,9 +169,8 @@ def each_array(text: Column, element_type: str) -> Column | None:
         elements = written(elements, element_type)
         if elements is None:
             return None
-    filled = pa.ListArray.from_arrays(found.offsets, elements)
-    values = binary_copy.lists(filled, number)
-    return compute.if_else(text.is_valid(), values, MISSING) if text.null_count else values
+    missing: Column = text.is_null() if text.null_count else None
+    return lists(pa.ListArray.from_arrays(found.offsets, elements, mask=missing), number)
 
 
 WRITERS: dict[str, Callable[[Column], Column | None]] = {

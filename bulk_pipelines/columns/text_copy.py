@@ -44,8 +44,8 @@ def as_text(values: Column) -> Column:
 
 
 def lists(values: Column) -> Column:
-    """Write lists of strings as arrays: every element in quotes."""
-    elements = values.flatten()
+    """Write lists as arrays: every element in quotes."""
+    elements = as_text(values.flatten())
     for character in ("\\", '"'):
         elements = compute.replace_substring(elements, character, "\\" + character)
     quoted = compute.binary_join_element_wise('"', elements, '"', "")

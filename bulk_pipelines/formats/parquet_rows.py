@@ -19,7 +19,7 @@ Table = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 BUFFER = 1 << 20
 ARROW, PARQUET = b"ARROW1", b"PAR1"
 STREAM = b"\xff\xff\xff\xff"
-AT_ONCE = rows.BATCH_ROWS * 8
+AT_ONCE = 65_536
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 """How many bytes a value of Parquet takes in memory; of a text it is what tells its length."""
 

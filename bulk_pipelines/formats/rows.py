@@ -18,7 +18,7 @@ HEAD = struct.Struct("<8sQ")
 BATCH_HEAD = struct.Struct("<QQQ")
 NUMBER, SURPLUS = "number of the row", "surplus values"
 OWN = (pa.field(NUMBER, pa.int64()), pa.field(SURPLUS, pa.int32()))
-BATCH_ROWS = 8_192
+BATCH_ROWS = 4_000
 BATCH_BYTES = 16 << 20
 """About how many bytes a batch has at most: larger ones are cut."""
 

@@ -72,7 +72,7 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
   columns.
 - What is exported as CSV, NDJSON, JSON or Parquet imports to the identical table, with two exceptions: JSON's own
   `null` in a json column is no value in NDJSON and JSON, and Parquet refuses infinite dates and times. Arrays are
-  written in PostgreSQL's form; JSON arrays are read as well.
+  written in PostgreSQL's form; JSON arrays, also those of arrays, are read as well.
 - Rows may refer to rows of their own table, in any order and across batches: a record is rejected
   (`invalid_reference`) if the row that it names is neither there nor loaded with it. So all records of such a table
   that had to wait for others go in by one statement."""

@@ -202,7 +202,7 @@ def listed(kind: Any, values: st.SearchStrategy[Any], text: Callable[[Any, str],
 
 
 WORDS = st.sampled_from(["red", "dark blue", "", "NULL", 'a"b', "a,b", "\\", "{}", "two\nlines", "é", "abc "])
-CENTS = st.integers(-99_999, 99_999).map(lambda cents: Decimal(cents) / 100)
+CENTS = st.integers(-99_999, 99_999).map(lambda cents: Decimal(f"{cents}E-2"))
 FRACTIONS = st.floats(allow_nan=True) | st.sampled_from(SOME_NUMBERS)
 SQUARES = st.lists(st.none() | st.integers(-9, 9), min_size=2, max_size=2)
 MADE: Any = pa.MonthDayNano

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns import arrow
-from bulk_pipelines.formats import arrow_text, rows
+from bulk_pipelines.formats import arrow_plain, arrow_text, rows
 from bulk_pipelines.formats.files import csv_ends, json_ends
 from bulk_pipelines.formats.files.csv_ends import Positions
 from bulk_pipelines.formats.rows import Place
@@ -54,6 +54,17 @@ class Spans:
         return len(self.starts)
 
 
+def texts_in(values: arrow.Column) -> Iterator[arrow.Column]:
+    """Yield the texts of a column, also those of which its values are made."""
+    if pa.types.is_string(values.type):
+        yield values
+    elif arrow_plain.is_list(values.type):
+        yield from texts_in(arrow_plain.elements_of(values))
+    elif pa.types.is_struct(values.type):
+        for part in values.flatten():
+            yield from texts_in(part)
+
+
 @dataclass(frozen=True)
 class Block:
     """Whole records of a file, as bytes. `ends` are the positions after each record; it is None if every newline ends a
@@ -78,11 +89,7 @@ class Block:
         """Whether some value may hold a NUL character, as it is or escaped in JSON."""
         if self.batch is None:
             return b"\0" in self.data or (b"\\" in self.data and rb"\u0000" in self.data)
-        return any(
-            not pa.types.is_primitive(values.type)
-            and not (pa.types.is_string(values.type) and arrow.text_bytes(values).all())
-            for values in self.batch.columns
-        )
+        return any(not arrow.text_bytes(texts).all() for values in self.batch.columns for texts in texts_in(values))
 
     @property
     def size(self) -> int:

@@ -27,10 +27,12 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     columns: dict[str, Column] = {}
     texts: dict[str, Column] = {}
     read_by = [expression for _, expression in layout.mapping.expressions]
+    groups = [key.columns for key in resource.keys] + [each.columns for each in resource.references]
+    tied = {name for columns_of in groups for name in columns_of}
     given = zip(layout.mapping.fields, layout.mapping.columns, block.batch.columns[len(rows.OWN) :], strict=True)
     for field, column, found in given:
         values = without(found, layout.mapping.nulls)
-        held = as_kind(values, resource.column(column)) if column else text_of(values)
+        held = as_kind(values, resource.column(column), compared=column in tied) if column else text_of(values)
         columns[field] = readable(held, column or field, faults)
         if column and not pa.types.is_string(values.type) and any(mentions(each, field) for each in read_by):
             texts[field] = text_of(values)
@@ -42,8 +44,10 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     kept: Mask = np.ones(len(lines), dtype=bool)
     kept[[row for row, found in faults.items() if any(reason.field is None for reason in found)]] = False
     records = np.flatnonzero(kept)
-    table = pa.table(columns).filter(pa.array(kept)).combine_chunks()
-    texts = {field: values.filter(pa.array(kept)) for field, values in texts.items()}
+    table = pa.table(columns)
+    if not kept.all():
+        table = table.filter(pa.array(kept)).combine_chunks()
+        texts = {field: values.filter(pa.array(kept)) for field, values in texts.items()}
     return Parsed(table, records, lines[records], dict(faults), texts)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bulk_pipelines.columns import conversion, timestamps
+from bulk_pipelines.columns import binary_forms, conversion, timestamps
 from bulk_pipelines.columns.arrow import Column, compute
 from bulk_pipelines.columns.binary_copy import numbers_of
 from bulk_pipelines.columns.kinds import ColumnKind
@@ -27,8 +27,9 @@ FIRST_DAY, LAST_DAY = -2_440_588, 2_145_042_905
 """The first and the last day that PostgreSQL knows, counted from 1970 on."""
 
 
-def as_kind(values: Column, column: Declared) -> Column:
-    """Return the values in the type of the column's kind if it would hold all of them as they stand, or as text."""
+def as_kind(values: Column, column: Declared, *, compared: bool = False) -> Column:
+    """Return the values in the type of the column's kind if it would hold all of them as they stand, or as text. Lists
+    that are compared, because they belong to a key or a reference, are compared as texts."""
     stored = conversion.STORED[column.kind]
     given = values.storage if isinstance(values, pa.ExtensionArray) else values
     found = None
@@ -37,14 +38,33 @@ def as_kind(values: Column, column: Declared) -> Column:
     elif pa.types.is_date32(stored):
         found = days(given) if pa.types.is_date32(given.type) else None
     elif given.type == stored:
-        found = given
+        found = given if is_readable(given) else None
     elif pa.types.is_integer(stored) and is_number(given.type):
         found = whole(given, stored)
     elif pa.types.is_floating(stored) and (pa.types.is_integer(given.type) or pa.types.is_floating(given.type)):
         found = floats(given, stored)
     elif column.kind is ColumnKind.ARRAY and is_list(given.type):
-        found = array_of(given)
+        found = given if not compared and goes_as_it_is(given, column) else array_of(given)
     return text_of(values) if found is None else found
+
+
+def goes_as_it_is(lists: Column, column: Declared) -> bool:
+    """Tell whether lists can be given to an array as they are: their elements are those of the array."""
+    plain = column.exact_type == column.base_type and not column.rules
+    wanted = binary_forms.element_type(column.base_type) if plain else None
+    if wanted is None or pa.types.is_map(lists.type) or lists.type.value_type != wanted:
+        return False
+    return is_readable(lists) and (not pa.types.is_date32(wanted) or days(lists.flatten()) is not None)
+
+
+def is_readable(values: Column) -> bool:
+    """Tell whether all texts of lists are UTF-8; other texts are judged one by one."""
+    if pa.types.is_list(values.type) and pa.types.is_string(values.type.value_type):
+        try:
+            values.flatten().validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+    return True
 
 
 def moments(values: Column, stored: Any, column: Declared) -> Column | None:

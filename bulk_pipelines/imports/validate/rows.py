@@ -34,9 +34,10 @@ def encoded(resource: Resource, columns: dict[str, Column], given: pa.Table | No
 
 
 def binary_forms_of(resource: Resource, columns: dict[str, Column]) -> dict[str, Column] | None:
-    """Return the binary form of the columns whose values are texts; None if only PostgreSQL can read any of them."""
+    """Return the binary form of the columns whose values are texts, or lists for an array; None if only PostgreSQL can
+    read any of them."""
     forms = {}
-    for name in left_to_table(resource, columns):
+    for name in [*left_to_table(resource, columns), *arrays(resource, columns)]:
         form = binary_forms.written(columns[name], resource.column(name).base_type)
         if form is None:
             return None
@@ -52,6 +53,15 @@ def left_to_table(resource: Resource, columns: dict[str, Column]) -> list[str]:
         if column.kind is not ColumnKind.TEXT
         and column.name in columns
         and pa.types.is_string(columns[column.name].type)
+    ]
+
+
+def arrays(resource: Resource, columns: dict[str, Column]) -> list[str]:
+    """Return the names of the columns whose values are lists of plain values."""
+    return [
+        column.name
+        for column in resource.columns
+        if column.kind is ColumnKind.ARRAY and column.name in columns and pa.types.is_list(columns[column.name].type)
     ]
 
 

@@ -153,7 +153,7 @@ def with_nul(values: Column) -> Mask:
     if pa.types.is_string(values.type):
         return to_mask(compute.match_substring(values, "\0"))
     mask = np.zeros(len(values), dtype=bool)
-    if pa.types.is_list(values.type):
+    if pa.types.is_list(values.type) and pa.types.is_string(values.type.value_type):
         parents = compute.list_parent_indices(values)
         mask[parents.filter(compute.match_substring(values.flatten(), "\0")).to_numpy()] = True
     return mask

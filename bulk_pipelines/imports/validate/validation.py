@@ -180,8 +180,9 @@ def loosely_checked(column: Declared, given: Column, has_nul: bool, findings: Fi
     """Check a column whose values PostgreSQL can read itself. Only what it would round or cut silently is looked for,
     and the rules of the declaration."""
     if has_nul:
-        findings.note(rules.with_nul(given), "invalid_character", column.name)
-        given = compute.if_else(pa.array(rules.with_nul(given)), pa.scalar(None, pa.string()), given)
+        with_nul = rules.with_nul(given)
+        findings.note(with_nul, "invalid_character", column.name)
+        given = compute.if_else(pa.array(with_nul), pa.scalar(None, pa.string()), given)
     for rule in column.rules:
         findings.note(rules.broken(rule, given), rule.code, column.name)
     finer, doubtful = rules.loses(column, given)

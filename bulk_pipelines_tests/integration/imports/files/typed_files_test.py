@@ -14,12 +14,14 @@ import pytest
 from sqlalchemy import Engine
 
 from bulk_pipelines import settings
+from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.afterwards import replays
+from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.report.preview import preview
@@ -255,6 +257,49 @@ def test_lists_and_structures(shop: Shop, tmp_path: Path) -> None:
         assert data == {"a b": 'dark "blue"', "list": [1.0, None]}
         assert (pairs, prices) == ([["k", 1]], [Decimal("1.50"), None])
         assert spans == [timedelta(days=1, microseconds=5)]
+        shop.do("TRUNCATE shop.typed")
+
+
+@pytest.mark.parametrize(("mode", "owner", "doubled"), [("insert", 1, 3), ("upsert", 3, 1)])
+def test_lists_that_are_keys_and_lists_beside_texts(
+    shop: Shop, tmp_path: Path, mode: str, owner: int, doubled: int
+) -> None:
+    """One value that only PostgreSQL can read makes texts of all columns of a batch."""
+    shop.do(
+        "CREATE TABLE shop.typed (id integer PRIMARY KEY, words text[] UNIQUE, days date[], codes varchar(3)[],"
+        " numbers bigint[], span interval)"
+    )
+    columns = {
+        "id": range(1, 6),
+        "words": pa.array([["a", "b"], ["a"], ["a", "b"], None, []]),
+        "days": pa.array([[date(2026, 1, 5), None], None, [date(2026, 1, 5), None], [date(2026, 1, 6)], []]),
+        "codes": pa.array([["abc"], ["abcd"], ["abc"], None, ["é,ü", None]]),
+        "numbers": pa.array([[1, -(1 << 62)], [None], [1, -(1 << 62)], [], [4]]),
+        "span": pa.array([timedelta(hours=1)] * 5),
+    }
+    _, codes = loaded(shop, as_parquet(tmp_path / "a.parquet", columns), mode=mode)
+    assert codes == {2: ["invalid_array"], doubled: ["duplicate_key"]}
+    assert {row[0]: row[1:5] for row in held(shop)} == {
+        owner: (["a", "b"], [date(2026, 1, 5), None], ["abc"], [1, -(1 << 62)]),
+        4: (None, [date(2026, 1, 6)], None, []),
+        5: ([], [], ["é,ü", None], [4]),
+    }
+
+
+def test_texts_of_lists_that_are_no_texts(shop: Shop, tmp_path: Path) -> None:
+    shop.do("CREATE TABLE shop.typed (id integer PRIMARY KEY, words text[])")
+    elements = pa.array([b"a", b"\xff", b"nul\0"], pa.binary()).cast(pa.string(), safe=False)
+    lists: Any = pa.ListArray
+    words = lists.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), elements)
+    for place, rows_of in enumerate(([0, 1, 2], [0, 2])):
+        columns = {"id": rows_of, "words": words.take(pa.array(rows_of))}
+        declared = shop.declared("shop.typed")
+        path = as_parquet(tmp_path / f"{place}.parquet", columns)
+        job = imported(shop.engine, declared.name, path, declaration=declared)
+        with transaction(shop.engine) as connection:
+            codes = [reason["code"] for each in rejects.every(connection, job.job_id) for reason in each.reasons]
+        assert codes == ["invalid_encoding", "invalid_character"][-len(rows_of) + 1 :]
+        assert held(shop) == [(0, ["a"])]
         shop.do("TRUNCATE shop.typed")
 
 
