@@ -32,6 +32,8 @@ class Wanted:
     schema: pa.Schema
     ignored: frozenset[str] = frozenset()
     ignore_extra: bool = False
+    has_commas: bool = False
+    """Whether the numbers of texts have a decimal comma."""
 
 
 def schema_of(resource: Resource) -> pa.Schema:
@@ -73,7 +75,8 @@ def parse(block: Block, resource: Resource, mapping: FieldMapping | None = None)
     for record, reason in parsed.undecodable(block).items():
         faults.add(record, reason)
         unreadable.add(record)
-    wanted = Wanted(resource, schema, ignored, mapping is not None and mapping.ignore_extra)
+    told = mapping or FieldMapping()
+    wanted = Wanted(resource, schema, ignored, told.ignore_extra, told.decimal is not None)
     pieces = [judged(block, sorted(unreadable - faults.keys()), wanted, faults)]
     for first, last in gaps(len(block.spans), sorted(unreadable)):
         pieces.extend(sift(block, text, first, last, wanted, faults))
@@ -139,7 +142,9 @@ def sift(block: Block, text: bytes, first: int, last: int, wanted: Wanted, fault
     """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
     by one."""
     lines = text[block.spans.starts[first] : block.spans.stops[last - 1]]
-    table = read(lines if wanted.resource.built_in else json_texts.quoted(lines, wanted.resource), last - first, wanted)
+    if not wanted.resource.built_in:
+        lines = json_texts.quoted(lines, wanted.resource, has_commas=wanted.has_commas)
+    table = read(lines, last - first, wanted)
     if table is not None:
         yield np.arange(first, last), table
     elif last - first <= FEW:
@@ -172,7 +177,11 @@ def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> 
     lines: dict[int, bytes] = {}
     for record in records:
         line, reasons = json_record.judge(
-            block.raw(record), wanted.resource, wanted.ignored, ignore_extra=wanted.ignore_extra
+            block.raw(record),
+            wanted.resource,
+            wanted.ignored,
+            ignore_extra=wanted.ignore_extra,
+            has_commas=wanted.has_commas,
         )
         if reasons:
             faults[record] += reasons

@@ -19,7 +19,12 @@ class Number(str):
 
 
 def judge(
-    raw: bytes, resource: Resource, ignored: Collection[str] = (), *, ignore_extra: bool = False
+    raw: bytes,
+    resource: Resource,
+    ignored: Collection[str] = (),
+    *,
+    ignore_extra: bool = False,
+    has_commas: bool = False,
 ) -> tuple[bytes | None, list[Reason]]:
     """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
     for each value of a wrong kind. The line is None if the record is not a JSON object."""
@@ -38,7 +43,7 @@ def judge(
             continue
         column = resource.column(resource.header[name])
         if column.judged_by_table and (column.kind is not ColumnKind.TEXT or is_text(value)):
-            kept[name] = as_text(value, column.kind)
+            kept[name] = as_text(value, column.kind, has_commas=has_commas)
         elif value is None or fits(value, column.kind):
             kept[name] = value
         else:
@@ -48,8 +53,11 @@ def judge(
     return json.dumps(kept, ensure_ascii=False).encode(), reasons
 
 
-def as_text(value: Any, kind: ColumnKind) -> str | None:
-    """Write a value that the table reads itself as the text that stands for it."""
+def as_text(value: Any, kind: ColumnKind, *, has_commas: bool) -> str | None:
+    """Write a value that the table reads itself as the text that stands for it, a number with a comma where the numbers
+    of texts have one."""
+    if has_commas and kind.is_number and isinstance(value, Number):
+        return value.replace(".", ",")
     if value is None or (is_text(value) and kind is not ColumnKind.JSON):
         return None if value is None else str(value)
     return as_json(value)

@@ -15,8 +15,6 @@ from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.resources.declaration import Resource
 
-NUMBERS = {"smallint", "integer", "bigint", "numeric", "real", "double precision"}
-
 
 def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluate | None) -> Parsed:
     """Return the block with the columns of the resource instead of the fields of the file."""
@@ -30,7 +28,8 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
         columns[column] = pa.repeat(pa.scalar(value), parsed.table.num_rows)
     if mapping.expressions:
         assert evaluate is not None
-        made, failed = evaluate(parsed.table, mapping.expressions)
+        commas = mapping.made if mapping.decimal else ()
+        made, failed = evaluate(parsed.table, mapping.expressions, numbers_of(resource, commas))
         columns |= made
         for row, (column, said) in failed.items():
             faults.add(int(parsed.records[row]), Reason("failed_expression", column, None, shown(said)))
@@ -41,9 +40,13 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
         declared = resource.column(name)
         if name in forms:
             columns[name] = judged(parsed, faults, values, dated(values, forms[name]), name, declared.code)
-        elif mapping.decimal and declared.kind.postgres in NUMBERS:
+        elif mapping.decimal and declared.kind.is_number:
             columns[name] = judged(parsed, faults, values, with_point(values), name, declared.code)
     return replace(parsed, table=pa.table(columns), faults=dict(faults))
+
+
+def numbers_of(resource: Resource, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in columns if resource.column(name).kind.is_number)
 
 
 def by_column(table: pa.Table, mapping: FieldMapping) -> dict[str, Column]:

@@ -66,7 +66,8 @@ class Shape:
             return
         pairs = zip(self.fields, self.names, strict=True)
         table = {name: pa.array([text_of(row.get(field)) for row in rows], pa.string()) for field, name in pairs}
-        made, failed = expressions.evaluate(self.pool, pa.table(table), told)
+        commas = self.made if self.told.reading.decimal else []
+        made, failed = expressions.evaluate(self.pool, pa.table(table), told, commas)
         for column, texts in made.items():
             for row, text in zip(found, texts.to_pylist(), strict=True):
                 if UNREADABLE not in row:

@@ -75,7 +75,7 @@ def ways(draw: st.DrawFn, format_: str) -> Way:
         format_,
         draw(st.sampled_from(",;\t|")) if format_ == "csv" else ",",
         draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16"])) if format_ == "csv" else "utf-8",
-        decimal=not typed and draw(flags),
+        decimal=draw(flags),
         dates=not typed and draw(flags),
         nulls="" if typed or format_ in {"ndjson", "json"} else draw(st.sampled_from(["", "NULL", "n/a"])),
         no_header=no_header,

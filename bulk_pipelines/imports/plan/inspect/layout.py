@@ -169,7 +169,9 @@ def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Lay
     if first is None:
         raise InvalidInput("source", "the table holds no records")
     header = arrow_text.header_line(list(fields))
-    mapping = replace(mapping, nulls=reading.nulls)
+    numbered = enumerate(mapping.columns) if reading.decimal else ()
+    commas = tuple(place for place, column in numbered if column and resource.column(column).kind.is_number)
+    mapping = replace(mapping, nulls=reading.nulls, commas=commas)
     return Layout(Format.ROWS, columns, start, first.first, header, mapping=mapping, numbered=True)
 
 

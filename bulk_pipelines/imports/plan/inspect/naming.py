@@ -20,6 +20,7 @@ from bulk_pipelines.formats.files.fields import (
 )
 from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.formats.row_values import RowValues
 from bulk_pipelines.resources.declaration import Resource
 
 
@@ -40,6 +41,13 @@ class FieldMapping:
     """The names of the fields as the file has them."""
     nulls: tuple[str, ...] = ()
     """Spellings of no value in a table, where the parser of CSV does not see to them."""
+    commas: tuple[int, ...] = ()
+    """The places of the fields of a table that go to columns of numbers, if these have a decimal comma."""
+
+    @property
+    def row_values(self) -> RowValues:
+        """How the values of a table are taken."""
+        return RowValues(len(self.fields), self.nulls, self.commas)
 
     @property
     def made(self) -> tuple[str, ...]:

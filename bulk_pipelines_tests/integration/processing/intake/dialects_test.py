@@ -5,6 +5,8 @@ import zipfile
 from typing import Any
 
 import openpyxl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from bulk_pipelines.errors import InvalidInput
@@ -17,6 +19,23 @@ from bulk_pipelines_tests.scenes.processing import Scene
 
 PLAIN = [{"title": "Süßer Senf", "brand": "Äpfel & Co"}, {"title": 'a "b"; c', "brand": ""}]
 SEMICOLON = 'title;brand\nSüßer Senf;Äpfel & Co\n"a ""b""; c";\n'
+
+
+def workbook(*rows: list[Any]) -> bytes:
+    book, out = openpyxl.Workbook(write_only=True), io.BytesIO()
+    sheet = book.create_sheet("Rows")
+    for row in rows:
+        sheet.append(row)
+    book.save(out)
+    return out.getvalue()
+
+
+def table(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
 ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
     ("semicolons are seen", {}, SEMICOLON.encode(), PLAIN),
     ("so are tabs", {}, b"title\tbrand\na\tb\n", [{"title": "a", "brand": "b"}]),
@@ -47,11 +66,27 @@ ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
     (
         "decimal commas",
         {"decimal": "comma"},
-        b"title;price;day\nA 1,5;1.234,50;1,2,3\n-0,5;1.234;2\n",
+        b"title;price;day\nA 1,5;1.234,50;1,2,3\n-0,5;1.234;0.125\n",
         [
             {"title": "A 1,5", "price": "1234.50", "day": "1,2,3"},
-            {"title": "-0.5", "price": "1234", "day": "2"},
+            {"title": "-0.5", "price": "1234", "day": "0.125"},
         ],
+    ),
+    (
+        "decimal commas of texts alone",
+        {"decimal": "comma", "expressions": {"half": "replace(price, ',', '.')::numeric / 8"}},
+        workbook(["title", "price"], ["1.234", 1.234], ["0,5", 0.125], ["A", 7]),
+        [
+            {"title": "1234", "price": "1.234", "half": "0.15425000000000000000"},
+            {"title": "0.5", "price": "0.125", "half": "0.01562500000000000000"},
+            {"title": "A", "price": "7", "half": "0.87500000000000000000"},
+        ],
+    ),
+    (
+        "decimal commas in Parquet",
+        {"decimal": "comma", "nulls": ["-999", "n/a"]},
+        table(title=["1.234", "n/a"], price=[1.234, -999.0], day=pa.array(["n/a", "b"], pa.large_string())),
+        [{"title": "1234", "price": "1.234", "day": None}, {"title": None, "price": None, "day": "b"}],
     ),
     (
         "dates",
