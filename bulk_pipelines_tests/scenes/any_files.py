@@ -108,7 +108,7 @@ class Way:
         }
         if self.extra:
             options |= {"ignore_extra": True} if self.extra == "ignore_extra" else {"ignore": ["Not wanted"]}
-        if self.nulls and self.format not in {"ndjson", "json"}:
+        if self.nulls:
             options["nulls"] = [self.nulls]
         if self.decimal:
             options["decimal"] = ","
@@ -186,6 +186,8 @@ def json_value(column: str, value: Any, way: Way) -> str:
     """Write a value as JSON, with its numbers as they are."""
     if isinstance(value, Decimal) and way.typed:
         return str(value)
+    if value is None and way.nulls:
+        return json.dumps(way.nulls)
     if value is None or (way.typed and isinstance(value, bool | int | dict | list)):
         return json.dumps(value, ensure_ascii=False)
     if way.typed and isinstance(value, float):

@@ -1,7 +1,7 @@
 """Parsing a block of JSON objects, from NDJSON or an array, into columns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -16,24 +16,13 @@ from bulk_pipelines.imports.plan.inspect.layout import Format
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records.json_record import Wanted
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Column, Resource
 
 LEAST_BLOCK = 1024
 # A part of the block that Arrow refuses is looked at record by record if it has no more records than this.
 FEW = 128
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the records of a file must be. Fields that the resource has no column for are ignored, or refused."""
-
-    resource: Resource
-    schema: pa.Schema
-    ignored: frozenset[str] = frozenset()
-    ignore_extra: bool = False
-    has_commas: bool = False
-    """Whether the numbers of texts have a decimal comma."""
 
 
 def schema_of(resource: Resource) -> pa.Schema:
@@ -76,7 +65,7 @@ def parse(block: Block, resource: Resource, mapping: FieldMapping | None = None)
         faults.add(record, reason)
         unreadable.add(record)
     told = mapping or FieldMapping()
-    wanted = Wanted(resource, schema, ignored, told.ignore_extra, told.decimal is not None)
+    wanted = Wanted(resource, schema, ignored, told.ignore_extra, told.decimal is not None, told.nulls)
     pieces = [judged(block, sorted(unreadable - faults.keys()), wanted, faults)]
     for first, last in gaps(len(block.spans), sorted(unreadable)):
         pieces.extend(sift(block, text, first, last, wanted, faults))
@@ -176,13 +165,7 @@ def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> 
     """Look at records one by one. Add the reasons against each to the faults, and return as rows what can be read."""
     lines: dict[int, bytes] = {}
     for record in records:
-        line, reasons = json_record.judge(
-            block.raw(record),
-            wanted.resource,
-            wanted.ignored,
-            ignore_extra=wanted.ignore_extra,
-            has_commas=wanted.has_commas,
-        )
+        line, reasons = json_record.judge(block.raw(record), wanted)
         if reasons:
             faults[record] += reasons
         if line is not None:

@@ -75,8 +75,19 @@ def opened(pieces: Iterable[bytes], told: Told = NOTHING_TOLD) -> Records:
         case Format.CSV:
             return of_csv(lines_of(head, text), told, told.reading.skip_lines)
         case Format.NDJSON:
-            return peeked(Records(found, of_lines(lines_of(head, text), told.reading.skip_lines)))
-    return peeked(Records(found, of_array(head, text)))
+            rows = of_lines(lines_of(head, text), told.reading.skip_lines)
+        case _:
+            rows = of_array(head, text)
+    nulls = frozenset(told.reading.nulls)
+    return peeked(Records(found, (without(row, nulls) for row in rows) if nulls else rows))
+
+
+def without(row: Row, nulls: frozenset[str]) -> Row:
+    """Return a record of JSON without the values that are spelt as none."""
+    return {
+        name: None if (value if isinstance(value, str) else json.dumps(value)) in nulls else value
+        for name, value in row.items()
+    }
 
 
 def in_utf8(pieces: Iterator[bytes], told: Told) -> Iterator[bytes]:

@@ -77,7 +77,7 @@ def ways(draw: st.DrawFn, format_: str) -> Way:
         draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16"])) if format_ == "csv" else "utf-8",
         decimal=draw(flags),
         dates=not typed and draw(flags),
-        nulls="" if typed or format_ in {"ndjson", "json"} else draw(st.sampled_from(["", "NULL", "n/a"])),
+        nulls=draw(st.sampled_from(["", "NULL", "n/a"])),
         no_header=no_header,
         skip_lines=draw(st.integers(0, 2)) if format_ in {"csv", "xlsx"} else 0,
         packed=draw(st.sampled_from(["", "", "zip", "gzip"])),

@@ -59,12 +59,13 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
         reading.decimal,
         reading.ignore_extra,
         tuple(fields[place] for place in used),
+        reading.nulls,
     )
     given = {*found.columns, *made}
     columns = tuple(name for name in resource.column_names if name in given)
     header = resource.header
     as_called = all(header.get(title) == column for title, column in zip(found.titles, found.columns, strict=True))
-    plain = as_called and not (made or reading.dates or reading.decimal or reading.ignore_extra)
+    plain = as_called and not (made or reading.dates or reading.decimal or reading.nulls or reading.ignore_extra)
     return columns, None if plain else found
 
 

@@ -40,7 +40,7 @@ class FieldMapping:
     titles: tuple[str, ...] = ()
     """The names of the fields as the file has them."""
     nulls: tuple[str, ...] = ()
-    """Spellings of no value in a table, where the parser of CSV does not see to them."""
+    """Spellings of no value, where the parser of CSV does not see to them."""
     commas: tuple[int, ...] = ()
     """The places of the fields of a table that go to columns of numbers, if these have a decimal comma."""
 

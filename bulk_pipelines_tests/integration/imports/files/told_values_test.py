@@ -115,6 +115,44 @@ def again(shop: Shop, job: Job, tmp_path: Path, *, by_hand: bool) -> Job:
 
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize("format_", TYPED)
+def test_what_is_spelt_as_no_value_is_none(shop: Shop, tmp_path: Path, format_: str, by_hand: bool) -> None:
+    """Also in what is run again: a spelling is no text there."""
+    values = {"price": -999, "ratio": -999.0, "note": "n/a", "details": "n/a"}
+    records = [{"id": 1, "customer": 1, **values}, {"id": 2, "customer": 99, **values}]
+    job = loaded(shop, tmp_path / "sales", TYPED[format_](records), nulls=["n/a", "-999", "-999.0"])
+    assert list(rejected(shop, job).values()) == [["invalid_reference"]]
+    shop.do("INSERT INTO shop.customers VALUES (99, 'z@z.z', 'Z')")
+    assert again(shop, job, tmp_path, by_hand=by_hand).status is JobState.COMPLETED
+    found = shop.query("SELECT id, price, ratio, note, details FROM shop.sales ORDER BY id")
+    assert found == [(1, None, None, None, None), (2, None, None, None, None)]
+
+
+TEXTS = [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.large_string())]
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_no_value_is_spelt_in_every_type_of_text(shop: Shop, tmp_path: Path, kind: pa.DataType) -> None:
+    note: Any = pa.array(["n/a", "a"], pa.string()).cast(kind)
+    out = io.BytesIO()
+    table = pa.table({"id": [1, 2], "price": [Decimal("-999.00"), Decimal("1.50")], "note": note})
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    loaded(shop, tmp_path / "sales", out.getvalue(), nulls=["n/a", "-999"])
+    assert shop.query("SELECT price::text, note FROM shop.sales ORDER BY id") == [(None, None), ("1.50", "a")]
+
+
+@pytest.mark.parametrize("active", ['"n/a"', '"n/a", "shoe": 1'])
+def test_no_value_is_spelt_in_json_of_a_resource(engine: Engine, tmp_path: Path, active: str) -> None:
+    """Also in a record that is looked at by itself, because it is not as the others are."""
+    records = f'{{"email": "a@x.org", "name": "A", "role": "reader", "active": {active}}}\n'
+    (tmp_path / "users").write_text(records + '{"email": "n/a", "name": "B", "role": "reader"}\n')
+    imported(engine, "users", tmp_path / "users", reading=Reading.of({"nulls": "n/a", "ignore_extra": True}))
+    with transaction(engine) as connection:
+        assert connection.execute("SELECT email, active FROM users").fetchall() == [("a@x.org", True)]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("format_", TYPED)
 def test_a_number_of_the_file_has_no_decimal_comma(shop: Shop, tmp_path: Path, format_: str, by_hand: bool) -> None:
     numbers = [1.234, 0.125, 1.5, 1234.5, -1e-7, 12]
     records = [

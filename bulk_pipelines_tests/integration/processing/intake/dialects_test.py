@@ -64,6 +64,12 @@ ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
         [{"title": None, "brand": "NULL"}, {"title": None, "brand": 'a,"NULL'}],
     ),
     (
+        "spellings of no value in JSON",
+        {"nulls": ["n/a", "-999"]},
+        b'{"title": "n/a", "brand": ["n/a"], "price": -999}\n{"title": "a", "brand": null, "price": 1}\n',
+        [{"title": None, "brand": ["n/a"], "price": None}, {"title": "a", "brand": None, "price": 1}],
+    ),
+    (
         "decimal commas",
         {"decimal": "comma"},
         b"title;price;day\nA 1,5;1.234,50;1,2,3\n-0,5;1.234;0.125\n",
