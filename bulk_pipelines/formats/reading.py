@@ -80,6 +80,11 @@ class Reading:
         same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
         return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
 
+    @property
+    def asks_postgres(self) -> bool:
+        """Whether PostgreSQL makes the values of some column from the fields."""
+        return bool(self.expressions) or len({field for _, field in self.map}) < len(self.map)
+
     def check(self) -> None:
         marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]
         if len(set(marks)) < len(marks):

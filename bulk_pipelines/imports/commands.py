@@ -123,7 +123,7 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     from bulk_pipelines.imports.request import RequestedFile
 
     declared = options.declaration or resources.find(options.resource)
-    pool = connected() if options.reading.expressions or not declared.built_in else None
+    pool = connected() if options.reading.asks_postgres or not declared.built_in else None
     shown = []
     for source in sources:
         found = preview(pool, options, RequestedFile.of(source), settings.current())

@@ -9,6 +9,7 @@ from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.counted import counted
 from bulk_pipelines.formats.arrow_text import text_of
+from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
@@ -28,7 +29,8 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     as_told = layout.mapping.row_values
     for place, values in enumerate(as_told.given(block.batch)):
         field, column = layout.mapping.fields[place], layout.mapping.columns[place]
-        kind = resource.column(column).kind if column else ColumnKind.TEXT
+        is_read = any(mentions(text, field) for _, text in layout.mapping.expressions)  # expressions read texts
+        kind = resource.column(column).kind if column and not is_read else ColumnKind.TEXT
         found = as_told.as_text(place, values, as_kind(values, kind))
         columns[field] = readable(found, column or field, faults)
     if block.batch.nbytes > max_record_bytes:

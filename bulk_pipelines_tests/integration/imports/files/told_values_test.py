@@ -1,4 +1,4 @@
-"""What is told of the values of a file means the same in every format, and in what is run again."""
+"""What is told of the values and fields of a file means the same in every format, and in what is run again."""
 
 import io
 import json
@@ -18,6 +18,7 @@ from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs.audit import Actor
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.afterwards import outcomes, replays
 from bulk_pipelines.imports.load import rejects
@@ -208,3 +209,31 @@ def test_a_number_that_an_expression_gives_has_no_decimal_comma(shop: Shop, tmp_
     assert rejected(shop, job) == {}
     found = shop.query("SELECT price::text, ratio, note::numeric FROM shop.sales ORDER BY id")
     assert found == [("0.375", 0.25, Decimal("0.5")), ("1.2345", 0.823, Decimal("0.625"))]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("format_", [*TYPED, "csv"])
+def test_one_field_goes_to_two_columns(shop: Shop, tmp_path: Path, format_: str, by_hand: bool) -> None:
+    """Each column has its own type, and what it would have if the field went to it alone."""
+    records = [{"id": 1, "customer": 1, "X": 0.123456789012}, {"id": 2, "customer": 99, "X": 0.5}]
+    shop.do("ALTER TABLE shop.sales ALTER ratio TYPE real")
+    told = {"map": {"ratio": "X", "price": "X", "note": "x"}}
+    data = TYPED[format_](records) if format_ in TYPED else b"id,customer,X\n1,1,0.123456789012\n2,99,0.5\n"
+    job = loaded(shop, tmp_path / "sales", data, **told)
+    shop.do("INSERT INTO shop.customers VALUES (99, 'z@z.z', 'Z')")
+    assert again(shop, job, tmp_path, by_hand=by_hand).status is JobState.COMPLETED
+    found = shop.query("SELECT ratio::text, price::text, note FROM shop.sales ORDER BY id")
+    assert found == [("0.12345679", "0.123456789012", "0.123456789012"), ("0.5", "0.5", "0.5")]
+
+
+def test_one_field_of_json_is_no_json_and_text_at_once(shop: Shop, tmp_path: Path) -> None:
+    data = ndjson([{"id": 1, "X": "x"}])
+    with pytest.raises(InvalidInput, match="X cannot go to note and details, because one is JSON and one is not"):
+        loaded(shop, tmp_path / "sales", data, map={"note": "X", "details": "X"})
+
+
+@pytest.mark.parametrize("format_", ["parquet", "arrow", "xlsx", "json"])
+def test_an_expression_reads_the_fields_of_columns_that_are_no_texts(shop: Shop, tmp_path: Path, format_: str) -> None:
+    data = TYPED[format_]([{"id": 4, "ratio": 0.5}])
+    loaded(shop, tmp_path / "sales", data, expressions={"price": "id::int * 1.5", "note": "ratio || '!'"})
+    assert shop.query("SELECT id, price::text, note, ratio FROM shop.sales") == [(4, "6.0", "0.5!", 0.5)]

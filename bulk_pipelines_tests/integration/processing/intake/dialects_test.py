@@ -106,6 +106,12 @@ ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
         b"Nr;Produkt\n1;a\n",
         [{"Nr": "1", "title": "a", "shop": "x"}],
     ),
+    (
+        "a field for two columns",
+        {"map": {"title": "Produkt", "brand": "produkt"}},
+        b"Nr;Produkt\n1;a\n",
+        [{"Nr": "1", "title": "a", "brand": "a"}],
+    ),
     ("fields that are left out", {"ignore": ["Note"]}, b"title,note\na,b\n", [{"title": "a"}]),
     ("all others", {"ignore_extra": True}, b"x,title,brand,y\n1,a,b,2\n", [{"title": "a", "brand": "b"}]),
     (
