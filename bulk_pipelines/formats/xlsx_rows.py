@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import compute
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows, xlsx_book, xlsx_scan
 from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.formats.sheets import KEPT, Sheet
@@ -140,6 +141,9 @@ class Reader:
             if int(cells.rows[0]) <= self.last or (np.diff(cells.rows) < 0).any():
                 raise damaged(f"the rows of the sheet {self.name} are not in their order")
             self.last = int(cells.rows[-1])
+        if cells.unknown is not None:
+            told = f"the value of the formula in the cell {cells.unknown} of the sheet {self.name} was not saved"
+            raise InvalidInput("source", f"{told}: open the workbook in Excel or LibreOffice, and save it")
         numbers, place = np.unique(cells.rows, return_inverse=True)
         return Grid(numbers, place, cells.columns, self.texts(cells, shared), self.are_numbers(cells))
 

@@ -117,7 +117,7 @@ def again(shop: Shop, job: Job, tmp_path: Path, *, by_hand: bool) -> Job:
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize("format_", TYPED)
 def test_what_is_spelt_as_no_value_is_none(shop: Shop, tmp_path: Path, format_: str, by_hand: bool) -> None:
-    """Also in what is run again: a spelling is no text there."""
+    """A spelling is no text in what is run again, either."""
     values = {"price": -999, "ratio": -999.0, "note": "n/a", "details": "n/a"}
     records = [{"id": 1, "customer": 1, **values}, {"id": 2, "customer": 99, **values}]
     job = loaded(shop, tmp_path / "sales", TYPED[format_](records), nulls=["n/a", "-999", "-999.0"])
@@ -144,7 +144,7 @@ def test_no_value_is_spelt_in_every_type_of_text(shop: Shop, tmp_path: Path, kin
 
 @pytest.mark.parametrize("active", ['"n/a"', '"n/a", "shoe": 1'])
 def test_no_value_is_spelt_in_json_of_a_resource(engine: Engine, tmp_path: Path, active: str) -> None:
-    """Also in a record that is looked at by itself, because it is not as the others are."""
+    """A record that is not as the others are is looked at by itself, and comes to the same."""
     records = f'{{"email": "a@x.org", "name": "A", "role": "reader", "active": {active}}}\n'
     (tmp_path / "users").write_text(records + '{"email": "n/a", "name": "B", "role": "reader"}\n')
     imported(engine, "users", tmp_path / "users", reading=Reading.of({"nulls": "n/a", "ignore_extra": True}))
