@@ -47,13 +47,13 @@ def opened(source: Source, shown: str, told: Told, limits: Limits, *, inside: bo
     if head.startswith(MAGICS):
         archive = Archive(source, shown, limits)
         if archive.is_workbook:
-            records.check_format(told.format, Format.XLSX)
+            records.check_format(told, Format.XLSX)
             return peeked(Format.XLSX, told, sheet(archive, told))
         if inside:
             raise InvalidInput("source", f"{shown} is an archive in an archive: pack its files themselves")
         return members(archive, told, limits)
     found = Format.PARQUET if head.startswith(parquet_rows.PARQUET) else Format.ARROW
-    records.check_format(told.format, found)
+    records.check_format(told, found)
     read = parquet_rows.parquet if found is Format.PARQUET else parquet_rows.arrow
     try:
         file = io.BufferedReader(SeekableFile(source.size, source.read), BUFFER)
@@ -111,6 +111,7 @@ def too_wide(number: int, width: int, extra: int) -> Row:
 def members(archive: Archive, told: Told, limits: Limits) -> Records:
     """Begin to read the chosen files of an archive, one after the other. All must have the columns of the first."""
     first, *others = archive.members(told.reading.member)
+    told = replace(told, for_others=told.for_others or bool(others))
     begun = member(archive, first, told, limits)
 
     def rows() -> Iterator[Row]:

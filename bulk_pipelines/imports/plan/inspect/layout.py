@@ -6,7 +6,7 @@ from enum import StrEnum
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import arrow_text, rows, sheets
 from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
-from bulk_pipelines.formats.reading import FileFormat, Reading
+from bulk_pipelines.formats.reading import TYPED, XLSX, FileFormat, Reading
 from bulk_pipelines.imports.plan.inspect import header as headers
 from bulk_pipelines.imports.plan.inspect import json_fields, naming
 from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
@@ -107,6 +107,13 @@ def inspect(
             return json_layout(source, Format.JSON, resource, reading, position + 1, position + 1, 1)
         case Format.ROWS:
             raise InvalidInput("source", "the file is none of those that the program wrote itself")
+
+
+def formats_of(source: LandedFile, found: Layout) -> frozenset[FileFormat]:
+    """Return the formats of which the file can be: rows tell only whether they were a sheet."""
+    if found.format is not Format.ROWS:
+        return frozenset({FileFormat(found.format)})
+    return TYPED if sheets.told(rows.opened(source)[0]) is None else XLSX
 
 
 def told_format(told: str | None) -> Format | None:

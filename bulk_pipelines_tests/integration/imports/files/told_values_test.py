@@ -22,8 +22,10 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.afterwards import outcomes, replays
 from bulk_pipelines.imports.load import rejects
+from bulk_pipelines.imports.plan import fitting
 from bulk_pipelines.imports.plan.land import landing
-from bulk_pipelines.imports.request import RequestedFile
+from bulk_pipelines.imports.report.preview import preview
+from bulk_pipelines.imports.request import Options, RequestedFile
 from bulk_pipelines.storage.access import access_of
 from bulk_pipelines_tests.scenes import shop as shops
 from bulk_pipelines_tests.scenes.people_files import zipped
@@ -237,3 +239,49 @@ def test_an_expression_reads_the_fields_of_columns_that_are_no_texts(shop: Shop,
     data = TYPED[format_]([{"id": 4, "ratio": 0.5}])
     loaded(shop, tmp_path / "sales", data, expressions={"price": "id::int * 1.5", "note": "ratio || '!'"})
     assert shop.query("SELECT id, price::text, note, ratio FROM shop.sales") == [(4, "6.0", "0.5!", 0.5)]
+
+
+IDLE: list[tuple[str, dict[str, Any], str]] = [
+    ("parquet", {"skip_lines": 2}, "skip_lines: has no meaning in arrow or parquet: leave it out"),
+    ("arrow", {"no_header": True}, "no_header: has no meaning in arrow or parquet: leave it out"),
+    ("parquet", {"encoding": "cp1252"}, "encoding: has no meaning in arrow or parquet: leave it out"),
+    ("ndjson", {"no_header": True}, "no_header: has no meaning in ndjson: leave it out"),
+    ("ndjson", {"delimiter": ";"}, "delimiter: has no meaning in ndjson: leave it out"),
+    ("json", {"sheet": "Sales"}, "sheet: has no meaning in json: leave it out"),
+    ("xlsx", {"quote": "'"}, "quote: has no meaning in xlsx: leave it out"),
+]
+
+
+@pytest.mark.parametrize(("format_", "told", "message"), IDLE)
+def test_an_option_that_has_no_meaning_in_a_format_is_refused(
+    shop: Shop, tmp_path: Path, format_: str, told: dict[str, Any], message: str
+) -> None:
+    """Every door says so in the same words."""
+    data = TYPED[format_]([{"id": 1, "note": "a"}, {"id": 2, "note": "b"}, {"id": 3, "note": "c"}])
+    path, declared = tmp_path / "sales", shop.declared("shop.sales")
+    asked, chosen = Options(declared.name, declaration=declared, reading=Reading.of(told)), settings.current()
+    with pytest.raises(InvalidInput, match=message):
+        loaded(shop, path, data, **told)
+    with pytest.raises(InvalidInput, match=message):
+        fitting.refuse_unfit(asked, RequestedFile.of(str(path)), chosen)
+    assert preview(shop.engine, asked, RequestedFile.of(str(path)), chosen).problem == message
+
+
+def test_an_option_may_be_meant_for_another_file(shop: Shop, tmp_path: Path) -> None:
+    given = {"a.csv": b"id;note\n1;a\n", "b.xlsx": xlsx([{"id": 2, "note": "b"}])}
+    path = tmp_path / "sales.zip"
+    job = loaded(shop, path, zipped(*given.items()), delimiter=";", sheet="Sales")
+    assert job.status is JobState.COMPLETED
+    declared = shop.declared("shop.sales")
+    asked = Options(declared.name, declaration=declared, reading=Reading.of({"delimiter": ";", "sheet": "Sales"}))
+    fitting.refuse_unfit(asked, RequestedFile.of(str(path)), settings.current())
+    assert preview(shop.engine, asked, RequestedFile.of(str(path)), settings.current()).problem is None
+    shop.do("TRUNCATE shop.sales")
+    for name, data in given.items():
+        (tmp_path / name).write_bytes(data)
+    several = [tmp_path / name for name in given]
+    job = imported(shop.engine, declared.name, *several, declaration=declared, reading=asked.reading)
+    assert (job.status, shop.query("SELECT count(*) FROM shop.sales")) == (JobState.COMPLETED, [(2,)])
+    with pytest.raises(InvalidInput, match="sheet: has no meaning in csv or ndjson: leave it out"):
+        data = zipped(("a.csv", given["a.csv"]), ("c.ndjson", b'{"id": 3, "note": "c"}'))
+        loaded(shop, path, data, sheet="Sales")

@@ -151,6 +151,27 @@ def test_a_file_is_read_as_it_is_written(
     assert read(scene, "rows", data, told) == wanted
 
 
+@pytest.mark.parametrize(
+    ("told", "data", "message"),
+    [
+        ({"skip_lines": 1}, table(title=["a"]), "skip_lines: has no meaning in arrow or parquet"),
+        ({"delimiter": ";"}, workbook(["title"], ["a"]), "delimiter: has no meaning in xlsx"),
+        ({"no_header": True}, b'{"title": "a"}\n', "no_header: has no meaning in ndjson"),
+        ({"sheet": "Rows"}, b"title\na\n", "sheet: has no meaning in csv"),
+    ],
+)
+def test_an_option_that_has_no_meaning_in_a_format_is_refused(
+    scene: Scene, told: dict[str, Any], data: bytes, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read(scene, "rows", data, told)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a", data)
+        archive.writestr("b.csv", "title\nb\n")
+    assert read(scene, "rows.zip", packed.getvalue(), {"sheet": "Rows"})[-1] == {"title": "b"}
+
+
 def test_a_sheet_of_several(scene: Scene) -> None:
     book = openpyxl.Workbook()
     assert book.active is not None
