@@ -25,7 +25,7 @@ from bulk_pipelines.formats.row_values import RowValues
 from bulk_pipelines.resources.declaration import Resource
 
 MOST_GUESSED = 200
-"""Among how many fields one is looked for that may mean a column."""
+"""The most fields among which one is looked for that may mean a column."""
 
 
 @dataclass(frozen=True)
