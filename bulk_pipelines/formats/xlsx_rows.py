@@ -145,7 +145,8 @@ class Reader:
             told = f"the value of the formula in the cell {cells.unknown} of the sheet {self.name} was not saved"
             raise InvalidInput("source", f"{told}: open the workbook in Excel or LibreOffice, and save it")
         numbers, place = np.unique(cells.rows, return_inverse=True)
-        return Grid(numbers, place, cells.columns, self.texts(cells, shared), self.are_numbers(cells))
+        are_numbers = self.are_numbers(cells)
+        return Grid(numbers, place, cells.columns, self.texts(cells, shared, are_numbers), are_numbers)
 
     def are_numbers(self, cells: Cells) -> npt.NDArray[np.bool_]:
         """Tell which cells are numbers, and no dates."""
@@ -153,7 +154,7 @@ class Reader:
         found &= ~np.isin(cells.styles, list(self.book.dates))
         return found
 
-    def texts(self, cells: Cells, shared: Any) -> Any:
+    def texts(self, cells: Cells, shared: Any, are_numbers: npt.NDArray[np.bool_]) -> Any:
         """Return what the cells say."""
         found = cells.texts
         is_shared = cells.kinds == xlsx_scan.SHARED
@@ -167,7 +168,7 @@ class Reader:
         if flags.any():
             told = compute.if_else(compute.equal(found.filter(pa.array(flags)), "1"), "true", "false")
             found = replaced(found, flags, told)
-        odd = self.are_numbers(cells)
+        odd = are_numbers.copy()
         dates = (cells.kinds == xlsx_scan.NUMBER) & ~odd
         if dates.any():
             found = replaced(found, dates, moments(found.filter(pa.array(dates)), self.book.from_1904))

@@ -8,7 +8,9 @@ from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 
 Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
 """The columns that expressions made; and for each row at which one failed, the column and what PostgreSQL said."""
-WITH_COMMA = r"^\s*[+-]?(?:[1-9]\d{0,2}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
+WITH_COMMA = (
+    r"^\s*(?:[+-]?(?:[1-9]\d{0,2}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?|(?i:nan|[+-]?inf(?:inity)?))\s*$"
+)
 CLOCK_PARTS = "HIMSpTX"
 
 

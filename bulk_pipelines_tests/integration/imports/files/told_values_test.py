@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -179,6 +180,14 @@ def test_a_text_beside_numbers_has_one(shop: Shop, tmp_path: Path, format_: str)
     assert list(rejected(shop, job).values()) == [["invalid_number"]] * 2
     found = shop.query("SELECT id, price::text FROM shop.sales ORDER BY id")
     assert found == [(0, "1.234"), (1, "1234"), (2, "1234.5"), (4, "0.125")]
+
+
+def test_what_is_no_finite_number_needs_no_comma(shop: Shop, tmp_path: Path) -> None:
+    data = parquet([{"id": 1, "price": math.nan}, {"id": 2, "price": -math.inf}])
+    assert rejected(shop, loaded(shop, tmp_path / "sales", data, decimal="comma")) == {}
+    loaded(shop, tmp_path / "sales", b"id;price\n3;NaN\n4;Infinity\n", decimal="comma")
+    found = shop.query("SELECT price::text FROM shop.sales ORDER BY id")
+    assert found == [("NaN",), ("-Infinity",), ("NaN",), ("Infinity",)]
 
 
 @pytest.mark.parametrize("format_", ["xlsx", "parquet"])
