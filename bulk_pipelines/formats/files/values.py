@@ -8,8 +8,12 @@ from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 
 Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
 """The columns that expressions made; and for each row at which one failed, the column and what PostgreSQL said."""
+BETWEEN_THOUSANDS = r"[. '\x{2019}\x{a0}\x{202f}]"
+"""What may stand between thousands where the decimal sign is a comma: a point, an apostrophe or a space, also one at
+which no line is broken."""
 WITH_COMMA = (
-    r"^\s*(?:[+-]?(?:[1-9]\d{0,2}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?|(?i:nan|[+-]?inf(?:inity)?))\s*$"
+    rf"^\s*(?:[+-]?(?:[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?"
+    r"|(?i:nan|[+-]?inf(?:inity)?))\s*$"
 )
 CLOCK_PARTS = "HIMSpTX"
 
@@ -36,7 +40,7 @@ def with_point(text: Column) -> Column:
     all where it has a point that does not separate thousands: behind a zero, as in 0.125, none does."""
     valid: Mask = to_mask(compute.match_substring_regex(text, WITH_COMMA))
     text = compute.if_else(pa.array(valid), text, pa.scalar(None, pa.string()))
-    text = compute.replace_substring_regex(text, r"[.  '\s]", "")
+    text = compute.replace_substring_regex(text, rf"{BETWEEN_THOUSANDS}|\s", "")
     return compute.replace_substring(text, ",", ".")
 
 

@@ -63,6 +63,7 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
         tuple(fields[place] for place in used),
         reading.nulls,
     )
+    naming.refuse_money(found.columns, resource, reading)
     given = {*found.columns, *made}
     columns = tuple(name for name in resource.column_names if name in given)
     header = resource.header

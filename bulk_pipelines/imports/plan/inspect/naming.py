@@ -93,8 +93,20 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
         if place not in chosen and place not in used and field not in made and not reading.ignore_extra
     ]
     refuse(fields, columns, extra, resource, reading)
+    refuse_money(columns, resource, reading)
     made_of = (reading.constants, reading.expressions, reading.dates, reading.decimal)
     return FieldMapping(names, columns, *made_of, titles=tuple(fields))
+
+
+def refuse_money(columns: Sequence[str], resource: Resource, reading: Reading) -> None:
+    """Refuse a decimal comma for columns of money, in which PostgreSQL reads `1,5` as 15 or as 1.5."""
+    money = [name for name in columns if name and resource.column(name).exact_type == "money"]
+    if reading.decimal and money:
+        raise InvalidInput(
+            "decimal",
+            f"{money[0]} is money, which the server reads by its own lc_monetary: leave the option or the column out,"
+            " or make the value by --expression, such as replace(price, ',', '.')::numeric",
+        )
 
 
 def once_each(fields: Sequence[str], reading: Reading) -> tuple[dict[int, str], Reading]:

@@ -207,6 +207,27 @@ def test_files_of_an_archive_have_numbers_of_their_own(shop: Shop, tmp_path: Pat
     assert shop.query("SELECT price::text FROM shop.sales ORDER BY id") == [("1.234",)] * 3
 
 
+@pytest.mark.parametrize(
+    "between", [".", " ", "'", "\N{RIGHT SINGLE QUOTATION MARK}", "\xa0", "\N{NARROW NO-BREAK SPACE}"]
+)
+def test_thousands_are_grouped_as_people_do(shop: Shop, tmp_path: Path, between: str) -> None:
+    data = f"id;price\n1;1{between}234{between}567,8\n2;1{between}23\n".encode()
+    job = loaded(shop, tmp_path / "sales.csv", data, decimal="comma")
+    assert shop.query("SELECT price::text FROM shop.sales") == [("1234567.8",)]
+    assert rejected(shop, job) == {3: ["invalid_number"]}
+
+
+@pytest.mark.parametrize("format_", ["csv", "ndjson"])
+def test_money_has_the_decimal_sign_of_its_server(shop: Shop, tmp_path: Path, format_: str) -> None:
+    """PostgreSQL reads `1,5` as 15 where money has a decimal point."""
+    shop.do("ALTER TABLE shop.sales ADD paid money")
+    data = b"id;paid\n1;1,5\n" if format_ == "csv" else ndjson([{"id": 1, "paid": "1,5"}])
+    with pytest.raises(InvalidInput, match="paid is money, which the server reads by its own lc_monetary"):
+        loaded(shop, tmp_path / f"sales.{format_}", data, decimal="comma")
+    loaded(shop, tmp_path / f"sales.{format_}", data, decimal="comma", ignore=("paid",))
+    assert shop.query("SELECT id, paid FROM shop.sales") == [(1, None)]
+
+
 @pytest.mark.parametrize("price", ["0.125", "-0.125", "00.125", "012.345"])
 def test_no_thousands_are_grouped_behind_a_zero(shop: Shop, tmp_path: Path, price: str) -> None:
     job = loaded(shop, tmp_path / "sales.csv", f"id;price\n1;{price}\n2;1.250\n".encode(), decimal="comma")
