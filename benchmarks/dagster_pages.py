@@ -3,7 +3,8 @@
 An installation makes one job of each kind. Then its storage is filled with 20,000 runs, 5,000 partitions of each asset
 and two days of ticks, and what the pages of the UI send is sent to its web server, before and after. A page costs what
 its queries cost one after the other, which is more than a browser waits, because it sends them side by side. A tick is
-evaluated in the code server, as the daemon has it evaluated; the relay's finds a job that has to be launched again.
+evaluated in the code server, as the daemon has it evaluated; the relay's finds a job that has to be launched again. The
+slowest of all looks at any page, and of all ticks, is compared with the two seconds that none should take.
 """
 
 import sys
@@ -39,6 +40,7 @@ MOST_SECONDS = 2.0
 SAMPLES = CHECKOUT / "docs" / "samples"
 ASSET = "users"
 ASSETS = 7
+TICKS = {"drop-tick", "relay-tick"}
 
 Asked = tuple[str, Mapping[str, Any]]
 """The name of a query, and its variables."""
@@ -261,8 +263,8 @@ def main() -> None:
         show(name, samples, "s")
     for name, samples in after.items():
         report(f"dagster-{name}", median(samples), median(before[name]), "s")
-    slow = [name for name, samples in after.items() if max(samples) > MOST_SECONDS]
-    print(f"above {MOST_SECONDS:.0f} s at least once: {', '.join(slow) or 'none'}", file=sys.stderr)
+    for what, names in (("page", set(after) - {"launch", *TICKS}), ("tick", TICKS)):
+        report(f"dagster-slowest-{what}", max(max(after[name]) for name in names), MOST_SECONDS, "s")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def prepare(connection: Connection, url: URL, arguments: Mapping[str, Any]) -> N
         automatic, connection.autocommit = connection.autocommit, True
         row = connection.execute(session.statement(session.settings(session.named(url)), version)).fetchone()
         assert row is not None
-        facts = Facts(*row[:6])
+        facts = Facts(*row[-6:])
         session.refuse_unfit(facts)
         pooler.refuse_shared_servers(connection, facts.pid, arguments)
         connection.autocommit = automatic

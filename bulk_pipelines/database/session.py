@@ -166,21 +166,22 @@ def from_options(options: str) -> dict[str, str]:
 
 
 def statement(chosen: dict[str, str], version: int) -> str:
-    """Return one SELECT that makes all settings and tells the `Facts`. It has only literals, for any driver to send."""
+    """Return one SELECT that makes all settings and then tells the `Facts`, because an address may make settings, too.
+    It has only literals, for any driver to send."""
     since_17 = SETTINGS_SINCE_17 if version >= 17 else {}
     calls = [
         f"pg_catalog.set_config({quoted(name)}, {quoted(value)}, false)" for name, value in (chosen | since_17).items()
     ]
     return f"""
-        SELECT pg_catalog.pg_backend_pid(),
+        SELECT CASE WHEN pg_catalog.has_parameter_privilege({quoted(MESSAGES)}, 'SET')
+                THEN pg_catalog.set_config({quoted(MESSAGES)}, 'C', false) END,
+            {", ".join(calls)},
+            pg_catalog.pg_backend_pid(),
             pg_catalog.current_setting('server_encoding'),
             pg_catalog.pg_is_in_recovery(),
             pg_catalog.current_setting('default_transaction_read_only')::pg_catalog.bool,
             pg_catalog.current_setting('quote_all_identifiers')::pg_catalog.bool,
-            pg_catalog.current_setting('session_replication_role') = 'replica',
-            CASE WHEN pg_catalog.has_parameter_privilege({quoted(MESSAGES)}, 'SET')
-                THEN pg_catalog.set_config({quoted(MESSAGES)}, 'C', false) END,
-            {", ".join(calls)}
+            pg_catalog.current_setting('session_replication_role') = 'replica'
     """
 
 
@@ -218,7 +219,7 @@ def refuse_unfit(facts: Facts) -> None:
         # Rows whose references lead nowhere would be loaded, and nothing would note who changes rows afterwards.
         raise Unavailable(
             "the database looks at no foreign key and fires no trigger (session_replication_role is replica): "
-            "set that to origin, by ALTER DATABASE or ALTER ROLE"
+            "set that to origin, by ALTER DATABASE or ALTER ROLE, or leave it out of the address"
         )
     if facts.read_only:
         raise Unavailable(

@@ -1,5 +1,6 @@
 """What Python's parser of JSON takes and we refuse: a name that an object has twice, and constants that are no JSON."""
 
+from collections import Counter
 from typing import Any
 
 
@@ -10,8 +11,8 @@ class Doubled(ValueError):
 def pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        doubled = next(name for name, count in counts.items() if count > 1)
         raise Doubled(f"the name {doubled!r} is given twice")
     return found
 

@@ -1,12 +1,16 @@
 """Winding up imports that were cancelled, aborted or given up: no record stays undecided, and the records that were
 never reached are counted."""
 
+import logging
+
 from sqlalchemy import Engine
 
 from bulk_pipelines import resources
 from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import Connection, transaction
 from bulk_pipelines.engine.jobs import cut_short, end, jobs
+from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.errors import Conflict, InvalidInput
 from bulk_pipelines.imports import completion, progress
 from bulk_pipelines.imports.context import Mode
 from bulk_pipelines.imports.counts import Counts
@@ -14,8 +18,10 @@ from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.load import staging
 from bulk_pipelines.imports.reconcile import set_aside, unreached
 from bulk_pipelines.imports.request import ImportRequest
-from bulk_pipelines.imports.work import plan_of
+from bulk_pipelines.imports.work import Plan, plan_of
 from bulk_pipelines.resources.declaration import Resource
+
+log = logging.getLogger(__name__)
 
 
 def wind_up(pool: Engine, job_key: str) -> None:
@@ -28,11 +34,7 @@ def wind_up(pool: Engine, job_key: str) -> None:
         if not job.finished or job.result is not None or job.planned_at is None or job.running_items:
             return
         plan = plan_of(pool, job)
-        if plan.request.mode is Mode.UPSERT:
-            unreached.count(pool, job, plan)
-            completion.complete_rejects(lambda: transaction(pool), job, plan)
-        else:
-            completion.reconcile(pool, job)
+        decide(pool, job, plan)
         with transaction(pool) as connection:
             job = jobs.lock(connection, job_key)
             if not job.finished:
@@ -43,6 +45,20 @@ def wind_up(pool: Engine, job_key: str) -> None:
             result = completion.summary(connection, job, plan.request, progress.read(connection, job.job_id))
             jobs.set_result(connection, job.job_id, result)
         completion.tell(job, result)
+
+
+def decide(pool: Engine, job: Job, plan: Plan) -> None:
+    """Decide about the records of an insert or a validation that wait, and complete the rejects. If somebody has
+    changed or removed the table, so that nothing may be written to it, the records stay as they are."""
+    if plan.request.mode is not Mode.UPSERT:
+        try:
+            completion.reconcile(pool, job)
+        except (Conflict, InvalidInput) as error:
+            log.warning("records of %s that wait stay undecided: %s", job.job_key, error)
+        else:
+            return
+    unreached.count(pool, job, plan)
+    completion.complete_rejects(lambda: transaction(pool), job, plan)
 
 
 def give_up(connection: Connection, resource: Resource, job_id: int) -> None:

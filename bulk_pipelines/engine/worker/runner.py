@@ -158,7 +158,8 @@ class Worker:
             telling.moved(job)
 
     def claim(self, *, beside: bool = False) -> list[Lease]:
-        """Claim items, which wait for their turn then. No suspect is claimed beside an item that is in work."""
+        """Claim items, which wait for their turn then. No suspect is claimed beside an item that is in work. Nor is
+        that item itself, whose lease may be lost, and which others may have given back."""
         size = slices.claim_size(self.kind.slices, self.pace.item_seconds.value, self.pace.pressure.level)
         over = self.claims.over(self.settler.unsettled())
         try:
@@ -171,7 +172,7 @@ class Worker:
                     lease_seconds=self.lease_seconds(),
                     over=over,
                 )
-                if beside and suspects(claimed):
+                if beside and (suspects(claimed) or any(lease.item_id in self.in_work for lease in claimed)):
                     raise leases.ClaimUndone
         except leases.ClaimUndone:
             return []
@@ -227,6 +228,8 @@ class Worker:
     def settle(self, lease: Lease, outcome: Outcome | None, tally: Tally) -> None:
         """Hand an item's outcome to the settler. Without an outcome the lease is lost, and the item is forgotten."""
         self.in_work.pop(lease.item_id, None)
+        if not self.waiting:
+            self.tools.end_begun()  # of an item that was given back or lost, or whose handler did not come so far
         got_on = self.tools.ended(lease)
         if outcome is None:
             self.settler.forget(lease)
@@ -270,13 +273,9 @@ class Worker:
         self.standing.asked.set()
 
     def give_back(self) -> None:
-        """Give the items that were claimed and not begun back to whoever comes next, and end what a handler has begun
-        of them."""
-        try:
-            while self.waiting:
-                self.settle(self.waiting.popleft(), Unfinished(), Tally())
-        finally:
-            self.tools.end_begun()
+        """Give the items that were claimed and not begun back to whoever comes next."""
+        while self.waiting:
+            self.settle(self.waiting.popleft(), Unfinished(), Tally())
 
     def close(self) -> None:
         """Give back what was not begun, write all outcomes, and delete the rows of the claims that are over."""

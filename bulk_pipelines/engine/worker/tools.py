@@ -53,7 +53,7 @@ class Tools:
         item at a time, and that prepare nothing."""
         self.begun: Begun | None = None
         """What a handler has begun of the item that follows. The handler of that item takes it from here; the worker
-        ends it if the item is given back."""
+        ends it if the item is not worked."""
         self.prepared: Any = None
         """Whatever Kind.prepare left here for the items of its claim."""
         self.counting = counting or Counting(job.job_id, None)

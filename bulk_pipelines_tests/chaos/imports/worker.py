@@ -18,6 +18,8 @@ from bulk_pipelines.settings.engine import EngineSettings
 
 QUICK = SliceLimits(max_claim=1, first_claim=1, lease_floor=2.0)
 """Short leases: what a killed process held is free again soon."""
+OFTEN = 1_000
+"""How often a range may die. Lanes are killed at random, however far they are: three times by chance is no poison."""
 RANGE_BYTES = 1_000_000
 
 
@@ -27,7 +29,8 @@ def main(job_key: str, rows: int) -> None:
     limits = limits_of(EngineSettings())
     if rows:
         limits = replace(limits, load=replace(limits.load, min_rows=rows, start_rows=rows, max_rows=rows))
-    kinds = Kinds(replace(kind, slices=QUICK) for kind in kinds_of(limits).values())
+    patient = replace(limits.retry, max_deaths=OFTEN, max_attempts=OFTEN)
+    kinds = Kinds(replace(kind, slices=QUICK, retry=patient) for kind in kinds_of(limits).values())
     with advisory.held(engine, f"plan of {job_key}") as ours:
         with transaction(engine) as connection:
             job = jobs.find(connection, job_key)

@@ -42,6 +42,11 @@ def test_a_database_that_looks_at_no_foreign_key_is_refused(database_url: str) -
     refused(database_url, Unavailable, "the database looks at no foreign key and fires no trigger")
 
 
+def test_an_address_that_turns_foreign_keys_off_is_refused(database_url: str) -> None:
+    address = f"{database_url}&options=-csession_replication_role%3Dreplica"
+    refused(address, Unavailable, "the database looks at no foreign key and fires no trigger")
+
+
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("round_robin", [0, 1])
 @pytest.mark.parametrize("size", [1, 2, 50])

@@ -7,11 +7,11 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.items import rescue
+from bulk_pipelines.engine.items import leases, rescue
 from bulk_pipelines.engine.items.leases import Lease
 from bulk_pipelines.engine.jobs import jobs
 from bulk_pipelines.engine.kinds import Kinds
-from bulk_pipelines.engine.outcomes import Done, Outcome
+from bulk_pipelines.engine.outcomes import Done, Outcome, Unfinished
 from bulk_pipelines.engine.states import ItemState, JobState
 from bulk_pipelines.engine.worker.drain import End, drain
 from bulk_pipelines.engine.worker.runner import Worker
@@ -29,6 +29,7 @@ from bulk_pipelines_tests.scenes.engine_jobs import (
     only,
     rows,
     running,
+    settled,
 )
 from bulk_pipelines_tests.scenes.passing_time import Clock
 
@@ -180,6 +181,57 @@ def test_what_was_begun_of_an_item_that_is_given_back_is_ended(pool: Engine, way
     (reader,) = begun
     assert reader.closed == 1
     assert rows(pool, job)["k0001"].lease_until is None
+    check_counters(pool, job)
+
+
+@pytest.mark.parametrize("way", ["its lease is lost", "its handler fails first"])
+def test_what_was_begun_of_an_item_that_is_not_worked_is_ended(pool: Engine, way: str) -> None:
+    """The worker may have nothing to do for hours then."""
+    begun: list[Reader] = []
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        if lease.item_key == "k0000":
+            following = tools.following()
+            assert following is not None
+            tools.begun = Reader()
+            begun.append(tools.begun)
+            if way == "its lease is lost":
+                worker.settler.forget(following)
+        elif way == "its handler fails first":
+            raise OSError(way)
+        return Done()
+
+    kinds = only(kind(work, slices=ONE_BY_ONE))
+    job = running(pool, 2, kinds=kinds)
+    with Worker(pool, kinds, job) as worker:
+        worker.run_once()
+        assert begun[0].closed == 1
+
+
+def test_an_item_that_others_have_given_back_is_not_claimed_beside_itself(pool: Engine) -> None:
+    """A worker that slept beyond its lease does not know yet that its item is not its own any more. When it finds that
+    out, it forgets the item: a new lease of it would run out unseen."""
+    terms: list[int] = []
+
+    def work(lease: Lease, tools: Tools) -> Outcome:
+        terms.append(lease.lease_term)
+        if len(terms) == 1:
+            expire(pool, [lease])
+            rescue.run_once(pool, WORK, lambda: 0.0, job.job_id)
+            again = claimed(pool, job, 1, owner="another")
+            with transaction(pool) as connection:
+                leases.checkpoint(connection, again[0], {"at": 1}, 60)
+            settled(pool, job, again, Unfinished())
+            assert tools.following() is None
+            with transaction(pool) as connection:
+                tools.hold(connection, lease)
+        return Done()
+
+    kinds = only(kind(work, slices=ONE_BY_ONE))
+    job = running(pool, 1, kinds=kinds)
+    drained(pool, job, kinds)
+    ended = rows(pool, job)["k0000"]
+    assert (ended.status, ended.death_count, terms) == (ItemState.SUCCEEDED, 0, [1, ended.lease_term])
     check_counters(pool, job)
 
 

@@ -11,13 +11,15 @@ from bulk_pipelines.database import pool
 from bulk_pipelines.engine.jobs.jobs import Job
 from bulk_pipelines.engine.kinds import Kinds
 from bulk_pipelines.engine.limits import limits_of
-from bulk_pipelines.imports import work
+from bulk_pipelines.engine.states import JobState
+from bulk_pipelines.imports import winding_up, work
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines.imports.plan import planning
 from bulk_pipelines.resources import adoption
 from bulk_pipelines.settings import current
 from bulk_pipelines.settings.engine import EngineSettings
-from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports
+from bulk_pipelines_tests.scenes.import_jobs import HASTY, Imports, counts
+from bulk_pipelines_tests.scenes.listening import before
 from bulk_pipelines_tests.scenes.shop import Shop
 from bulk_pipelines_tests.scenes.shop_imports import planned
 
@@ -138,3 +140,22 @@ def test_a_grave_change_says_what_to_do(shop: Shop, imports: Imports, mode: str,
     if mode == "upsert":
         assert found == ([] if "DROP" in statements else [(3,)])
     assert not [id_ for (id_,) in shop.query("SELECT id FROM shop.goods") if id_ > 6]
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE shop.guests ALTER seat TYPE varchar(40)", "DROP TABLE shop.guests"])
+def test_an_import_whose_table_changed_before_its_end_is_wound_up(
+    shop: Shop, imports: Imports, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Line 3 is loaded although line 2 owns its id, and cannot be taken back when the table is not what it was."""
+    monkeypatch.setattr(planning, "RANGE_BYTES", 4)
+    shop.do(
+        """CREATE TABLE shop.guests (id integer PRIMARY KEY, seat varchar(20), EXCLUDE (seat WITH =));
+        INSERT INTO shop.guests VALUES (8, 'a')"""
+    )
+    job = planned(shop, imports, "shop.guests", "id,seat\n2,a\n2,b\n4,b\n")
+    ended = imports.worked(job, before("CREATE TEMP TABLE late", lambda: shop.do(change)))
+    assert (ended.status, ended.result) == (JobState.FAILED, None)
+    winding_up.wind_up_all(imports.engine)
+    assert counts(imports.look(job)) == {"read": 3, "loaded": 1, "rejected": 2}
+    assert not winding_up.is_anything_due(imports.engine)
+    assert not shop.left_over()
