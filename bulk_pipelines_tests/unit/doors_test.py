@@ -11,12 +11,11 @@ from bulk_pipelines.api.files.reading import reading_of
 from bulk_pipelines.api.imports import requests
 from bulk_pipelines.api.items import requests as rows
 from bulk_pipelines.drops import sources
-from bulk_pipelines.formats.flags import with_reading
+from bulk_pipelines.formats.flags import flags_of, with_reading
 from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.definitions import ImportConfig
-from bulk_pipelines.imports.report.printing import flags_of
 from bulk_pipelines.processing import commands as processing
 from bulk_pipelines.processing.definitions import ProcessingConfig
 from bulk_pipelines.processing.recipes import commands as recipes
@@ -114,8 +113,7 @@ def undeclared(table: str) -> Resource:
 
 def by_command(command: click.Command, given: dict[str, Any], *others: str) -> Reading:
     """Return what a command line reads that is written as previews write it."""
-    written = Reading.of(given).as_params()
-    words = [*others, "file.csv", *(word for name, value in written.items() for word in flags_of(name, value))]
+    words = [*others, "file.csv", *flags_of(Reading.of(given))]
     return with_reading(command.make_context("import", words).params)["reading"]  # type: ignore[no-any-return]
 
 
