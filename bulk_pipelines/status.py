@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from bulk_pipelines import resources
+from bulk_pipelines import resources, settings
 from bulk_pipelines.counted import counted
 from bulk_pipelines.database import pool, queries
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.output import table
-from bulk_pipelines.resources import written
+from bulk_pipelines.resources import library, written
 
 UNFINISHED = {"SUBMITTED", "RUNNING", "PAUSED"}
 OF_TABLES = ("import_", "export_")
@@ -85,20 +86,24 @@ def shown(status: Status) -> str:
         )
         for each in status.jobs
     ]
-    lost = [
-        f"{kind}: no table is declared for it here, so nobody works its jobs: put the declaration back, or cancel them"
-        for kind in undeclared(status.jobs)
-    ]
+    lost = undeclared(status.jobs)
     queue = f"queue: {counted(status.ready, 'item')} ready, {status.waiting} waiting for their next attempt"
     return "\n".join([*table(header, rows), "", *lost, queue, *workers(status.workers)])
 
 
 def undeclared(found: Sequence[Jobs]) -> list[str]:
-    """Return the kinds of unfinished imports and exports that nobody here can work, because the declaration of their
-    table is gone or lies in another folder."""
-    known = {beginning + written.job_name(each.name) for beginning in OF_TABLES for each in resources.worked()}
+    """Say which unfinished imports and exports cannot be worked from here, because the declaration of their table is
+    gone or lies in another folder."""
     wanted = {each.kind for each in found if each.status in UNFINISHED and each.kind.startswith(OF_TABLES)}
-    return sorted(wanted - known)
+    try:
+        known = {beginning + written.job_name(each.name) for beginning in OF_TABLES for each in resources.worked()}
+    except InvalidInput as error:
+        return [f"declarations cannot be read: {error}"]
+    here = library.folder(settings.current())
+    return [
+        f"{kind}: no table is declared for it in {here}: where it is declared, its jobs are worked"
+        for kind in sorted(wanted - known)
+    ]
 
 
 def workers(found: Sequence[Worker]) -> list[str]:

@@ -3,14 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from sqlalchemy import Engine
 
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.engine.errors import LeaseLost
+from bulk_pipelines.engine.errors import LeaseLost, WrongState
 from bulk_pipelines.engine.intake import persist
 from bulk_pipelines.engine.intake.adaptive import BatchLimits, BatchSizer, Sample
 from bulk_pipelines.engine.items.leases import Lease
@@ -232,12 +232,14 @@ def write(lease: Lease, tools: Tools, read: Read, sizer: BatchSizer, direct: boo
 
 
 def abort_if_broken(tools: Tools, plan: Plan) -> bool:
-    """Abort the import if more records were rejected than it accepts, and tell whether it was aborted."""
+    """Abort the import if more records were rejected than it accepts, and tell whether it is over."""
     policy = plan.request.policy
     if policy.most is None and policy.percent is None:
         return False
     with transaction(tools.pool) as connection:
         reason = policy.broken_by(progress.read(connection, tools.job.job_id).counts, at_end=False)
-        if reason is not None:
-            jobs.fail(connection, tools.job.job_key, reason)
-    return reason is not None
+    if reason is None:
+        return False
+    with suppress(WrongState), transaction(tools.pool) as connection:  # somebody may have cancelled it just now
+        jobs.fail(connection, tools.job.job_key, reason)
+    return True

@@ -1,5 +1,8 @@
 """The overview: counts from the jobs, workers from the leases."""
 
+from pathlib import Path
+
+import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
@@ -55,7 +58,10 @@ def test_jobs_queue_and_workers(engine: Engine, database_url: str) -> None:
     assert done.output.splitlines()[2].split() == ["import", "RUNNING", "2", "15", "8", "2", "1", "4", "0", "0"]
 
 
-def test_jobs_whose_table_is_declared_no_more(engine: Engine, database_url: str) -> None:
+def test_jobs_whose_table_is_declared_no_more(
+    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULK_RESOURCES", str(tmp_path))
     with pool.transaction(engine) as connection:
         for kind, state in (("import_users", "RUNNING"), ("import_goods", "RUNNING"), ("export_goods", "COMPLETED")):
             connection.execute(
@@ -64,8 +70,10 @@ def test_jobs_whose_table_is_declared_no_more(engine: Engine, database_url: str)
                 [kind, state, state],
             )
     told = status.shown(status.read(database_url))
-    assert "\nimport_goods: no table is declared for it here, so nobody works its jobs: put the" in told
-    assert told.count("declared") == 1
+    assert f"\nimport_goods: no table is declared for it in {tmp_path}: where it is declared, its jobs" in told
+    assert told.count("no table is declared") == 1
+    (tmp_path / "broken.toml").write_text("what = ")
+    assert "\ndeclarations cannot be read: " in status.shown(status.read(database_url))
 
 
 def test_a_schema_that_is_not_there_yet(empty_database_url: str) -> None:

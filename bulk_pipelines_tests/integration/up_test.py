@@ -155,6 +155,7 @@ def test_a_home_that_comes_to_another_database_prepares_it(
     assert not home.has_storage(chosen[1], empty_database_url), "there was nothing to migrate"
 
 
+@pytest.mark.long
 def test_a_database_that_another_home_used_is_migrated_from_a_new_one(tmp_path: Path, database_url: str) -> None:
     first, second = (Settings(database_url=database_url, home=tmp_path / name) for name in ("first", "second"))
     home.prepare(first, database_url)

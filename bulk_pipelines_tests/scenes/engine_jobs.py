@@ -102,8 +102,12 @@ def running(
 
 
 def found(pool: Engine, job: Job) -> Job:
+    return of_key(pool, job.job_key)
+
+
+def of_key(pool: Engine, job_key: str) -> Job:
     with transaction(pool) as connection:
-        return jobs.find(connection, job.job_key)
+        return jobs.find(connection, job_key)
 
 
 def rows(pool: Engine, job: Job) -> dict[str, Row]:

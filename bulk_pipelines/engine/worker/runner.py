@@ -213,8 +213,9 @@ class Worker:
         return work.side_by_side(self.waiting, self.perform, go_on, self.executor, concurrency)
 
     def following(self) -> Lease | None:
-        """Claim the item that is worked next while another is in work, and return it. Return None if there is none, or
-        if one of the two is to be alone. A suspect may kill this process, so it is never one of two."""
+        """Return the item that is worked next while another is in work: the first one that waits, or else one that is
+        claimed now. A suspect may kill this process, so none is claimed here, and nothing is claimed while one is in
+        work or the worker is to stop."""
         stops = self.standing.asked.is_set() or self.standing.out_of_time or self.called_off
         if not (self.waiting or stops or suspects(self.in_work.values())):
             # The item in work is not to suffer from an error here. If it lasts, the worker's next claim meets it.

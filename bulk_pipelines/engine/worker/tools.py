@@ -48,9 +48,9 @@ class Tools:
         or the worker's own stop."""
         self.checkpointed: set[tuple[int, int]] = set()
         self.following = following
-        """Claims the item that this worker works next, for a handler that begins to read it while the one in work is
-        still being written. Returns None if there is none, or if the worker is to stop. It is for kinds that work one
-        item at a time, and that prepare nothing."""
+        """Returns the item that this worker works next, for a handler that begins to read it while the one in work is
+        still being written; None if there is none, or if the two are not to be beside each other. It is for kinds that
+        work one item at a time, and that prepare nothing."""
         self.begun: Begun | None = None
         """What a handler has begun of the item that follows. The handler of that item takes it from here; the worker
         ends it if the item is not worked."""

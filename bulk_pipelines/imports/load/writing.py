@@ -43,7 +43,7 @@ def write(connection: Connection, context: ImportContext, validated: Validated, 
     if result.written + len(refused) < len(lines):
         doubtful = [line for line in lines.tolist() if line not in refused]
         key = next(iter(context.resource.keys), None)
-        absent = left_out(connection, context, TRIED, tables.table(context.resource), doubtful, key)
+        absent = left_out(connection, context, TRIED, tables.table(context.resource), doubtful, key, result.written)
         refused |= dict.fromkeys(absent, refusals.SILENT)
     connection.execute(sql.SQL("DROP TABLE {}").format(TRIED))
     return refused

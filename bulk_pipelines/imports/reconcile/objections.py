@@ -57,7 +57,7 @@ def not_taken(
         return result.refused
     assert context.resource.provenance, "without provenance, every row that is not written is refused"
     by = key or next(iter(context.resource.keys), None)
-    absent = left_out(connection, context, tables.aside(context), target, lines, by)
+    absent = left_out(connection, context, tables.aside(context), target, lines, by, result.written)
     return dict.fromkeys(absent, refusals.SILENT) | result.refused
 
 

@@ -12,11 +12,13 @@ from click.testing import CliRunner, Result
 from bulk_pipelines.cli import main
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import jobs, listing
+from bulk_pipelines_tests.scenes import engine_jobs
 from bulk_pipelines_tests.scenes.api import Api
 from bulk_pipelines_tests.scenes.api_exports import completed
 from bulk_pipelines_tests.scenes.api_imports import HEADER, count, done, line, sent, users
 from bulk_pipelines_tests.scenes.api_items import products, shop
 from bulk_pipelines_tests.scenes.processing import items
+from bulk_pipelines_tests.scenes.waiting import until
 from bulk_pipelines_tests.servers.provider_server import Call, ProviderServer
 
 Bulk = Callable[..., Result]
@@ -137,7 +139,8 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
 
 
 def test_an_export_comes_to_this_machine(api: Api, bulk: Bulk, worker: None, tmp_path: Path) -> None:
-    done(api.engine, sent(api.client("ada"), users(1, 2)).json()["job_id"])
+    key = sent(api.client("ada"), users(1, 2)).json()["job_id"]
+    until(lambda: engine_jobs.of_key(api.engine, key).finished, "the worker has imported them")
     told = ("export", "users", "--fields", "id,name", "--where", "name=Name 2")
     assert bulk(*told, "--to", "-").stdout.splitlines()[1].endswith(",Name 2")
     said = bulk(*told, "--to", f"{tmp_path}/out/", "--idempotency-key", "k").stdout

@@ -15,6 +15,7 @@ from bulk_pipelines.database import address, pool, session
 from bulk_pipelines.database.embedded.server import Server
 from bulk_pipelines.settings import Settings
 from bulk_pipelines.up import home
+from bulk_pipelines_tests.scenes.today import one_of
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_a_folder_that_cannot_be_written(chosen: Settings) -> None:
     assert "BULK_HOME" in finding.remedy
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("given", one_of([True, False]))
 def test_the_doctor_says_all_it_can_in_a_home_that_cannot_be_written(
     given: bool, chosen: Settings, database_url: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bulk_pipelines.database import queries
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.jobs import end, jobs
 from bulk_pipelines.engine.states import JobState
@@ -21,6 +22,14 @@ def test_an_upsert_that_is_aborted_at_its_end_changes_nothing(imports: Imports) 
     assert "aborted" in (job.last_error or "")
     assert counts(job) == {"read": 2, "rejected": 2, "unprocessed": 1}
     assert imports.waiting() == 0
+
+
+def test_an_import_that_is_cancelled_when_it_has_too_many_rejects_stays_cancelled(imports: Imports) -> None:
+    """The worker has read that there are too many, and the job is over when it is to fail."""
+    job = imports.planned("email,name,role\na@x.org,A,king\n", on_error="abort")
+    counted = queries.text("import_progress", "counts")
+    cancelled = imports.worked(job, before(counted, lambda: jobs.cancel(imports.engine, job.job_key), number=2))
+    assert (cancelled.status, cancelled.dlq_items, cancelled.last_error) == (JobState.CANCELLED, 0, None)
 
 
 @pytest.mark.parametrize("on_error", ["abort", "20%"])

@@ -22,6 +22,9 @@ from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.resources.declaration import Resource
 
+MOST_GUESSED = 200
+"""Among how many fields one is looked for that may mean a column."""
+
 
 @dataclass(frozen=True)
 class FieldMapping:
@@ -158,7 +161,9 @@ def made_by(reading: Reading) -> set[str]:
 
 def guessed(extra: Sequence[str], missing: Mapping[str, str], reading: Reading) -> dict[str, Any]:
     """Return the options that give each missing column the only field that may mean it; none if some column has no
-    such field. `missing` has the columns by their names in files."""
+    such field. `missing` has the columns by their names in files. Among very many fields nobody looks for the one."""
+    if len(extra) > MOST_GUESSED:
+        return {}
     meant = [closest(field, tuple(missing)) for field in extra]
     if any(meant.count(called) != 1 for called in missing):
         return {}

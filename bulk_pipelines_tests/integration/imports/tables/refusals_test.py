@@ -16,6 +16,7 @@ from bulk_pipelines.imports.counts import Counts
 from bulk_pipelines.resources.users import USERS
 from bulk_pipelines_tests.scenes.import_jobs import Imports, counts, file_of, prepare
 from bulk_pipelines_tests.scenes.import_runs import Run, finished, prepared, rows
+from bulk_pipelines_tests.scenes.listening import listening
 
 COUNT = 60
 BAD = (7, 31, 32, 60)
@@ -108,6 +109,20 @@ def test_a_trigger_raises_whatever_code_it_likes(engine: Engine, tmp_path: Path,
     run = finished(engine, users(tmp_path / "users.csv"), mode=mode, rows=50)
     check(run, mode)
     assert {reason["detail"] for _, _, (reason,) in run.rejected()} == {"no bad ones"}
+
+
+@pytest.mark.parametrize("mode", [Mode.INSERT, Mode.UPSERT])
+def test_rows_that_a_trigger_leaves_out_are_found_by_their_keys_alone(
+    engine: Engine, tmp_path: Path, mode: Mode
+) -> None:
+    """Else each batch would look through all that the import has written so far."""
+    prepare(engine, WAYS["returns null"])
+    said: list[str] = []
+    with listening(engine, said.append) as pool_that_tells:
+        run = finished(pool_that_tells, users(tmp_path / "users.csv"), mode=mode, rows=50)
+    check(run, mode)
+    assert [each for each in said if "import_line = ANY" in each and " s WHERE s." in each], "they are asked for by key"
+    assert not [each for each in said if each.startswith('SELECT import_line FROM "users" WHERE import_job')]
 
 
 OTHER_SCHEMA = """
