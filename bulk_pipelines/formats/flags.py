@@ -16,18 +16,23 @@ def flag_of(name: str) -> str:
 
 
 def flags_of(reading: Reading) -> Iterator[str]:
-    """Yield the words of a command line that tell the same. What would be read otherwise as it stands is JSON."""
+    """Yield the words of a command line that tell the same."""
     for name, value in reading.as_params().items():
         if name in FLAGS:
             yield flag_of(name)
-        elif name == "fields":
-            told = ",".join(value)
-            yield from (flag_of(name), told if plainly(names, name, told, value) else as_json(value))
-        elif isinstance(value, list):
-            for each in value:
-                yield from (flag_of(name), each if isinstance(each, str) else pair(name, *each))
         else:
-            yield from (flag_of(name), {"\t": "tab", "": "none"}.get(value, str(value)))
+            for text in texts_of(name, value):
+                yield from (flag_of(name), text)
+
+
+def texts_of(name: str, value: Any) -> list[str]:
+    """Return the values of an option as people write them. What would be read otherwise as it stands is JSON."""
+    if name == "fields":
+        told = ",".join(value)
+        return [told if plainly(names, name, told, list(value)) else as_json(value)]
+    if name in SEVERAL:
+        return [each if isinstance(each, str) else pair(name, *each) for each in value]
+    return [{"\t": "tab", "": "none"}.get(value, str(value))]
 
 
 def pair(name: str, column: str, value: str) -> str:

@@ -191,15 +191,17 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 
 def pairs(name: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Accept a table, texts such as COLUMN=VALUE, JSON objects as texts, or one such text."""
+    """Accept a table, or a list of pairs and of texts such as COLUMN=VALUE. Each of these may also be JSON as text."""
+    if isinstance(value, str) and value:
+        value = loaded(name, value) if value.startswith("[") else [value]
     if isinstance(value, Mapping):
         found: list[Any] = list(value.items())
     else:
-        given: Any = [value] if isinstance(value, str) and value.startswith("{") else value or ()
-        given = texts(name, given) if isinstance(given, str) else given
+        given: Any = value or ()
         found = [pair for each in given for pair in (split(name, each) if isinstance(each, str) else [each])]
     for each in found:
-        if len(each) != 2 or not all(isinstance(part, str) for part in each) or not each[0]:
+        parts = each if isinstance(each, list | tuple) else ()
+        if len(parts) != 2 or not all(isinstance(part, str) for part in parts) or not parts[0]:
             raise InvalidInput(name, f"{str(each)[:100]} is not of the form COLUMN=VALUE")
     return tuple((key, each) for key, each in found)
 
