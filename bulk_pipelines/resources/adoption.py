@@ -96,10 +96,14 @@ def adopt(
 
 
 def trace(connection: Connection, place: tuple[str, ...]) -> None:
+    table = ".".join(place)
     try:
         connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, place)])
     except errors.InsufficientPrivilege:
-        told = f"only the owner of {'.'.join(place)} may add columns to it: adopt it --provenance as that role"
+        told = f"only the owner of {table} may add columns to it: adopt it --provenance as that role"
+        raise InvalidInput("provenance", told) from None
+    except (errors.ProgrammingError, errors.TooManyColumns) as error:
+        told = f"{table} cannot have the columns that say where its rows come from: {error.diag.message_primary}"
         raise InvalidInput("provenance", told) from None
 
 
