@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -68,9 +69,9 @@ def said(value: Any) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-def csv_line(row: pa.RecordBatch) -> bytes:
-    """Return one row as a line of CSV, without the end of the line."""
-    columns = {str(number): text_of(values) for number, values in enumerate(row.columns)}
+def csv_line(row: Iterable[Column]) -> bytes:
+    """Return one row of columns as a line of CSV, without the end of the line."""
+    columns = {str(number): text_of(values) for number, values in enumerate(row)}
     out = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     pyarrow.csv.write_csv(pa.table(columns), out, options)
@@ -78,4 +79,4 @@ def csv_line(row: pa.RecordBatch) -> bytes:
 
 
 def header_line(names: list[str]) -> bytes:
-    return csv_line(pa.RecordBatch.from_pydict({str(number): [name] for number, name in enumerate(names)}))
+    return csv_line(pa.array([name]) for name in names)

@@ -4,7 +4,7 @@ column. What nobody tells is recognised, if it is certain."""
 import codecs
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -30,6 +30,19 @@ class FileFormat(StrEnum):
     XLSX = "xlsx"
     PARQUET = "parquet"
     ARROW = "arrow"
+
+
+CSV, XLSX = frozenset({FileFormat.CSV}), frozenset({FileFormat.XLSX})
+TEXTS = CSV | {FileFormat.NDJSON, FileFormat.JSON}
+TYPED = frozenset({FileFormat.PARQUET, FileFormat.ARROW})
+MEANT_FOR = {
+    **dict.fromkeys(("delimiter", "quote", "escape"), CSV),
+    **dict.fromkeys(("no_header", "fields"), CSV | XLSX),
+    "encoding": TEXTS,
+    "skip_lines": TEXTS | XLSX,
+    "sheet": XLSX,
+}
+"""The options that have a meaning in some formats alone."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,19 @@ class Reading:
         the records. If the files were tables, it is CSV with a header."""
         same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
         return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
+
+    @property
+    def asks_postgres(self) -> bool:
+        """Whether PostgreSQL makes the values of some column from the fields."""
+        return bool(self.expressions) or len({field for _, field in self.map}) < len(self.map)
+
+    def refuse_idle(self, formats: Collection[str]) -> None:
+        """Raise `InvalidInput` for an option that has no meaning in files of these formats."""
+        told = self.as_params()
+        found = {*formats, *(TYPED if TYPED & set(formats) else ())}  # rows do not tell which of these they were
+        for name, meant in MEANT_FOR.items():
+            if name in told and not meant & found:
+                raise InvalidInput(name, f"has no meaning in {' or '.join(sorted(found))}: leave it out")
 
     def check(self) -> None:
         marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]

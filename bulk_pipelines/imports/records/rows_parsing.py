@@ -8,8 +8,8 @@ from bulk_pipelines.columns import conversion, timestamps
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.counted import counted
-from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.arrow_text import text_of
+from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
@@ -26,10 +26,13 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
         detail = f"{counted(width + int(surplus[row]), 'field')} instead of {width}"
         faults.add(row, Reason("malformed_record", detail=detail))
     columns: dict[str, Column] = {}
-    given = zip(layout.mapping.fields, layout.mapping.columns, block.batch.columns[len(rows.OWN) :], strict=True)
-    for field, column, values in given:
-        kind = resource.column(column).kind if column else ColumnKind.TEXT
-        columns[field] = readable(as_kind(without(values, layout.mapping.nulls), kind), column or field, faults)
+    as_told = layout.mapping.row_values
+    for place, values in enumerate(as_told.given(block.batch)):
+        field, column = layout.mapping.fields[place], layout.mapping.columns[place]
+        is_read = any(mentions(text, field) for _, text in layout.mapping.expressions)  # expressions read texts
+        kind = resource.column(column).kind if column and not is_read else ColumnKind.TEXT
+        found = as_told.as_text(place, values, as_kind(values, kind))
+        columns[field] = readable(found, column or field, faults)
     if block.batch.nbytes > max_record_bytes:
         sizes = sizes_of(block.batch)
         for row in np.flatnonzero(sizes > max_record_bytes).tolist():
@@ -50,13 +53,6 @@ def sizes_of(batch: pa.RecordBatch) -> Numbers:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
             sizes += compute.fill_null(compute.binary_length(values), 0).to_numpy()
     return sizes
-
-
-def without(values: Column, nulls: tuple[str, ...]) -> Column:
-    """Return the values without those that are spelt as no value."""
-    if not nulls or not pa.types.is_string(values.type):
-        return values
-    return compute.if_else(compute.is_in(values, pa.array(nulls)), pa.scalar(None, pa.string()), values)
 
 
 def as_kind(values: Column, kind: ColumnKind) -> Column:
