@@ -217,25 +217,30 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 
 def pairs(name: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Accept a table, a JSON object as text, or texts such as COLUMN=VALUE."""
-    if isinstance(value, str) and value.startswith("{"):
-        value = loaded(name, value)
+    """Accept a table, or a list of pairs and of texts such as COLUMN=VALUE. Each of these may also be JSON as text."""
+    if isinstance(value, str) and value:
+        value = loaded(name, value) if value.startswith("[") else [value]
     if isinstance(value, Mapping):
-        found = [(key, each) for key, each in value.items()]
+        found: list[Any] = list(value.items())
     else:
-        given: Any = texts(name, value) if isinstance(value, str) else value or ()
-        found = [split(name, each) if isinstance(each, str) else each for each in given]
+        given: Any = value or ()
+        found = [pair for each in given for pair in (split(name, each) if isinstance(each, str) else [each])]
     for each in found:
-        if len(each) != 2 or not all(isinstance(part, str) for part in each) or not each[0]:
+        parts = each if isinstance(each, list | tuple) else ()
+        if len(parts) != 2 or not all(isinstance(part, str) for part in parts) or not parts[0]:
             raise InvalidInput(name, f"{str(each)[:100]} is not of the form COLUMN=VALUE")
     return tuple((key, each) for key, each in found)
 
 
-def split(name: str, told: str) -> tuple[str, str]:
+def split(name: str, told: str) -> list[tuple[str, Any]]:
+    """Return what a text tells: of one column, or as JSON."""
+    if told.startswith("{"):
+        found = loaded(name, told)
+        return list(found.items())
     column, mark, value = told.partition("=")
     if not mark or not column.strip():
         raise InvalidInput(name, f"{told[:100]!r} is not of the form COLUMN=VALUE")
-    return column.strip(), value.strip()
+    return [(column.strip(), value.strip())]
 
 
 def date_forms(name: str, value: object) -> tuple[tuple[str, str], ...]:

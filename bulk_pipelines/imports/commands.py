@@ -127,7 +127,7 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     shown = []
     for source in sources:
         found = preview(pool, options, RequestedFile.of(source), settings.current(), alone=len(sources) == 1)
-        shown.append(printing.FilePreviewed(found, printing.command(sources, options, found.reading)))
+        shown.append(printing.FilePreviewed(found, printing.command(click.get_current_context(), found.reading)))
     output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)
