@@ -183,3 +183,17 @@ WHERE o.contype = 'f' AND o.conparentid = 0
     AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND NOT (seen.hidden AND o.confdeltype IN ('a', 'r'))
 ORDER BY o.conname;
+
+-- name: unnoted_tables
+-- The tables with the rows of this one that do not note when somebody changes a row: they lack the trigger that does,
+-- or it is turned off. Each partition has a trigger of its own; what inherits in another way has none.
+WITH RECURSIVE below AS (
+    SELECT to_regclass(:table)::oid AS oid
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid
+)
+SELECT below.oid::regclass::text FROM below JOIN pg_class USING (oid)
+WHERE relkind = 'r' AND NOT EXISTS (
+    SELECT FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+    WHERE tgrelid = below.oid AND proname = 'mark_revised' AND tgenabled IN ('O', 'A')
+)
+ORDER BY 1;

@@ -42,6 +42,10 @@ def differences(connection: Connection, declared: Resource) -> list[Difference]:
     if declared.provenance != actual.provenance:
         has = "has" if actual.provenance else "lacks"
         found.append(Difference(f"the table {has} the columns of provenance", declared.provenance))
+    elif actual.provenance and (unnoted := reflection.unnoted(connection, declared.place)):
+        found.append(
+            Difference(f"changes of rows of {', '.join(unnoted)} are not noted, so no import is undone", False)
+        )
     return found + of_referrers(connection, declared, actual)
 
 
